@@ -1,0 +1,64 @@
+# Every target sets up .venv by itself and works from a clean clone.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: help demo test lint bench fuzz clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo   run the main job on a wide table and show the result"
+	@echo "make test   lint, type-check and test"
+	@echo "make lint   ruff, mypy, stubtest"
+	@echo "make bench  measure against the reference, Parquet and others"
+	@echo "make fuzz   corruption sweeps, longer than in the tests"
+	@echo "make clean  remove everything that was built"
+
+$(BIN)/python:
+	@echo ">> creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+# The package is installed editable: only a changed kernel or build file asks for a rebuild.
+$(VENV)/.installed: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
+	@echo ">> installing smalti and its development tools, compiling the kernels (a few minutes the first time)"
+	@$(PIP) --upgrade pip
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	@echo ">> installing the benchmark's peers"
+	@$(PIP) --editable '.[dev,bench]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	@echo ">> running the demo"
+	@$(BIN)/python examples/demo.py
+
+lint: $(VENV)/.installed
+	@echo ">> ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo ">> mypy"
+	@$(BIN)/mypy
+	@echo ">> stubtest (kernels against their stubs)"
+	@$(BIN)/stubtest smalti._core
+
+test: lint
+	@echo ">> pytest"
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+bench: $(VENV)/.bench
+	@echo ">> running the benchmark"
+	@$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.installed
+	@echo ">> fuzzing"
+	@$(BIN)/python -m tests.fuzz
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find src -name '*.so' -delete -o -name '*.c' -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
