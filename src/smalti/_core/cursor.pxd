@@ -1,0 +1,118 @@
+"""The one way kernels move over untrusted bytes: every step is checked against the end before it is taken."""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from smalti._core.fault cimport NONE, corrupt
+
+
+cdef struct Cursor:
+    const uint8_t* data
+    int64_t pos
+    int64_t end
+
+
+cdef inline Cursor cursor_over(const uint8_t* data, int64_t size) noexcept nogil:
+    cdef Cursor c
+    c.data = data
+    c.pos = 0
+    c.end = size
+    return c
+
+
+cdef inline int need(Cursor* c, int64_t nbytes) except -1 nogil:
+    """Refuse unless `nbytes` more bytes are there. `nbytes` must not be negative."""
+    if nbytes > c.end - c.pos:
+        return corrupt(b"data ends early (bytes left, bytes needed)", c.pos, c.end - c.pos, nbytes)
+    return 0
+
+
+cdef inline int skip(Cursor* c, int64_t nbytes) except -1 nogil:
+    need(c, nbytes)
+    c.pos += nbytes
+    return 0
+
+
+cdef inline int64_t read_u8(Cursor* c) except -1 nogil:
+    need(c, 1)
+    c.pos += 1
+    return c.data[c.pos - 1]
+
+
+cdef inline int64_t read_uv32(Cursor* c) except -1 nogil:
+    """Unsigned LEB128 of at most 32 bits, in as few bytes as it takes (section 16: over-long is refused)."""
+    cdef int64_t start = c.pos
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while True:
+        if c.pos >= c.end:
+            return corrupt(b"varint is cut off", start, NONE, NONE)
+        byte = c.data[c.pos]
+        c.pos += 1
+        value |= (<uint64_t>(byte & 0x7F)) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            return corrupt(b"varint is longer than 5 bytes", start, NONE, NONE)
+    if value > 0xFFFFFFFF:
+        return corrupt(b"varint does not fit 32 bits", start, <int64_t>value, 0xFFFFFFFF)
+    if byte == 0 and shift > 0:
+        return corrupt(b"varint is written in more bytes than it needs", start, <int64_t>value, NONE)
+    return <int64_t>value
+
+
+cdef inline int read_zz64(Cursor* c, int64_t* out) except -1 nogil:
+    """Zigzag of a signed 64-bit integer in LEB128, at most 10 bytes, minimal."""
+    cdef int64_t start = c.pos
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while True:
+        if c.pos >= c.end:
+            return corrupt(b"varint is cut off", start, NONE, NONE)
+        byte = c.data[c.pos]
+        c.pos += 1
+        if shift == 63 and byte > 1:
+            return corrupt(b"varint does not fit 64 bits", start, NONE, NONE)
+        value |= (<uint64_t>(byte & 0x7F)) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    if byte == 0 and shift > 0:
+        return corrupt(b"varint is written in more bytes than it needs", start, NONE, NONE)
+    out[0] = <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
+    return 0
+
+
+cdef inline uint64_t load_be(const uint8_t* at, int width) noexcept nogil:
+    """Big-endian load of 1 to 8 bytes; the caller has checked that they are there."""
+    cdef uint64_t value = 0
+    cdef int i
+    for i in range(width):
+        value = (value << 8) | at[i]
+    return value
+
+
+cdef inline uint32_t load_le32(const uint8_t* at) noexcept nogil:
+    return at[0] | (<uint32_t>at[1] << 8) | (<uint32_t>at[2] << 16) | (<uint32_t>at[3] << 24)
+
+
+cdef inline int uv32_size(uint32_t value) noexcept nogil:
+    if value < 0x80:
+        return 1
+    if value < 0x4000:
+        return 2
+    if value < 0x200000:
+        return 3
+    return 4 if value < 0x10000000 else 5
+
+
+cdef inline uint8_t* put_uv32(uint8_t* at, uint32_t value) noexcept nogil:
+    """Write a varint where the caller has made room, and return the place after it."""
+    while value >= 0x80:
+        at[0] = <uint8_t>(value | 0x80)
+        value >>= 7
+        at += 1
+    at[0] = <uint8_t>value
+    return at + 1

@@ -1,0 +1,12 @@
+from libc.stdint cimport int64_t
+
+# Raising from code that runs without the GIL: these take it only on the way out.
+# NONE marks a number that has nothing to say.
+cdef enum:
+    NONE = -9223372036854775807
+
+cdef int corrupt(const char* reason, int64_t offset, int64_t found, int64_t expected) except -1 with gil
+cdef int corrupt_column(
+    const char* reason, int64_t column, int64_t offset, int64_t found, int64_t expected
+) except -1 with gil
+cdef int no_memory(int64_t nbytes) except -1 with gil
