@@ -55,8 +55,8 @@ cdef inline int64_t read_uv32(Cursor* c) except -1 nogil:
         shift += 7
         if shift > 28:
             return corrupt(b"varint is longer than 5 bytes", start, NONE, NONE)
-    if value > 0xFFFFFFFF:
-        return corrupt(b"varint does not fit 32 bits", start, <int64_t>value, 0xFFFFFFFF)
+    if value > <uint64_t>0xFFFFFFFF:
+        return corrupt(b"varint does not fit 32 bits", start, <int64_t>value, <int64_t>0xFFFFFFFF)
     if byte == 0 and shift > 0:
         return corrupt(b"varint is written in more bytes than it needs", start, <int64_t>value, NONE)
     return <int64_t>value

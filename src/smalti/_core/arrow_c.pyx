@@ -1,0 +1,262 @@
+"""Arrow's C data interface: the structures, who frees what, and schemas made from type nodes.
+
+One allocation holds an array's bookkeeping and all its buffers, so that a 10,000-column batch costs 10,000
+allocations, not 40,000. `live_arrays` proves that nothing leaks.
+"""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset, strlen
+
+from smalti._core.fault cimport no_memory
+from smalti._core.nodes cimport (
+    K_VAR, Node, T_ARRAY, T_BIGINT, T_BOOLEAN, T_DATE, T_DECIMAL, T_DOUBLE, T_FLOAT, T_INTEGER, T_MAP, T_SMALLINT,
+    T_TIME, T_TIMESTAMP, T_TIMESTAMP_LTZ, T_TINYINT, is_text,
+)
+
+cdef extern from *:
+    """
+    static int64_t smalti_live_arrays = 0;
+    #define SMALTI_ADD(at, n) __atomic_add_fetch((at), (n), __ATOMIC_ACQ_REL)
+    #define SMALTI_LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
+    """
+    int64_t smalti_live_arrays
+    int64_t SMALTI_ADD(int64_t* at, int64_t n) nogil
+    int64_t SMALTI_LOAD(int64_t* at) nogil
+
+
+def live_arrays():
+    """How many arrays handed to Arrow have not been released yet."""
+    return SMALTI_LOAD(&smalti_live_arrays)
+
+
+# --- arrays -------------------------------------------------------------------------------------------------------
+
+cdef void _release_array(ArrowArray* array) noexcept nogil:
+    cdef Block* block = <Block*>array.private_data
+    cdef int64_t i
+    for i in range(array.n_children):
+        if block.children[i] != NULL:
+            if block.children[i].release != NULL:
+                block.children[i].release(block.children[i])
+            free(block.children[i])
+    if block.zeros != NULL:
+        drop_zeros(block.zeros)
+    free(block)
+    array.release = NULL
+    SMALTI_ADD(&smalti_live_arrays, -1)
+
+
+cdef void release_array(ArrowArray* array) noexcept nogil:
+    if array.release != NULL:
+        array.release(array)
+
+
+cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil:
+    """Make `out` an array that owns `payload` bytes and return where they start (64-byte aligned, not cleared)."""
+    cdef int64_t head = (sizeof(Block) + 63) // 64 * 64
+    cdef uint8_t* at = NULL
+    cdef Block* block = <Block*>malloc(head + 64 + payload)
+    if block == NULL:
+        no_memory(payload)
+        return NULL
+    memset(block, 0, sizeof(Block))
+    memset(out, 0, sizeof(ArrowArray))
+    out.buffers = block.buffers
+    out.children = block.children
+    out.private_data = block
+    out.release = _release_array
+    SMALTI_ADD(&smalti_live_arrays, 1)
+    at = <uint8_t*>block + head
+    return at + (-<int64_t>at & 63)
+
+
+cdef ArrowArray* new_child(ArrowArray* parent, int at) except NULL nogil:
+    """An empty child that `parent` releases; its n_children must already count it."""
+    cdef ArrowArray* child = <ArrowArray*>calloc(1, sizeof(ArrowArray))
+    if child == NULL:
+        no_memory(sizeof(ArrowArray))
+        return NULL
+    parent.children[at] = child
+    return child
+
+
+cdef Zeros* new_zeros(int64_t size) except NULL nogil:
+    cdef Zeros* zeros = <Zeros*>malloc(sizeof(Zeros))
+    if zeros != NULL:
+        zeros.data = <uint8_t*>calloc(1, size + 64)
+        if zeros.data != NULL:
+            zeros.size = size
+            zeros.references = 1
+            return zeros
+        free(zeros)
+    no_memory(size)
+    return NULL
+
+
+cdef void share_zeros(ArrowArray* out, Zeros* zeros) noexcept nogil:
+    SMALTI_ADD(&zeros.references, 1)
+    (<Block*>out.private_data).zeros = zeros
+
+
+cdef void drop_zeros(Zeros* zeros) noexcept nogil:
+    if SMALTI_ADD(&zeros.references, -1) == 0:
+        free(zeros.data)
+        free(zeros)
+
+
+# --- schemas ------------------------------------------------------------------------------------------------------
+
+cdef void _release_schema(ArrowSchema* schema) noexcept nogil:
+    cdef int64_t i
+    for i in range(schema.n_children):
+        if schema.children[i] != NULL:
+            if schema.children[i].release != NULL:
+                schema.children[i].release(schema.children[i])
+            free(schema.children[i])
+    free(schema.children)
+    free(schema.private_data)
+    schema.release = NULL
+
+
+cdef void _free_schema_capsule(object capsule) noexcept:
+    cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(capsule, b"arrow_schema")
+    if schema.release != NULL:
+        schema.release(schema)
+    free(schema)
+
+
+cdef int _init_schema(
+    ArrowSchema* out, const char* format, int64_t format_size, const uint8_t* name, int64_t name_size,
+    bint nullable, int64_t n_children,
+) except -1:
+    """Format and name live in one allocation behind private_data; children are allocated, empty."""
+    cdef int64_t i
+    cdef char* text = <char*>malloc(format_size + name_size + 2)
+    memset(out, 0, sizeof(ArrowSchema))
+    if text == NULL:
+        return no_memory(format_size + name_size + 2)
+    memcpy(text, format, format_size)
+    text[format_size] = 0
+    if name_size:
+        memcpy(text + format_size + 1, name, name_size)
+    text[format_size + 1 + name_size] = 0
+    out.format = text
+    out.name = text + format_size + 1
+    out.flags = ARROW_FLAG_NULLABLE if nullable else 0
+    out.private_data = text
+    out.release = _release_schema
+    if n_children:
+        out.children = <ArrowSchema**>calloc(n_children, sizeof(ArrowSchema*))
+        if out.children == NULL:
+            return no_memory(n_children * sizeof(ArrowSchema*))
+        out.n_children = n_children
+        for i in range(n_children):
+            out.children[i] = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
+            if out.children[i] == NULL:
+                return no_memory(sizeof(ArrowSchema))
+    return 0
+
+
+cdef char _time_unit(int precision) noexcept:
+    return b"m" if precision <= 3 else b"u" if precision <= 6 else b"n"
+
+
+cdef const char* _fixed_format(const Node* node) noexcept:
+    """Format strings that take no parameters; NULL where they do."""
+    if node.type_id == T_BOOLEAN:
+        return b"b"
+    if node.type_id == T_TINYINT:
+        return b"c"
+    if node.type_id == T_SMALLINT:
+        return b"s"
+    if node.type_id == T_INTEGER:
+        return b"i"
+    if node.type_id == T_BIGINT:
+        return b"l"
+    if node.type_id == T_FLOAT:
+        return b"f"
+    if node.type_id == T_DOUBLE:
+        return b"g"
+    if node.type_id == T_DATE:
+        return b"tdD"
+    if node.type_id == T_TIME:
+        return b"ttm"
+    if node.type_id == T_ARRAY:
+        return b"+l"
+    if node.type_id == T_MAP:
+        return b"+m"
+    if node.kind == K_VAR:
+        return b"u" if is_text(node) else b"z"
+    return NULL
+
+
+cdef int _fill_schema(
+    ArrowSchema* out, const Node* nodes, int32_t at, const uint8_t* name, int64_t name_size
+) except -1:
+    cdef const Node* node = &nodes[at]
+    cdef const Node* child
+    cdef ArrowSchema* entries
+    cdef char buffer[32]
+    cdef const char* format = _fixed_format(node)
+    cdef int i
+    if format != NULL:
+        _init_schema(out, format, strlen(format), name, name_size, node.nullable,
+                     1 if node.type_id in (T_ARRAY, T_MAP) else 0)
+    elif node.type_id == T_DECIMAL:
+        snprintf(buffer, 32, b"d:%d,%d", <int>node.precision, <int>node.scale)
+        _init_schema(out, buffer, strlen(buffer), name, name_size, node.nullable, 0)
+    else:
+        zone = b"ts" + bytes([_time_unit(node.precision)]) + b":" + (node.text[:node.text_size] if node.text else b"")
+        _init_schema(out, zone, len(zone), name, name_size, node.nullable, 0)
+    if node.type_id == T_ARRAY:
+        child = &nodes[node.child[0]]
+        _fill_schema(out.children[0], nodes, node.child[0], child.name, child.name_size)
+    elif node.type_id == T_MAP:
+        entries = out.children[0]
+        _init_schema(entries, b"+s", 2, node.text, node.text_size, False, 2)
+        for i in range(2):
+            child = &nodes[node.child[i]]
+            _fill_schema(entries.children[i], nodes, node.child[i], child.name, child.name_size)
+    return 0
+
+
+cdef object schema_capsule(const Node** roots, list names, list nodes):
+    """A struct schema whose fields are `roots[i]` (each within its own node array) under `names[i]` (UTF-8 bytes)."""
+    cdef int64_t i, n = len(names)
+    cdef ArrowSchema* schema = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
+    cdef const uint8_t* name
+    if schema == NULL:
+        raise MemoryError()
+    capsule = PyCapsule_New(schema, b"arrow_schema", _free_schema_capsule)
+    _init_schema(schema, b"+s", 2, NULL, 0, False, n)
+    for i in range(n):
+        text = <bytes>names[i]
+        name = text
+        _fill_schema(schema.children[i], roots[i], <int32_t>nodes[i], name, len(text))
+    return capsule
+
+
+def schema_metadata(capsule):
+    """Key-value metadata of an `arrow_schema` capsule, repeated keys kept, in order.
+
+    Arrow serialises compute expressions as such pairs; pyarrow's own accessor drops the repeated ones.
+    """
+    cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(capsule, b"arrow_schema")
+    cdef const char* at = schema.metadata
+    cdef int32_t n, size, i
+    cdef list pairs = [], parts
+    if at == NULL:
+        return pairs
+    memcpy(&n, at, 4)
+    at += 4
+    for i in range(n):
+        parts = []
+        for _ in range(2):
+            memcpy(&size, at, 4)
+            parts.append(at[4:4 + size])
+            at += 4 + size
+        pairs.append((parts[0], parts[1]))
+    return pairs

@@ -1,0 +1,332 @@
+"""The row group index (section 10), walked once, checked in full, kept as flat arrays of entries."""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcmp, memcpy
+
+from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_u8, read_uv32, skip
+from smalti._core.fault cimport NONE, corrupt
+from smalti._core.nodes cimport (
+    BucketNodes, K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, file_width, has_statistics, is_text, parse_descriptor,
+)
+from smalti._core.schema cimport SchemaBlock
+from smalti._core.utf8 cimport valid_utf8
+
+cdef enum:
+    MIN_GROUP_SIZE = 3      # rows, number of entries, number of statistics
+    MIN_ENTRY_SIZE = 11     # bucket, u64 offset, two sizes
+
+cdef struct Entry:
+    int64_t offset
+    uint32_t bucket
+    uint32_t size
+    uint32_t bulk_size
+
+cdef struct Group:
+    int64_t rows
+    int64_t first_entry
+    int64_t n_entries
+    int64_t statistics_at
+    int64_t n_statistics
+
+
+cdef int _by_bucket(const void* a, const void* b) noexcept nogil:
+    cdef uint32_t x = (<const Entry*>a).bucket, y = (<const Entry*>b).bucket
+    return (x > y) - (x < y)
+
+
+cdef int _by_offset(const void* a, const void* b) noexcept nogil:
+    cdef int64_t x = (<const Entry*>a).offset, y = (<const Entry*>b).offset
+    return (x > y) - (x < y)
+
+
+cdef class RowGroupIndex:
+    """A validated index.
+
+    Parameters
+    ----------
+    data : bytes
+        The index section.
+    schema : SchemaBlock
+    num_row_groups : int
+        From the footer.
+    data_end : int
+        Where bucket data must end: the offset of the schema block.
+    compressed : bool
+        Whether the file is zstd; without compression a bucket's two sizes agree and nothing is paged.
+    """
+
+    cdef object _bytes
+    cdef SchemaBlock _schema
+    cdef const uint8_t* data
+    cdef int64_t size
+    cdef Group* groups
+    cdef Entry* entries
+    cdef readonly int64_t num_row_groups
+    cdef readonly int64_t num_rows
+
+    def __cinit__(
+        self, bytes data not None, SchemaBlock schema not None, int64_t num_row_groups, int64_t data_end, bint compressed
+    ):
+        cdef Cursor c
+        cdef int64_t total = 0
+        self._bytes = data
+        self._schema = schema
+        self.data = data
+        self.size = len(data)
+        self.num_row_groups = num_row_groups
+        if num_row_groups > self.size // MIN_GROUP_SIZE:
+            corrupt(b"more row groups than the index has room for", NONE, num_row_groups, self.size // MIN_GROUP_SIZE)
+        self.groups = <Group*>malloc((num_row_groups + 1) * sizeof(Group))
+        self.entries = <Entry*>malloc((self.size // MIN_ENTRY_SIZE + 1) * sizeof(Entry))
+        if self.groups == NULL or self.entries == NULL:
+            raise MemoryError()
+        c = cursor_over(self.data, self.size)
+        with nogil:
+            total = self._parse(&c, data_end, compressed)
+            self._check_overlap(total)
+
+    def __dealloc__(self):
+        free(self.groups)
+        free(self.entries)
+
+    cdef int64_t _parse(self, Cursor* c, int64_t data_end, bint compressed) except -1 nogil:
+        cdef int64_t g, total = 0
+        cdef Group* group
+        for g in range(self.num_row_groups):
+            group = &self.groups[g]
+            group.rows = read_uv32(c)
+            self.num_rows += group.rows
+            group.first_entry = total
+            group.n_entries = read_uv32(c)
+            if group.n_entries > self._schema.num_buckets:
+                return corrupt(b"more buckets in a row group than in the file", c.pos, group.n_entries,
+                               self._schema.num_buckets)
+            self._parse_entries(c, group, data_end, compressed)
+            total += group.n_entries
+            group.n_statistics = read_uv32(c)
+            group.statistics_at = c.pos
+            self._skip_statistics(c, group)
+        if c.pos != c.end:
+            return corrupt(b"bytes after the last row group of the index", c.pos, c.end - c.pos, 0)
+        return total
+
+    cdef int _parse_entries(self, Cursor* c, Group* group, int64_t data_end, bint compressed) except -1 nogil:
+        cdef int64_t i, at, bucket
+        cdef uint64_t offset
+        cdef Entry* entry
+        cdef bint ascending = True
+        need(c, group.n_entries * MIN_ENTRY_SIZE)
+        for i in range(group.n_entries):
+            at = c.pos
+            entry = &self.entries[group.first_entry + i]
+            bucket = read_uv32(c)
+            if bucket >= self._schema.num_buckets:
+                return corrupt(b"bucket id out of range", at, bucket, self._schema.num_buckets - 1)
+            entry.bucket = <uint32_t>bucket
+            if i and bucket <= self.entries[group.first_entry + i - 1].bucket:
+                ascending = False
+            need(c, 8)
+            offset = load_be(c.data + c.pos, 8)
+            c.pos += 8
+            entry.size = <uint32_t>read_uv32(c)
+            entry.bulk_size = <uint32_t>read_uv32(c)
+            if offset > <uint64_t>data_end or entry.size > data_end - <int64_t>offset:
+                return corrupt(b"bucket reaches past the schema block (offset, end of bucket data)", at,
+                               <int64_t>(offset & <uint64_t>0x7FFFFFFFFFFFFFFF), data_end)
+            entry.offset = <int64_t>offset
+            if entry.size == 0 and entry.bulk_size:
+                return corrupt(b"empty bucket with an uncompressed size", at, entry.bulk_size, 0)
+            if not compressed and entry.size and entry.bulk_size == 0:
+                return corrupt(b"paged bucket in an uncompressed file", at, NONE, NONE)
+            if not compressed and entry.size != entry.bulk_size:
+                return corrupt(b"sizes of an uncompressed bucket differ", at, entry.bulk_size, entry.size)
+        if not ascending:
+            qsort(&self.entries[group.first_entry], group.n_entries, sizeof(Entry), _by_bucket)
+            for i in range(1, group.n_entries):
+                entry = &self.entries[group.first_entry + i]
+                if entry.bucket == self.entries[group.first_entry + i - 1].bucket:
+                    return corrupt(b"bucket listed twice in a row group", c.pos, entry.bucket, NONE)
+        return 0
+
+    cdef int _check_overlap(self, int64_t total) except -1 nogil:
+        """Writers lay buckets out in order; only an unusual file pays for the sort."""
+        cdef int64_t i, end = 0, n = 0
+        cdef Entry* sorted_entries
+        for i in range(total):
+            if self.entries[i].size == 0:
+                continue
+            if self.entries[i].offset < end:
+                break
+            end = self.entries[i].offset + self.entries[i].size
+        else:
+            return 0
+        sorted_entries = <Entry*>malloc(total * sizeof(Entry))
+        if sorted_entries == NULL:
+            with gil:
+                raise MemoryError()
+        for i in range(total):
+            if self.entries[i].size:
+                sorted_entries[n] = self.entries[i]
+                n += 1
+        qsort(sorted_entries, n, sizeof(Entry), _by_offset)
+        end = 0
+        for i in range(n):
+            if sorted_entries[i].offset < end:
+                total = sorted_entries[i].offset
+                free(sorted_entries)
+                return corrupt(b"buckets overlap (start of one, end of the one before)", NONE, total, end)
+            end = sorted_entries[i].offset + sorted_entries[i].size
+        free(sorted_entries)
+        return 0
+
+    # --- statistics (section 11) --------------------------------------------------------------------------------
+
+    cdef int _node_of(self, int64_t column, Node* node) except -1 nogil:
+        """The descriptor of one column; only its own fields, statistics are for scalars."""
+        cdef Cursor d = cursor_over(self._schema.data, self._schema.size)
+        cdef int32_t ignored = 1
+        if self._schema.type_ids[column] > 17:
+            return corrupt(b"statistics on a column that has no order (type id)", NONE, self._schema.type_ids[column], NONE)
+        d.pos = self._schema.descriptor_at[column]
+        parse_descriptor(&d, node, 0, &ignored)
+        if not has_statistics(node):
+            return corrupt(b"statistics on a column that has no order (type id)", NONE, node.type_id, NONE)
+        return 0
+
+    cdef int64_t _read_value(self, Cursor* c, Node* node, const uint8_t** value) except -1 nogil:
+        """Step over one value, without its length prefix; returns its size."""
+        cdef int64_t size = file_width(node.kind)
+        if node.kind == K_VAR:
+            size = read_uv32(c)
+        need(c, size)
+        value[0] = c.data + c.pos
+        if is_text(node) and not valid_utf8(value[0], size):
+            return corrupt(b"statistics of a text column are not UTF-8", c.pos, NONE, NONE)
+        if node.type_id == T_BOOLEAN and value[0][0] > 1:
+            return corrupt(b"statistics of a boolean are neither 0 nor 1", c.pos, value[0][0], 1)
+        c.pos += size
+        return size
+
+    cdef int64_t _read_record(
+        self, Cursor* c, Group* group, Node* node, int64_t* null_count, const uint8_t** low, int64_t* low_size,
+        const uint8_t** high, int64_t* high_size
+    ) except -1 nogil:
+        """One record; returns the column's sorted index."""
+        cdef int64_t at = c.pos
+        cdef int64_t column = read_uv32(c)
+        if column >= self._schema.num_columns:
+            return corrupt(b"statistics on a column that does not exist", at, column, self._schema.num_columns - 1)
+        null_count[0] = read_uv32(c)
+        if null_count[0] > group.rows:
+            return corrupt(b"statistics count more nulls than rows", at, null_count[0], group.rows)
+        self._node_of(column, node)
+        low[0] = high[0] = NULL
+        low_size[0] = high_size[0] = 0
+        if null_count[0] < group.rows:
+            low_size[0] = self._read_value(c, node, low)
+            high_size[0] = self._read_value(c, node, high)
+            if _descends(node, low[0], low_size[0], high[0], high_size[0]):
+                return corrupt(b"statistics whose minimum is above their maximum (column)", at, column, NONE)
+        return column
+
+    cdef int _skip_statistics(self, Cursor* c, Group* group) except -1 nogil:
+        cdef int64_t i, null_count, low_size, high_size
+        cdef const uint8_t* low
+        cdef const uint8_t* high
+        cdef Node node
+        if group.n_statistics > (c.end - c.pos) // 2:
+            return corrupt(b"more statistics than the index has room for", c.pos, group.n_statistics,
+                           (c.end - c.pos) // 2)
+        for i in range(group.n_statistics):
+            self._read_record(c, group, &node, &null_count, &low, &low_size, &high, &high_size)
+        return 0
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    cdef Group* _group(self, int64_t group) except NULL:
+        if not 0 <= group < self.num_row_groups:
+            raise IndexError(f"row group {group} of {self.num_row_groups}")
+        return &self.groups[group]
+
+    def rows(self, int64_t group):
+        """Rows of a row group."""
+        return self._group(group).rows
+
+    def num_statistics(self, int64_t group):
+        """How many statistics records a row group has."""
+        return self._group(group).n_statistics
+
+    def bucket(self, int64_t group, int64_t bucket):
+        """(offset, size, bulk size) of a bucket, or None where the row group has nothing stored for it."""
+        cdef Group* g = self._group(group)
+        cdef Entry* first = &self.entries[g.first_entry]
+        cdef int64_t low = 0, high = g.n_entries, middle
+        if g.n_entries == self._schema.num_buckets:
+            low = bucket
+        else:
+            while low < high:
+                middle = (low + high) // 2
+                if first[middle].bucket < bucket:
+                    low = middle + 1
+                else:
+                    high = middle
+        if low >= g.n_entries or first[low].bucket != bucket or first[low].size == 0:
+            return None
+        return first[low].offset, first[low].size, first[low].bulk_size
+
+    def statistics(self, int64_t group, wanted=None):
+        """[(sorted index, null count, min, max)] with values as stored, without length prefix, None where absent.
+
+        `wanted`, a set of sorted indices, leaves the others out.
+        """
+        cdef Group* g = self._group(group)
+        cdef Cursor c = cursor_over(self.data, self.size)
+        cdef int64_t i, column, null_count, low_size, high_size
+        cdef const uint8_t* low
+        cdef const uint8_t* high
+        cdef Node node
+        cdef list records = []
+        c.pos = g.statistics_at
+        for i in range(g.n_statistics):
+            column = self._read_record(&c, g, &node, &null_count, &low, &low_size, &high, &high_size)
+            if wanted is None or column in wanted:
+                records.append((
+                    column,
+                    null_count,
+                    None if low == NULL else PyBytes_FromStringAndSize(<const char*>low, low_size),
+                    None if high == NULL else PyBytes_FromStringAndSize(<const char*>high, high_size),
+                ))
+        return records
+
+
+cdef bint _descends(Node* node, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
+    """Whether value `a` sorts after `b`; NaN is on no side."""
+    cdef int order
+    cdef uint64_t x, y
+    cdef uint32_t x4, y4
+    cdef float fa, fb
+    cdef double da, db
+    if node.kind == K_VAR:
+        order = memcmp(a, b, na if na < nb else nb)
+        return order > 0 or (order == 0 and na > nb)
+    if node.type_id == T_FLOAT:
+        x4 = <uint32_t>load_be(a, 4)
+        y4 = <uint32_t>load_be(b, 4)
+        memcpy(&fa, &x4, 4)
+        memcpy(&fb, &y4, 4)
+        return fa > fb
+    x = load_be(a, 8 if na > 8 else <int>na)
+    y = load_be(b, 8 if nb > 8 else <int>nb)
+    if node.type_id == T_DOUBLE:
+        memcpy(&da, &x, 8)
+        memcpy(&db, &y, 8)
+        return da > db
+    if node.type_id != T_BOOLEAN:
+        # Two's complement of any width compares like unsigned once the sign bit is flipped.
+        x ^= (<uint64_t>1) << (8 * (8 if na > 8 else na) - 1)
+        y ^= (<uint64_t>1) << (8 * (8 if nb > 8 else nb) - 1)
+    if x != y or na <= 8:
+        return x > y
+    return load_be(a + 8, 4) > load_be(b + 8, 4)    # nanoseconds within the same millisecond

@@ -1,0 +1,113 @@
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+
+from smalti._core.cursor cimport Cursor
+
+# Section 2.5. Kept equal to smalti.spec.TypeId by a test.
+cdef enum TypeId:
+    T_BOOLEAN = 0
+    T_TINYINT = 1
+    T_SMALLINT = 2
+    T_INTEGER = 3
+    T_BIGINT = 4
+    T_FLOAT = 5
+    T_DOUBLE = 6
+    T_DATE = 7
+    T_CHAR = 8
+    T_VARCHAR = 9
+    T_STRING = 10
+    T_BINARY = 11
+    T_VARBINARY = 12
+    T_BYTES = 13
+    T_DECIMAL = 14
+    T_TIME = 15
+    T_TIMESTAMP = 16
+    T_TIMESTAMP_LTZ = 17
+    T_ARRAY = 18
+    T_MAP = 19
+
+# Section 5.
+cdef enum Encoding:
+    PLAIN = 0
+    CONST = 1
+    DICT = 2
+    ALL_NULL = 3
+
+# How the values of a physical column look on both sides (section 4): in the file, and in Arrow's memory.
+cdef enum Kind:
+    K_BOOL      # 1 byte                        | 1 bit
+    K_W1        # 1 byte                        | the same
+    K_W2        # 2 bytes big-endian            | 2 bytes
+    K_W4        # 4 bytes big-endian            | 4 bytes
+    K_W8        # 8 bytes big-endian            | 8 bytes
+    K_TS9       # 8 bytes millis + 4 bytes nanos| 8 bytes of nanoseconds
+    K_DEC8      # 8 bytes big-endian            | 16 bytes
+    K_DECV      # varint + two's complement     | 16 bytes
+    K_VAR       # varint + bytes                | offsets and bytes
+    K_LEN       # 4 bytes big-endian            | offsets of a list or map
+
+cdef enum:
+    MAX_NESTING = 30
+    MAX_UNBACKED_ROWS = 134217728
+
+# One type descriptor; in a bucket, one physical column (section 6). Text points into the schema block.
+cdef struct Node:
+    uint8_t type_id
+    uint8_t nullable
+    uint8_t kind
+    uint8_t n_children      # 0, ARRAY 1, MAP 2
+    uint8_t precision
+    int8_t scale
+    int32_t child[2]        # indices of nodes, -1 where there is none
+    const uint8_t* name     # field name; of a top-level column NULL: the caller knows it
+    int32_t name_size
+    const uint8_t* text     # zone of TIMESTAMP_LTZ, entries-field name of MAP
+    int32_t text_size
+
+cdef inline int file_width(int kind) noexcept nogil:
+    """Bytes of one value in the file, 0 where they vary."""
+    if kind == K_W8 or kind == K_DEC8:
+        return 8
+    if kind == K_W4 or kind == K_LEN:
+        return 4
+    if kind == K_W2:
+        return 2
+    if kind == K_BOOL or kind == K_W1:
+        return 1
+    return 12 if kind == K_TS9 else 0
+
+
+cdef inline int arrow_width(int kind) noexcept nogil:
+    """Bytes of one value in Arrow's memory; of booleans, before they are packed; of variable ones, their offset."""
+    if kind == K_W8 or kind == K_TS9:
+        return 8
+    if kind == K_DEC8 or kind == K_DECV:
+        return 16
+    if kind == K_W2:
+        return 2
+    return 1 if kind == K_BOOL or kind == K_W1 else 4
+
+
+cdef inline bint has_statistics(const Node* node) noexcept nogil:
+    """Section 11: the orderable types."""
+    return node.type_id <= T_STRING or (node.kind != K_DECV and T_DECIMAL <= node.type_id <= T_TIMESTAMP_LTZ)
+
+
+cdef inline bint is_text(const Node* node) noexcept nogil:
+    return T_CHAR <= node.type_id <= T_STRING
+
+
+cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes, uint8_t* type_id) except -1 nogil
+
+cdef int parse_descriptor(
+    Cursor* c, Node* nodes, int32_t at, int32_t* next_free
+) except -1 nogil
+
+# The physical columns of one bucket: logical columns first, then their children depth first.
+cdef class BucketNodes:
+    cdef object _block          # keeps the text alive
+    cdef Node* nodes
+    cdef readonly int32_t num_columns
+    cdef readonly int32_t num_nodes
+    cdef readonly int32_t first_column
+
+    cdef _child_paths(self, int32_t at, int32_t column, list paths)

@@ -1,0 +1,11 @@
+from typing import final
+
+@final
+class BucketNodes:
+    num_columns: int
+    num_nodes: int
+    first_column: int
+
+    def paths(self, names: list[str]) -> list[tuple[int, str]]: ...
+    def type_ids(self) -> list[int]: ...
+    def subtree(self, node: int) -> list[int]: ...

@@ -1,0 +1,170 @@
+"""Type descriptors (section 2.5) as flat arrays of nodes: the form in which buckets are walked, decoded and encoded."""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free
+
+from smalti._core.cursor cimport Cursor, need, read_u8, read_uv32
+from smalti._core.fault cimport NONE, corrupt
+from smalti._core.utf8 cimport valid_name
+
+
+cdef int _kind_of(int type_id, int64_t precision) noexcept nogil:
+    if type_id == T_BOOLEAN:
+        return K_BOOL
+    if type_id == T_TINYINT:
+        return K_W1
+    if type_id == T_SMALLINT:
+        return K_W2
+    if type_id in (T_INTEGER, T_FLOAT, T_DATE, T_TIME):
+        return K_W4
+    if type_id in (T_BIGINT, T_DOUBLE):
+        return K_W8
+    if type_id == T_DECIMAL:
+        return K_DEC8 if precision <= 18 else K_DECV
+    if type_id in (T_TIMESTAMP, T_TIMESTAMP_LTZ):
+        return K_W8 if precision <= 6 else K_TS9
+    if type_id in (T_ARRAY, T_MAP):
+        return K_LEN
+    return K_VAR
+
+
+cdef int _read_text(Cursor* c, const uint8_t** text, int32_t* size) except -1 nogil:
+    cdef int64_t n = read_uv32(c)
+    need(c, n)
+    if not valid_name(c.data + c.pos, n):
+        return corrupt(b"text in a type descriptor is not UTF-8, or holds NUL (size)", c.pos, n, NONE)
+    text[0] = c.data + c.pos
+    size[0] = <int32_t>n
+    c.pos += n
+    return 0
+
+
+cdef int _read_head(Cursor* c, Node* node) except -1 nogil:
+    """Everything of a descriptor but its children."""
+    cdef int64_t start = c.pos
+    cdef int64_t value, scale
+    value = read_u8(c)
+    if value > T_MAP:
+        return corrupt(b"unknown type id", start, value, T_MAP)
+    node.type_id = <uint8_t>value
+    value = read_u8(c)
+    if value > 1:
+        return corrupt(b"nullable flag is neither 0 nor 1", c.pos - 1, value, 1)
+    node.nullable = <uint8_t>value
+    node.n_children = 0
+    node.precision = 0
+    node.scale = 0
+    node.child[0] = node.child[1] = -1
+    node.name = node.text = NULL
+    node.name_size = node.text_size = 0
+    value = 0
+    if node.type_id in (T_CHAR, T_VARCHAR, T_BINARY, T_VARBINARY):
+        read_uv32(c)    # a length Arrow has no place for
+    elif node.type_id == T_DECIMAL:
+        value = read_uv32(c)
+        if value < 1 or value > 38:
+            return corrupt(b"DECIMAL precision out of range (1 to 38)", start, value, 38)
+        scale = <int32_t><uint32_t>read_uv32(c)    # a signed byte, sign-extended to 32 bits
+        if scale < -128 or scale > value:
+            return corrupt(b"DECIMAL scale out of range (-128 to the precision)", start, scale, value)
+        node.scale = <int8_t>scale
+    elif T_TIME <= node.type_id <= T_TIMESTAMP_LTZ:
+        value = read_uv32(c)
+        if value > 9:
+            return corrupt(b"precision of a time out of range (0 to 9)", start, value, 9)
+        if node.type_id == T_TIMESTAMP_LTZ:
+            _read_text(c, &node.text, &node.text_size)
+    node.precision = <uint8_t>value
+    node.kind = <uint8_t>_kind_of(node.type_id, value)
+    return 0
+
+
+cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes, uint8_t* type_id) except -1 nogil:
+    """Validate one descriptor and step over it, counting its nodes."""
+    cdef Node node
+    cdef const uint8_t* text
+    cdef int32_t size
+    cdef uint8_t ignored
+    if depth > MAX_NESTING:
+        return corrupt(b"types are nested too deep", c.pos, depth, MAX_NESTING)
+    _read_head(c, &node)
+    type_id[0] = node.type_id
+    n_nodes[0] += 1
+    if node.type_id == T_ARRAY:
+        _read_text(c, &text, &size)
+        skip_descriptor(c, depth + 1, n_nodes, &ignored)
+    elif node.type_id == T_MAP:
+        _read_text(c, &text, &size)
+        _read_text(c, &text, &size)
+        skip_descriptor(c, depth + 1, n_nodes, &ignored)
+        _read_text(c, &text, &size)
+        skip_descriptor(c, depth + 1, n_nodes, &ignored)
+    return 0
+
+
+cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil:
+    """Parse a descriptor that `skip_descriptor` has validated; children go depth first from `next_free` (section 6)."""
+    cdef Node* node = &nodes[at]
+    cdef int32_t child
+    cdef int i
+    _read_head(c, node)
+    if node.type_id == T_MAP:
+        _read_text(c, &node.text, &node.text_size)
+        node.n_children = 2
+    elif node.type_id == T_ARRAY:
+        node.n_children = 1
+    for i in range(node.n_children):
+        child = next_free[0]
+        next_free[0] += 1
+        node.child[i] = child
+        _parse_child(c, nodes, child, next_free)
+    return 0
+
+
+cdef int _parse_child(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil:
+    cdef const uint8_t* name
+    cdef int32_t size
+    _read_text(c, &name, &size)
+    parse_descriptor(c, nodes, at, next_free)
+    nodes[at].name = name
+    nodes[at].name_size = size
+    return 0
+
+
+cdef class BucketNodes:
+    """The physical columns of one bucket; made by `SchemaBlock.bucket_nodes`."""
+
+    def __dealloc__(self):
+        free(self.nodes)
+
+    def paths(self, list names):
+        """(logical column, path) of every node, for the layout: `a`, then `a.element`, `m.key`, `m.value` ..."""
+        cdef int32_t i
+        cdef list paths = [None] * self.num_nodes
+        for i in range(self.num_columns):
+            paths[i] = (i, names[i])
+        for i in range(self.num_columns):
+            self._child_paths(i, i, paths)
+        return paths
+
+    cdef _child_paths(self, int32_t at, int32_t column, list paths):
+        cdef Node* node = &self.nodes[at]
+        cdef int i
+        for i in range(node.n_children):
+            role = "element" if node.type_id == T_ARRAY else ("key", "value")[i]
+            paths[node.child[i]] = (column, f"{paths[at][1]}.{role}")
+            self._child_paths(node.child[i], column, paths)
+
+    def type_ids(self):
+        """Type id of every physical column."""
+        return [self.nodes[i].type_id for i in range(self.num_nodes)]
+
+    def subtree(self, int32_t node):
+        """A physical column and everything below it, in order."""
+        cdef list out = [node]
+        cdef int i
+        if not 0 <= node < self.num_nodes:
+            raise IndexError(f"physical column {node} of {self.num_nodes}")
+        for i in range(self.nodes[node].n_children):
+            out += self.subtree(self.nodes[node].child[i])
+        return out

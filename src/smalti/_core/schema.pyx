@@ -1,0 +1,476 @@
+"""The schema block (section 2), kept in its encoded form: checked in one pass, searched without decoding.
+
+Opening a file costs one walk over the block and three small arrays. Names, order and Arrow fields are made only for
+what is asked for.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memchr, memcmp, memcpy
+
+from smalti._core.arrow_c cimport schema_capsule
+from smalti._core.cursor cimport Cursor, cursor_over, need, read_u8, read_uv32, read_zz64
+from smalti._core.fault cimport NONE, corrupt, corrupt_column, no_memory
+from smalti._core.nodes cimport BucketNodes, Node, parse_descriptor, skip_descriptor
+from smalti._core.utf8 cimport valid_utf8
+
+# Limits of ours, see smalti.spec.
+cdef enum:
+    MAX_NAME_SIZE = 65535
+    MAX_NAMES_SIZE = 268435456
+    MIN_COLUMN_SIZE = 5     # shared, suffix size, one byte of suffix, type id, nullable
+
+
+cdef class SchemaBlock:
+    """A validated schema block.
+
+    Parameters
+    ----------
+    data : bytes
+        The uncompressed block, without its length prefix.
+    """
+
+    def __cinit__(self, bytes data not None):
+        cdef Cursor c
+        cdef uint8_t* scratch
+        self._bytes = data
+        self.data = data
+        self.size = len(data)
+        c = cursor_over(self.data, self.size)
+        self.num_columns = read_uv32(&c)
+        self.num_buckets = read_uv32(&c)
+        if self.num_buckets < 1 or self.num_buckets > max(self.num_columns, 1):
+            corrupt(b"bucket count out of range (1 to the number of columns)", c.pos, self.num_buckets,
+                    max(self.num_columns, 1))
+        self.name_encoding = <int>read_u8(&c)
+        if self.name_encoding > 1:
+            corrupt(b"unknown name encoding", c.pos - 1, self.name_encoding, 1)
+        if self.name_encoding == 1:
+            self._parse_rules(&c)
+        self.columns_at = c.pos
+        if self.num_columns > (c.end - c.pos) // MIN_COLUMN_SIZE:
+            corrupt(b"more columns than the block has room for", c.pos, self.num_columns,
+                    (c.end - c.pos) // MIN_COLUMN_SIZE)
+        self.descriptor_at = <uint32_t*>malloc(self.num_columns * 4 + 4)
+        self.type_ids = <uint8_t*>malloc(self.num_columns + 1)
+        self.order = <uint32_t*>malloc(self.num_columns * 4 + 4)
+        scratch = <uint8_t*>calloc(1, max(2 * MAX_NAME_SIZE, self.num_columns) + 8)
+        try:
+            if self.descriptor_at == NULL or self.type_ids == NULL or self.order == NULL or scratch == NULL:
+                no_memory(self.num_columns * 9)
+            with nogil:
+                self._parse_columns(&c, scratch)
+                self._parse_order(&c, scratch)
+        finally:
+            free(scratch)
+
+    def __dealloc__(self):
+        free(self.descriptor_at)
+        free(self.type_ids)
+        free(self.order)
+        free(self.expansions)
+
+    # --- parsing ------------------------------------------------------------------------------------------------
+
+    cdef int _parse_rules(self, Cursor* c) except -1:
+        """Section 2.3: a rule may only use tokens before its own, which also keeps expansion from looping."""
+        cdef int64_t n = read_uv32(c)
+        cdef int64_t i, side, total = 0
+        cdef int64_t sizes[128]
+        cdef uint8_t token
+        cdef uint8_t* at
+        if n > 128:
+            return corrupt(b"too many BPE rules", c.pos, n, 128)
+        need(c, 2 * n)
+        for i in range(n):
+            sizes[i] = 0
+            for side in range(2):
+                token = c.data[c.pos + side]
+                if token >= 0x80 + i:
+                    return corrupt(b"BPE rule uses a token that is not defined before it", c.pos + side, token, 0x7F + i)
+                if token == 0:
+                    return corrupt(b"BPE rule holds NUL", c.pos + side, token, NONE)
+                self.rules[i][side] = token
+                sizes[i] += 1 if token < 0x80 else sizes[token - 0x80]
+            if sizes[i] > MAX_NAME_SIZE:
+                return corrupt(b"BPE rule expands to more bytes than a name may have", c.pos, sizes[i], MAX_NAME_SIZE)
+            total += sizes[i]
+            c.pos += 2
+        self.num_rules = <int>n
+        self.expansions = <uint8_t*>malloc(total + 1)
+        if self.expansions == NULL:
+            return no_memory(total)
+        at = self.expansions
+        for i in range(n):
+            self.expansion_at[i] = <int32_t>(at - self.expansions)
+            for side in range(2):
+                token = self.rules[i][side]
+                if token < 0x80:
+                    at[0] = token
+                    at += 1
+                else:
+                    memcpy(at, self.expansions + self.expansion_at[token - 0x80], sizes[token - 0x80])
+                    at += sizes[token - 0x80]
+        self.expansion_at[n] = <int32_t>(at - self.expansions)
+        return 0
+
+    cdef int64_t _expanded_size(self, const uint8_t* tokens, int64_t n) except -1 nogil:
+        cdef int64_t i, total = 0
+        cdef int rule
+        for i in range(n):
+            if tokens[i] < 0x80:
+                if tokens[i] == 0:
+                    return corrupt(b"name holds NUL", NONE, NONE, NONE)
+                total += 1
+                continue
+            rule = tokens[i] - 0x80
+            if rule >= self.num_rules:
+                return corrupt(b"name uses a BPE token without a rule", NONE, tokens[i], 0x7F + self.num_rules)
+            total += self.expansion_at[rule + 1] - self.expansion_at[rule]
+        return total
+
+    cdef bint _ascends(self, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
+        """Whether the text of tokens `a` sorts strictly before the text of tokens `b`."""
+        cdef const uint8_t* text_a = NULL
+        cdef const uint8_t* text_b = NULL
+        cdef int64_t left_a = 0, left_b = 0, common
+        cdef int order
+        while True:
+            if left_a == 0 and left_b == 0:     # equal tokens have equal text
+                while na and nb and a[0] == b[0]:
+                    a += 1
+                    b += 1
+                    na -= 1
+                    nb -= 1
+            if left_a == 0:
+                if na == 0:
+                    return left_b > 0 or nb > 0
+                if a[0] < 0x80:
+                    text_a = a
+                    left_a = 1
+                else:
+                    text_a = self.expansions + self.expansion_at[a[0] - 0x80]
+                    left_a = self.expansion_at[a[0] - 0x7F] - self.expansion_at[a[0] - 0x80]
+                a += 1
+                na -= 1
+            if left_b == 0:
+                if nb == 0:
+                    return False
+                if b[0] < 0x80:
+                    text_b = b
+                    left_b = 1
+                else:
+                    text_b = self.expansions + self.expansion_at[b[0] - 0x80]
+                    left_b = self.expansion_at[b[0] - 0x7F] - self.expansion_at[b[0] - 0x80]
+                b += 1
+                nb -= 1
+            common = left_a if left_a < left_b else left_b
+            order = memcmp(text_a, text_b, common)
+            if order:
+                return order < 0
+            text_a += common
+            text_b += common
+            left_a -= common
+            left_b -= common
+
+    cdef int _parse_columns(self, Cursor* c, uint8_t* name) except -1 nogil:
+        """One pass over names and descriptors; `name` is scratch for the current encoded name."""
+        cdef int64_t i, shared, suffix, expanded, size = 0, total = 0, text_size = 0
+        cdef int32_t n_nodes = 0
+        cdef const uint8_t* at
+        cdef bint bpe = self.name_encoding == 1
+        for i in range(self.num_columns):
+            shared = read_uv32(c)
+            if shared > size:
+                return corrupt_column(b"shared prefix is longer than the previous name", i, c.pos, shared, size)
+            suffix = read_uv32(c)
+            need(c, suffix)
+            at = c.data + c.pos
+            if suffix == 0:
+                return corrupt_column(b"name is empty, or a prefix of the one before it", i, c.pos, 0, 1)
+            if shared + suffix > MAX_NAME_SIZE:
+                return corrupt_column(b"name is too long", i, c.pos, shared + suffix, MAX_NAME_SIZE)
+            if bpe:
+                # The shared tokens were measured with the previous name: subtract its tail, add the new one.
+                text_size -= self._expanded_size(name + shared, size - shared)
+                text_size += self._expanded_size(at, suffix)
+                if text_size > MAX_NAME_SIZE:
+                    return corrupt_column(b"name is too long when expanded", i, c.pos, text_size, MAX_NAME_SIZE)
+                if i and not self._ascends(name + shared, size - shared, at, suffix):
+                    return corrupt_column(b"names are not in ascending order, or repeat", i, c.pos, NONE, NONE)
+            else:
+                text_size = shared + suffix
+                if i and not _bytes_ascend(name + shared, size - shared, at, suffix):
+                    return corrupt_column(b"names are not in ascending order, or repeat", i, c.pos, NONE, NONE)
+            memcpy(name + shared, at, suffix)
+            size = shared + suffix
+            if not bpe:
+                _check_text(name, shared, size, i, c.pos)
+            total += text_size
+            if total > MAX_NAMES_SIZE:
+                return corrupt_column(b"names expand to too many bytes", i, c.pos, total, MAX_NAMES_SIZE)
+            c.pos += suffix
+            self.descriptor_at[i] = <uint32_t>c.pos
+            skip_descriptor(c, 0, &n_nodes, &self.type_ids[i])
+        self.names_size = total
+        return 0
+
+    cdef int _parse_order(self, Cursor* c, uint8_t* seen) except -1 nogil:
+        """Section 2.2: a permutation as deltas; a block that ends before it means sorted order."""
+        cdef int64_t i, delta, index = 0
+        if c.pos == c.end:
+            for i in range(self.num_columns):
+                self.order[i] = <uint32_t>i
+            return 0
+        for i in range(self.num_columns):
+            seen[i] = 0
+        for i in range(self.num_columns):
+            read_zz64(c, &delta)
+            # One comparison rejects both ends, and a delta that would overflow the sum.
+            if delta > self.num_columns or delta < -self.num_columns:
+                return corrupt_column(b"column order points outside the columns", i, c.pos, delta, self.num_columns)
+            index += delta
+            if index < 0 or index >= self.num_columns or seen[index]:
+                return corrupt_column(b"column order is not a permutation", i, c.pos, index, NONE)
+            seen[index] = 1
+            self.order[i] = <uint32_t>index
+        if c.pos != c.end:
+            return corrupt(b"bytes after the column order", c.pos, c.end - c.pos, 0)
+        return 0
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    def find(self, list names not None):
+        """Sorted indices of the named columns, -1 where there is none; one walk over the encoded names.
+
+        A writer applies its rules in order, so the encoded form of a name is known. Another writer may have split a
+        name differently: what is not found that way is looked up among the decoded names.
+        """
+        cdef dict wanted = {}
+        cdef list found = [-1] * len(names)
+        cdef Py_ssize_t i
+        cdef list missing
+        for i, name in enumerate(names):
+            try:
+                text = name.encode()
+            except UnicodeEncodeError:
+                continue
+            if self.name_encoding == 0 or text.isascii():   # above ASCII, bytes of a BPE name are tokens
+                wanted.setdefault(self._encode(text), []).append(i)
+        self._find_encoded(wanted, found)
+        missing = [i for i in range(len(names)) if found[i] < 0]
+        if missing and self.name_encoding == 1:
+            position = {name: i for i, name in enumerate(self.names())}
+            for i in missing:
+                found[i] = position.get(names[i], -1)
+        return found
+
+    cdef _find_encoded(self, dict wanted, list found):
+        """Candidates by size and last bytes, then compared in full."""
+        cdef int64_t i, shared, suffix, size = 0, left = len(wanted)
+        cdef uint64_t bits[1024]
+        cdef uint64_t key
+        cdef Cursor c = cursor_over(self.data, self.size)
+        cdef uint8_t* buffer = <uint8_t*>calloc(1, MAX_NAME_SIZE + 9)
+        cdef uint8_t* name = buffer + 8     # room to load 8 bytes before a short name
+        cdef bytes target
+        if buffer == NULL:
+            raise MemoryError()
+        for i in range(1024):
+            bits[i] = 0
+        for target in wanted:
+            if len(target) <= MAX_NAME_SIZE:
+                memcpy(name, <const uint8_t*>target, len(target))
+                key = _fingerprint(name, len(target))
+                bits[key >> 6] |= (<uint64_t>1) << (key & 63)
+                for i in range(len(target)):
+                    name[i] = 0
+        c.pos = self.columns_at
+        try:
+            for i in range(self.num_columns):
+                if left == 0:
+                    break
+                c.pos = self.descriptor_at[i - 1] if i else self.columns_at
+                if i:
+                    _skip_known_descriptor(&c, self.type_ids[i - 1])
+                shared = read_uv32(&c)
+                suffix = read_uv32(&c)
+                memcpy(name + shared, c.data + c.pos, suffix)
+                size = shared + suffix
+                key = _fingerprint(name, size)
+                if bits[key >> 6] >> (key & 63) & 1:
+                    rows = wanted.get(name[:size])
+                    if rows is not None:
+                        left -= 1
+                        for at in rows:
+                            found[at] = i
+        finally:
+            free(buffer)
+
+    cdef bytes _encode(self, bytes name):
+        """The rules applied in order, greedily from the left (section 2.3)."""
+        cdef int rule
+        cdef bytes pair
+        if self.name_encoding == 1:
+            for rule in range(self.num_rules):
+                pair = bytes((self.rules[rule][0], self.rules[rule][1]))
+                if pair in name:
+                    name = name.replace(pair, bytes((0x80 + rule,)))
+        return name
+
+    def names(self):
+        """All names, sorted."""
+        cdef int64_t i, k, shared, suffix, size, n
+        cdef Cursor c = cursor_over(self.data, self.size)
+        cdef uint8_t* tokens = <uint8_t*>malloc(MAX_NAME_SIZE + 1)
+        cdef uint8_t* text = <uint8_t*>malloc(MAX_NAME_SIZE + 1)
+        cdef int rule
+        cdef list names = []
+        if tokens == NULL or text == NULL:
+            free(tokens)
+            free(text)
+            raise MemoryError()
+        c.pos = self.columns_at
+        try:
+            for i in range(self.num_columns):
+                shared = read_uv32(&c)
+                suffix = read_uv32(&c)
+                memcpy(tokens + shared, c.data + c.pos, suffix)
+                size = shared + suffix
+                if self.name_encoding == 0:
+                    names.append(tokens[:size].decode())
+                else:
+                    n = 0
+                    for k in range(size):
+                        if tokens[k] < 0x80:
+                            text[n] = tokens[k]
+                            n += 1
+                        else:
+                            rule = tokens[k] - 0x80
+                            memcpy(text + n, self.expansions + self.expansion_at[rule],
+                                   self.expansion_at[rule + 1] - self.expansion_at[rule])
+                            n += self.expansion_at[rule + 1] - self.expansion_at[rule]
+                    names.append(text[:n].decode())
+                c.pos = self.descriptor_at[i]
+                _skip_known_descriptor(&c, self.type_ids[i])
+        finally:
+            free(tokens)
+            free(text)
+        return names
+
+    def column_order(self):
+        """Sorted index of each column in the order it was written (section 2.2)."""
+        return [self.order[i] for i in range(self.num_columns)]
+
+    def bucket_of(self, int64_t column):
+        """Bucket of a sorted index (section 2.4)."""
+        return column * self.num_buckets // self.num_columns
+
+    def bucket_columns(self, int64_t bucket):
+        """First sorted index of a bucket, and of the next one."""
+        return (
+            (bucket * self.num_columns + self.num_buckets - 1) // self.num_buckets,
+            ((bucket + 1) * self.num_columns + self.num_buckets - 1) // self.num_buckets,
+        )
+
+    def bucket_nodes(self, int64_t bucket):
+        """The physical columns of a bucket."""
+        first, stop = self.bucket_columns(bucket)
+        return self.nodes(first, stop)
+
+    def nodes(self, int64_t first, int64_t stop):
+        """The physical columns of a range of sorted indices."""
+        cdef BucketNodes out = BucketNodes.__new__(BucketNodes)
+        cdef Cursor c = cursor_over(self.data, self.size)
+        cdef int32_t next_free, total = 0
+        cdef int64_t i
+        cdef uint8_t type_id
+        if not 0 <= first <= stop <= self.num_columns:
+            raise IndexError(f"columns {first} to {stop} of {self.num_columns}")
+        for i in range(first, stop):
+            c.pos = self.descriptor_at[i]
+            skip_descriptor(&c, 0, &total, &type_id)
+        out._block = self._bytes
+        out.first_column = <int32_t>first
+        out.num_columns = <int32_t>(stop - first)
+        out.num_nodes = total
+        out.nodes = <Node*>malloc((total + 1) * sizeof(Node))
+        if out.nodes == NULL:
+            raise MemoryError()
+        next_free = out.num_columns
+        for i in range(first, stop):
+            c.pos = self.descriptor_at[i]
+            parse_descriptor(&c, out.nodes, <int32_t>(i - first), &next_free)
+        return out
+
+    def descriptor(self, int64_t column):
+        """(type id, nullable, precision, scale) of a sorted index; what statistics need to read a value."""
+        cdef BucketNodes one = self.nodes(column, column + 1)
+        return one.nodes[0].type_id, bool(one.nodes[0].nullable), one.nodes[0].precision, one.nodes[0].scale
+
+    def arrow_schema(self, list columns not None, list names not None):
+        """An `arrow_schema` capsule of the given sorted indices, under the given names (their own, by contract)."""
+        cdef Py_ssize_t i, n = len(columns)
+        cdef BucketNodes group
+        cdef dict groups = {}
+        cdef list places = [], keep = []
+        cdef const Node** roots
+        if len(names) != n:
+            raise ValueError(f"{n} columns but {len(names)} names")
+        roots = <const Node**>malloc((n + 1) * sizeof(Node*))
+        if roots == NULL:
+            raise MemoryError()
+        try:
+            for i in range(n):
+                bucket = self.bucket_of(columns[i])
+                group = groups.get(bucket)
+                if group is None:
+                    # A handful of columns: parse just them. Many: whole buckets, once each.
+                    group = self.bucket_nodes(bucket) if n > 64 else self.nodes(columns[i], columns[i] + 1)
+                    if n > 64:
+                        groups[bucket] = group
+                    keep.append(group)
+                roots[i] = group.nodes
+                places.append(columns[i] - group.first_column)
+            return schema_capsule(roots, [name.encode() for name in names], places)
+        finally:
+            free(roots)
+
+
+cdef inline bint _bytes_ascend(const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
+    cdef int order = memcmp(a, b, na if na < nb else nb)
+    return order < 0 or (order == 0 and na < nb)
+
+
+cdef int _check_text(const uint8_t* name, int64_t shared, int64_t size, int64_t column, int64_t offset) except -1 nogil:
+    """Front-coded names are raw bytes; a suffix of plain ASCII after an ASCII byte cannot break a valid name."""
+    cdef int64_t i
+    cdef uint8_t high = name[shared - 1] if shared else 0
+    for i in range(shared, size):
+        high |= name[i]
+    if high >= 0x80 and not valid_utf8(name, size):
+        return corrupt_column(b"name is not UTF-8", column, offset, NONE, NONE)
+    if memchr(name + shared, 0, size - shared) != NULL:
+        return corrupt_column(b"name holds NUL", column, offset, NONE, NONE)
+    return 0
+
+
+cdef inline uint64_t _fingerprint(const uint8_t* name, int64_t size) noexcept nogil:
+    """16 bits of the size and the last 8 bytes; `name` has 8 readable bytes before it."""
+    cdef uint64_t tail
+    if size == 0:
+        return 0
+    memcpy(&tail, name + size - 8, 8)
+    if size < 8:
+        tail &= ~<uint64_t>0 << (64 - 8 * size)
+    return ((tail ^ <uint64_t>size) * <uint64_t>0x9E3779B97F4A7C15) >> 48
+
+
+cdef inline int _skip_known_descriptor(Cursor* c, uint8_t type_id) except -1:
+    """Step over a descriptor that was validated when the block was parsed."""
+    cdef int32_t n_nodes = 0
+    cdef uint8_t ignored
+    if type_id <= 7 or type_id == 10 or type_id == 13:
+        c.pos += 2
+        return 0
+    return skip_descriptor(c, 0, &n_nodes, &ignored)

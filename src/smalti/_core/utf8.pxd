@@ -1,0 +1,72 @@
+"""UTF-8 checks, quick on ASCII."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcpy
+
+
+cdef inline int64_t ascii_prefix(const uint8_t* s, int64_t n) noexcept nogil:
+    """How many leading bytes are ASCII, rounded down to a multiple of 8 before the tail."""
+    cdef int64_t i = 0
+    cdef uint64_t word
+    while i + 8 <= n:
+        memcpy(&word, s + i, 8)
+        if word & <uint64_t>0x8080808080808080:
+            return i
+        i += 8
+    while i < n and s[i] < 0x80:
+        i += 1
+    return i
+
+
+cdef inline bint valid_utf8(const uint8_t* s, int64_t n) noexcept nogil:
+    """Whether the bytes are well-formed UTF-8: no over-long forms, no surrogates, nothing above U+10FFFF."""
+    cdef int64_t i = ascii_prefix(s, n)
+    cdef int64_t width
+    cdef uint32_t point
+    cdef int64_t k
+    while i < n:
+        if s[i] < 0x80:
+            i += 1
+            continue
+        if 0xC2 <= s[i] <= 0xDF:
+            width = 2
+            point = s[i] & 0x1F
+        elif 0xE0 <= s[i] <= 0xEF:
+            width = 3
+            point = s[i] & 0x0F
+        elif 0xF0 <= s[i] <= 0xF4:
+            width = 4
+            point = s[i] & 0x07
+        else:
+            return False
+        if i + width > n:
+            return False
+        for k in range(1, width):
+            if s[i + k] & 0xC0 != 0x80:
+                return False
+            point = (point << 6) | (s[i + k] & 0x3F)
+        if width == 3 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
+            return False
+        if width == 4 and (point < 0x10000 or point > 0x10FFFF):
+            return False
+        i += width
+    return True
+
+
+cdef inline bint valid_name(const uint8_t* s, int64_t n) noexcept nogil:
+    """Names cross Arrow's C interface, where a NUL would end them early."""
+    return n == 0 or (memchr(s, 0, n) == NULL and valid_utf8(s, n))
+
+
+cdef inline bint valid_strings(const uint8_t* data, const int32_t* offsets, int64_t n) noexcept nogil:
+    """Whether each of n strings is valid: the whole is, and no string starts inside a character."""
+    cdef int64_t total = offsets[n]
+    cdef int64_t i
+    if ascii_prefix(data, total) == total:
+        return True
+    if not valid_utf8(data, total):
+        return False
+    for i in range(n):
+        if offsets[i] < total and data[offsets[i]] & 0xC0 == 0x80:
+            return False
+    return True

@@ -1,0 +1,77 @@
+"""Statistics (section 11) as Python values, and back to bytes for the index."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from smalti.spec import TypeId
+
+_INTEGERS = {
+    TypeId.TINYINT: ">b",
+    TypeId.SMALLINT: ">h",
+    TypeId.INTEGER: ">i",
+    TypeId.BIGINT: ">q",
+    TypeId.DATE: ">i",
+    TypeId.TIME: ">i",
+}
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Statistics of one column in one row group.
+
+    Attributes
+    ----------
+    null_count : int
+    min, max : object
+        Python values of the column's type, or None when every value is null, or when the writer could not tell
+        (a floating-point column whose bounds are NaN).
+    """
+
+    null_count: int
+    min: Any = None
+    max: Any = None
+
+    @property
+    def has_min_max(self) -> bool:
+        return self.min is not None
+
+
+def raw_value(type_id: int, precision: int, data: bytes) -> Any:
+    """A serialised value as the plain number or text Arrow stores: ticks for times, unscaled for decimals."""
+    if type_id == TypeId.BOOLEAN:
+        return data != b"\0"
+    if type_id in _INTEGERS:
+        return struct.unpack(_INTEGERS[TypeId(type_id)], data)[0]
+    if type_id == TypeId.FLOAT:
+        return struct.unpack(">f", data)[0]
+    if type_id == TypeId.DOUBLE:
+        return struct.unpack(">d", data)[0]
+    if type_id == TypeId.DECIMAL or precision <= 6 and type_id in (TypeId.TIMESTAMP, TypeId.TIMESTAMP_LTZ):
+        return struct.unpack(">q", data)[0]
+    if type_id in (TypeId.TIMESTAMP, TypeId.TIMESTAMP_LTZ):
+        millis, nanos = struct.unpack(">qi", data)
+        return millis * 1_000_000 + nanos
+    return data.decode()
+
+
+def to_scalar(raw: Any, type_: pa.DataType) -> pa.Scalar:
+    """The Arrow scalar of a raw value; null for NaN, which says nothing about the other values."""
+    if raw is None or raw != raw:
+        return pa.scalar(None, type_)
+    if pa.types.is_decimal(type_):
+        data = int(raw).to_bytes(16, "little", signed=True)
+        return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(data)])[0]
+    return pa.scalar(raw, type_)
+
+
+def to_python(scalar: pa.Scalar) -> Any:
+    """A Python value; nanoseconds that no `datetime` can hold stay an Arrow scalar where pandas is missing."""
+    try:
+        return scalar.as_py()
+    except ValueError:
+        return scalar

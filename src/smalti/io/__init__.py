@@ -1,0 +1,7 @@
+"""Reading ranges and writing files. Knows paths, file systems and bytes; knows nothing of the format."""
+
+from smalti.io.ranges import Range, fetch
+from smalti.io.sinks import Sink, open_sink
+from smalti.io.sources import Source, open_source
+
+__all__ = ["Range", "Sink", "Source", "fetch", "open_sink", "open_source"]

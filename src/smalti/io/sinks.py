@@ -1,0 +1,132 @@
+"""Where bytes go: a file appears under its name only when it is complete, or it does not appear at all.
+
+Local files are written beside their place, flushed to disk and renamed. Elsewhere there is no rename worth the name,
+so the file is spooled on this machine and sent off in one go when it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from smalti.io.sources import resolve
+
+#: A remote file is held in memory up to this size before it goes to a temporary file.
+SPOOL_MEMORY = 16 << 20
+#: Leftovers of killed processes start with a dot, so listings and datasets pass over them.
+TEMPORARY_SUFFIX = ".mosaic-tmp"
+
+
+class Sink(Protocol):
+    """Bytes in order, then `commit` or `abort`."""
+
+    name: str | None
+
+    def write(self, data: Any) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class LocalSink:
+    """Temporary file, fsync, rename, fsync of the directory."""
+
+    def __init__(self, path: str) -> None:
+        self.name: str | None = path
+        target = Path(path)
+        if target.is_dir():
+            raise IsADirectoryError(21, "Is a directory", path)
+        self._target = target
+        self._temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
+        self._file: IO[bytes] | None = self._temporary.open("xb")
+
+    def write(self, data: Any) -> None:
+        assert self._file is not None
+        self._file.write(data)
+
+    def commit(self) -> None:
+        assert self._file is not None
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._temporary.replace(self._target)
+        except BaseException:
+            self.abort()
+            raise
+        self._file = None
+        with contextlib.suppress(OSError):  # some file systems cannot sync a directory
+            directory = os.open(self._target.parent, os.O_RDONLY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+
+    def abort(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._temporary.unlink(missing_ok=True)
+            self._file = None
+
+
+class RemoteSink:
+    """Spooled here, uploaded on commit: a store that cannot rename still never shows half a file."""
+
+    def __init__(self, filesystem: Any, path: str, name: str) -> None:
+        self.name: str | None = name
+        self._filesystem = filesystem
+        self._path = path
+        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY)  # noqa: SIM115
+
+    def write(self, data: Any) -> None:
+        self._spool.write(data)
+
+    def commit(self) -> None:
+        self._spool.seek(0)
+        with self._filesystem.open_output_stream(self._path) as stream:
+            shutil.copyfileobj(self._spool, stream, 8 << 20)
+        self._spool.close()
+
+    def abort(self) -> None:
+        self._spool.close()
+
+
+class FileObjectSink:
+    """A binary file object of the caller's, who decides what becomes of it."""
+
+    def __init__(self, file: Any) -> None:
+        name = getattr(file, "name", None)
+        self.name = name if isinstance(name, str) else None
+        self._file = file
+
+    def write(self, data: Any) -> None:
+        self._file.write(data)
+
+    def commit(self) -> None:
+        if hasattr(self._file, "flush"):
+            self._file.flush()
+
+    def abort(self) -> None:
+        pass
+
+
+def open_sink(where: Any, filesystem: Any = None) -> Sink:
+    """Open a path, URI or binary file object for writing; see `open_source` for `filesystem`."""
+    if isinstance(where, (str, os.PathLike)):
+        path = os.fspath(where)
+        if filesystem is None and "://" not in path:
+            return LocalSink(path)
+        resolved, path = resolve(path, filesystem)
+        if getattr(resolved, "type_name", None) == "local":
+            return LocalSink(path)
+        return RemoteSink(resolved, path, str(where))
+    if hasattr(where, "write"):
+        return FileObjectSink(where)
+    raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")

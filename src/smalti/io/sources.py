@@ -1,0 +1,193 @@
+"""Where bytes come from: local files, memory, Python file objects, anything `pyarrow.fs` opens.
+
+A source answers `read_at` from any thread, in full or with an error.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from smalti.errors import CorruptFileError
+
+#: What a first read of the end of a file asks for. Locally a second read costs next to nothing; far away, one that
+#: takes in the schema block of 10,000 columns and the index saves a round trip.
+LOCAL_TAIL = 64 << 10
+REMOTE_TAIL = 1 << 20
+#: Bytes worth reading and throwing away to save a round trip.
+REMOTE_GAP = 512 << 10
+
+
+class Source(Protocol):
+    """Random access to bytes that do not change."""
+
+    name: str | None
+    size: int
+    tail_size: int
+    max_gap: int
+    is_remote: bool
+
+    def read_at(self, offset: int, size: int) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+def _checked(data: bytes, offset: int, size: int, name: str | None) -> bytes:
+    if len(data) != size:
+        raise CorruptFileError(
+            "file ends early", path=name, offset=offset, found=f"{len(data)} bytes", expected=f"{size} bytes"
+        )
+    return data
+
+
+class LocalSource:
+    """A file of this machine, read with `pread`: no shared position, so no lock."""
+
+    tail_size = LOCAL_TAIL
+    max_gap = 0
+    is_remote = False
+
+    def __init__(self, path: str) -> None:
+        self.name: str | None = path
+        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            self.size = os.fstat(self._fd).st_size
+            if Path(path).is_dir():
+                raise IsADirectoryError(21, "Is a directory (smalti.dataset reads directories)", path)
+        except BaseException:
+            self.close()
+            raise
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        if self._fd < 0:
+            raise ValueError(f"read of a closed file: {self.name}")
+        data = os.pread(self._fd, size, offset)
+        while 0 < len(data) < size:  # one call moves at most 2 GiB
+            more = os.pread(self._fd, size - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return _checked(data, offset, size, self.name)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+
+class BufferSource:
+    """Bytes in memory."""
+
+    name: str | None = None
+    tail_size = LOCAL_TAIL
+    max_gap = 0
+    is_remote = False
+
+    def __init__(self, data: Any) -> None:
+        self._data = memoryview(data).cast("B")
+        self.size = len(self._data)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return _checked(bytes(self._data[offset : offset + size]), offset, size, None)
+
+    def close(self) -> None:
+        self._data.release()
+
+
+class FileObjectSource:
+    """A seekable Python file object of the caller's, which stays open. One reader at a time moves its position."""
+
+    tail_size = LOCAL_TAIL
+    max_gap = 0
+    is_remote = False
+
+    def __init__(self, file: Any) -> None:
+        name = getattr(file, "name", None)
+        self.name = name if isinstance(name, str) else None
+        self._file = file
+        self._lock = threading.Lock()
+        self.size = file.seek(0, os.SEEK_END)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with self._lock:
+            self._file.seek(offset)
+            data = self._file.read(size)
+            while 0 < len(data) < size and (more := self._file.read(size - len(data))):
+                data += more
+        return _checked(data, offset, size, self.name)
+
+    def close(self) -> None:
+        pass
+
+
+class ArrowSource:
+    """A `pyarrow.NativeFile`: S3, GCS, HDFS, and what fsspec reaches through pyarrow's handler."""
+
+    def __init__(self, file: pa.NativeFile, name: str | None, *, owned: bool, remote: bool) -> None:
+        self.name = name
+        self._file = file
+        self._owned = owned
+        self.is_remote = remote
+        self.tail_size = REMOTE_TAIL if remote else LOCAL_TAIL
+        self.max_gap = REMOTE_GAP if remote else 0
+        self.size = file.size()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        data: bytes = self._file.read_at(size, offset)
+        return _checked(data, offset, size, self.name)
+
+    def close(self) -> None:
+        if self._owned:
+            self._file.close()
+
+
+def open_source(source: Any, filesystem: Any = None) -> Source:
+    """Open a path, URI, bytes-like object or file object for reading.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, bytes-like, pyarrow.Buffer, pyarrow.NativeFile or seekable binary file object
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
+        Where a path is to be looked up; by default the local machine, or what the URI names.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if filesystem is None and "://" not in path:
+            return LocalSource(path)
+        resolved, path = resolve(path, filesystem)
+        if _is_local(resolved):
+            return LocalSource(path)
+        return ArrowSource(resolved.open_input_file(path), str(source), owned=True, remote=True)
+    if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
+        return BufferSource(source)
+    if isinstance(source, pa.NativeFile):
+        return ArrowSource(source, None, owned=False, remote=False)
+    if hasattr(source, "read") and hasattr(source, "seek"):
+        return FileObjectSource(source)
+    raise TypeError(f"expected a path, bytes or a seekable binary file, got {type(source).__name__}")
+
+
+def resolve(path: str, filesystem: Any) -> tuple[Any, str]:
+    """The `pyarrow.fs` file system of a path, and the path within it."""
+    import pyarrow.fs  # not needed for local paths, and not free
+
+    if filesystem is None:
+        return pyarrow.fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
+    if isinstance(filesystem, str):
+        base, prefix = pyarrow.fs.FileSystem.from_uri(filesystem)
+        return base, f"{prefix.rstrip('/')}/{path}" if prefix else path
+    if not isinstance(filesystem, pyarrow.fs.FileSystem):
+        filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
+    return filesystem, path
+
+
+def _is_local(filesystem: Any) -> bool:
+    return getattr(filesystem, "type_name", None) == "local"

@@ -1,0 +1,179 @@
+"""The physical layout of a file as one frozen tree: what the command line, the report and the tests look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smalti._core.decode import describe_monolithic, describe_page
+from smalti._core.index import RowGroupIndex
+from smalti._core.nodes import BucketNodes
+from smalti._core.schema import SchemaBlock
+from smalti.errors import MosaicError
+from smalti.format.bucket import open_slot, parse_directory
+from smalti.format.compression import inflate
+from smalti.format.footer import Footer
+from smalti.io import Source
+from smalti.spec import FOOTER_SIZE, Compression, Encoding, NameEncoding, TypeId
+
+
+@dataclass(frozen=True)
+class Section:
+    """A piece of the file: where, how many bytes, and how many once decompressed."""
+
+    offset: int
+    size: int
+    uncompressed_size: int
+
+
+@dataclass(frozen=True)
+class ColumnLayout:
+    """One physical column of a bucket: a column, or the elements, keys or values below an array or map.
+
+    Attributes
+    ----------
+    name : str
+        The column it belongs to.
+    path : str
+        `name`, or e.g. `name.element`, `name.value.element` below it.
+    type : str
+        Mosaic's name of the type, such as "STRING".
+    encoding : str
+        "PLAIN", "CONST", "DICT" or "ALL_NULL".
+    has_nulls : bool
+        Whether a null bitmap is stored.
+    dict_entries : int
+        Entries of the dictionary, 0 if there is none.
+    num_values : int
+        Rows, or elements below a container.
+    size : int
+        Bytes of its value or dictionary, bitmap and data before compression.
+    stored_size : int or None
+        Bytes of its slot in the file, in a paged bucket; None where columns are compressed together.
+    """
+
+    name: str
+    path: str
+    type: str
+    encoding: str
+    has_nulls: bool
+    dict_entries: int
+    num_values: int
+    size: int
+    stored_size: int | None
+
+
+@dataclass(frozen=True)
+class BucketLayout:
+    """One bucket of a row group; `mode` is "monolithic", "paged" or "empty"."""
+
+    id: int
+    mode: str
+    offset: int
+    size: int
+    uncompressed_size: int
+    columns: tuple[ColumnLayout, ...]
+
+
+@dataclass(frozen=True)
+class RowGroupLayout:
+    index: int
+    num_rows: int
+    num_statistics: int
+    buckets: tuple[BucketLayout, ...]
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """The whole file."""
+
+    size: int
+    compression: str
+    num_columns: int
+    num_buckets: int
+    num_row_groups: int
+    name_encoding: str
+    bpe_rules: int
+    schema_block: Section
+    index: Section
+    row_groups: tuple[RowGroupLayout, ...]
+
+
+def build_layout(
+    source: Source, footer: Footer, schema: SchemaBlock, index: RowGroupIndex, schema_size: int
+) -> FileLayout:
+    """Walk every bucket; nothing is decoded but what says how long things are."""
+    names = schema.names()
+    groups = []
+    for group in range(index.num_row_groups):
+        buckets = []
+        for bucket in range(schema.num_buckets if schema.num_columns else 0):
+            try:
+                buckets.append(_bucket(source, footer, schema, index, names, group, bucket))
+            except MosaicError as error:
+                raise error.locate(row_group=group, bucket=bucket) from None
+        groups.append(RowGroupLayout(group, index.rows(group), index.num_statistics(group), tuple(buckets)))
+    index_size = source.size - FOOTER_SIZE - footer.index_offset
+    return FileLayout(
+        size=source.size,
+        compression=footer.compression.name.lower(),
+        num_columns=schema.num_columns,
+        num_buckets=schema.num_buckets,
+        num_row_groups=index.num_row_groups,
+        name_encoding=NameEncoding(schema.name_encoding).name.lower(),
+        bpe_rules=schema.num_rules,
+        schema_block=Section(footer.schema_offset, footer.index_offset - footer.schema_offset, schema_size),
+        index=Section(footer.index_offset, index_size, index_size),
+        row_groups=tuple(groups),
+    )
+
+
+def _bucket(
+    source: Source, footer: Footer, schema: SchemaBlock, index: RowGroupIndex, names: list[str], group: int, bucket: int
+) -> BucketLayout:
+    nodes = schema.bucket_nodes(bucket)
+    first, stop = schema.bucket_columns(bucket)
+    rows = index.rows(group)
+    entry = index.bucket(group, bucket)
+    if entry is None:
+        described = [describe_page(nodes, node, None, 0) for node in range(nodes.num_nodes)]
+        return BucketLayout(bucket, "empty", 0, 0, 0, _columns(nodes, names[first:stop], described, None))
+    offset, size, bulk_size = entry
+    data: bytes = source.read_at(offset, size)
+    if bulk_size:
+        if footer.compression is Compression.ZSTD:
+            data = inflate(data, bulk_size)
+        described = describe_monolithic(nodes, data, rows)
+        return BucketLayout(
+            bucket, "monolithic", offset, size, bulk_size, _columns(nodes, names[first:stop], described, None)
+        )
+    directory = parse_directory(data, nodes, size)
+    described = []
+    total = directory.slots[0][0]
+    for node, (at, slot_size) in enumerate(directory.slots):
+        page = open_slot(memoryview(data)[at : at + slot_size]) if slot_size else None
+        total += len(page) if page else 0
+        node_rows = rows if node < nodes.num_columns else directory.child_rows[node - nodes.num_columns]
+        described.append(describe_page(nodes, node, page, node_rows))
+    stored = [slot_size for _, slot_size in directory.slots]
+    return BucketLayout(bucket, "paged", offset, size, total, _columns(nodes, names[first:stop], described, stored))
+
+
+def _columns(
+    nodes: BucketNodes, names: list[str], described: list[tuple[int, bool, int, int, int]], stored: list[int] | None
+) -> tuple[ColumnLayout, ...]:
+    paths = nodes.paths(names)
+    types = nodes.type_ids()
+    return tuple(
+        ColumnLayout(
+            name=names[paths[node][0]],
+            path=paths[node][1],
+            type=TypeId(types[node]).name,
+            encoding=Encoding(encoding).name,
+            has_nulls=has_nulls,
+            dict_entries=entries,
+            num_values=values,
+            size=size,
+            stored_size=None if stored is None else stored[node],
+        )
+        for node, (encoding, has_nulls, entries, values, size) in enumerate(described)
+    )

@@ -1,0 +1,53 @@
+"""The threads that decode and encode buckets: one bounded pool per process, made when first needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+# A forked child has none of its parent's threads.
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+def cpu_count() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def ordered_map(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int, ahead: int | None = None
+) -> Iterator[Result]:
+    """Results in order, `threads` at work, at most `ahead` items begun and not yet taken (default twice the threads).
+
+    With one thread nothing leaves the caller's. An error in one item is raised in its turn, and the items not begun
+    are not run.
+    """
+    if threads <= 1:
+        yield from map(function, items)
+        return
+    pool = _pools.get(threads)
+    if pool is None:
+        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="smalti")
+    waiting = iter(items)
+    running: list[Future[Result]] = [pool.submit(function, item) for item in islice(waiting, ahead or 2 * threads)]
+    try:
+        while running:
+            done = running.pop(0)
+            result = done.result()
+            running.extend(pool.submit(function, item) for item in islice(waiting, 1))
+            yield result
+    finally:
+        for future in running:
+            future.cancel()
+        for future in running:
+            if not future.cancelled():
+                future.exception()  # what was begun may still use the caller's buffers
