@@ -2,17 +2,23 @@
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
+from smalti.options import WriterOptions
 from smalti.reader import MosaicFile, RowGroup, read_table
 from smalti.reader import open_file as open
+from smalti.writer import MosaicWriter, WriteSummary, write_table
 
 __all__ = [
     "ColumnStatistics",
     "CorruptFileError",
     "MosaicError",
     "MosaicFile",
+    "MosaicWriter",
     "RowGroup",
     "SchemaError",
     "UnsupportedFeatureError",
+    "WriteSummary",
+    "WriterOptions",
     "open",
     "read_table",
+    "write_table",
 ]

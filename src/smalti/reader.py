@@ -13,11 +13,12 @@ from smalti._core.decode import Batch
 from smalti._core.index import RowGroupIndex
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
+from smalti.columnless import columnless_batch
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.format.bucket import Directory, directory_size, open_slot, parse_directory
 from smalti.format.compression import inflate
 from smalti.format.footer import Footer, parse_footer
-from smalti.format.statistics import ColumnStatistics, raw_value, to_python, to_scalar
+from smalti.format.statistics import ColumnStatistics, describe, raw_value, to_scalar
 from smalti.io import Range, Source, fetch, open_source
 from smalti.layout import FileLayout, build_layout
 from smalti.plan import BucketRead, plan_buckets
@@ -345,16 +346,10 @@ class RowGroup:
             return {}
         names = file._schema_block.names()
         out = {}
-        for position, null_count, low, high in records:
-            name = names[position]
-            type_ = file._arrow_schema([position], [name]).field(0).type
+        for position, *rest in records:
+            type_ = file._arrow_schema([position], [names[position]]).field(0).type
             type_id, _, precision, _ = file._schema_block.descriptor(position)
-            values = [
-                to_python(to_scalar(None if raw is None else raw_value(type_id, precision, raw), type_))
-                for raw in (low, high)
-            ]
-            known = None not in values
-            out[name] = ColumnStatistics(null_count, *(values if known else (None, None)))
+            out[names[position]] = describe(type_id, precision, type_, *rest)
         return out
 
     def read(self, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
@@ -479,7 +474,7 @@ def _drop_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The first columns of a batch; with none left, the number of rows is all that remains."""
     if len(schema):
         return pa.RecordBatch.from_arrays(batch.columns[: len(schema)], schema=schema)
-    return pa.RecordBatch._import_from_c(Batch(0, batch.num_rows).address(), schema)
+    return columnless_batch(batch.num_rows)
 
 
 def _repeat(scalar: pa.Scalar, type_: pa.DataType) -> pa.Array:

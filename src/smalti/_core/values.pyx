@@ -1,12 +1,13 @@
-"""Serialised values (section 4) to Arrow's memory, one run at a time."""
+"""Values as serialised (section 4) and as Arrow holds them: both directions, one run at a time."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from smalti._core.bits cimport __builtin_bswap16, __builtin_bswap32, __builtin_bswap64, i128, u128
-from smalti._core.cursor cimport load_be
+from smalti._core.cursor cimport load_be, put_uv32
+from smalti._core.decimals cimport put_decimal
 from smalti._core.fault cimport NONE, corrupt
-from smalti._core.nodes cimport K_BOOL, K_DEC8, K_LEN, K_TS9, K_W1, K_W2, K_W4, K_W8, Node
+from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_W1, K_W2, K_W4, K_W8, Node
 
 
 cdef bint fits_precision(const uint8_t* decimal, int precision) noexcept nogil:
@@ -95,3 +96,74 @@ cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t
     else:
         return _load_decimals(node, source, n, out)
     return 0
+
+
+# --- and back -----------------------------------------------------------------------------------------------------
+
+cdef uint8_t* put_keys(int kind, const uint64_t* keys, int64_t n, uint8_t* out) noexcept nogil:
+    cdef int64_t i, millis, nanos
+    cdef uint16_t w2
+    cdef uint32_t w4
+    cdef uint64_t w8
+    if kind == K_BOOL or kind == K_W1:
+        for i in range(n):
+            out[i] = <uint8_t>keys[i]
+        return out + n
+    if kind == K_W2:
+        for i in range(n):
+            w2 = __builtin_bswap16(<uint16_t>keys[i])
+            memcpy(out + 2 * i, &w2, 2)
+        return out + 2 * n
+    if kind == K_W4 or kind == K_LEN:
+        for i in range(n):
+            w4 = __builtin_bswap32(<uint32_t>keys[i])
+            memcpy(out + 4 * i, &w4, 4)
+        return out + 4 * n
+    if kind == K_TS9:
+        for i in range(n):
+            millis = <int64_t>keys[i] // 1000000
+            nanos = <int64_t>keys[i] - millis * 1000000
+            if nanos < 0:
+                millis -= 1
+                nanos += 1000000
+            w8 = __builtin_bswap64(<uint64_t>millis)
+            w4 = __builtin_bswap32(<uint32_t>nanos)
+            memcpy(out, &w8, 8)
+            memcpy(out + 8, &w4, 4)
+            out += 12
+        return out
+    for i in range(n):
+        w8 = __builtin_bswap64(keys[i])
+        memcpy(out + 8 * i, &w8, 8)
+    return out + 8 * n
+
+
+cdef inline uint8_t* _put_text(uint8_t* out, const uint8_t* text, uint32_t size) noexcept nogil:
+    """Short texts by overlapping words: no call, no byte read past either end."""
+    out = put_uv32(out, size)
+    if size > 16:
+        memcpy(out, text, size)
+    elif size >= 8:
+        memcpy(out, text, 8)
+        memcpy(out + size - 8, text + size - 8, 8)
+    elif size >= 4:
+        memcpy(out, text, 4)
+        memcpy(out + size - 4, text + size - 4, 4)
+    elif size:
+        out[0] = text[0]
+        out[size >> 1] = text[size >> 1]
+        out[size - 1] = text[size - 1]
+    return out + size
+
+
+cdef uint8_t* put_texts(
+    int kind, const uint8_t** texts, const uint32_t* sizes, int64_t n, uint8_t* out
+) noexcept nogil:
+    cdef int64_t i
+    if kind == K_DECV:
+        for i in range(n):
+            out += put_decimal(out, texts[i])
+    else:
+        for i in range(n):
+            out = _put_text(out, texts[i], sizes[i])
+    return out

@@ -1,4 +1,4 @@
-"""Statistics (section 11) as Python values, and back to bytes for the index."""
+"""Statistics (section 11): the records of the index, and what they say in Python values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from smalti.format.varint import pack_varint
 from smalti.spec import TypeId
 
 _INTEGERS = {
@@ -75,3 +76,23 @@ def to_python(scalar: pa.Scalar) -> Any:
         return scalar.as_py()
     except ValueError:
         return scalar
+
+
+def describe(
+    type_id: int, precision: int, type_: pa.DataType, null_count: int, low: bytes | None, high: bytes | None
+) -> ColumnStatistics:
+    """One record, for people."""
+    values = [
+        to_python(to_scalar(None if raw is None else raw_value(type_id, precision, raw), type_)) for raw in (low, high)
+    ]
+    return ColumnStatistics(null_count, *values) if None not in values else ColumnStatistics(null_count)
+
+
+def pack_record(type_id: int, column: int, null_count: int, low: bytes | None, high: bytes | None) -> bytes:
+    """One record of the index; `column` is a sorted index, bounds are absent if every value is null."""
+    head = pack_varint(column) + pack_varint(null_count)
+    if low is None or high is None:
+        return head
+    if type_id == TypeId.STRING:
+        return head + pack_varint(len(low)) + low + pack_varint(len(high)) + high
+    return head + low + high

@@ -1,0 +1,44 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from smalti._core.arrow_c cimport ArrowArray
+from smalti._core.nodes cimport Node
+
+cdef enum:
+    SEGMENT = 16384     # rows looked at together: their dense values stay in cache
+
+# A run of rows of one Arrow array; `start` counts from the array's first slot, its own offset included.
+cdef struct Chunk:
+    const ArrowArray* array
+    int64_t start
+    int64_t rows
+
+# One physical column of a row group: its runs, and a position in them.
+cdef struct Feed:
+    const Node* node
+    Chunk* chunks
+    int64_t n_chunks
+    int64_t capacity
+    int64_t rows
+    int64_t nulls
+    int64_t at_chunk
+    int64_t at_row
+
+# Non-null values of up to SEGMENT rows: numbers as keys, texts and wide decimals as pieces of Arrow's memory.
+cdef struct Dense:
+    uint64_t* keys
+    const uint8_t** texts
+    uint32_t* sizes
+
+cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t rows) except -1 nogil
+cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nogil
+cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil
+cdef void rewind(Feed* feed) noexcept nogil
+cdef int64_t null_count(const ArrowArray* array, int64_t start, int64_t rows) noexcept nogil
+cdef void put_null_bits(Feed* feed, uint8_t* out) noexcept nogil
+
+
+cdef inline const uint8_t* validity(const ArrowArray* array) noexcept nogil:
+    """The validity bitmap, NULL where nothing is null."""
+    if array.null_count == 0:
+        return NULL
+    return <const uint8_t*>array.buffers[0]

@@ -1,0 +1,172 @@
+"""Record batches on their way in: taken over from Arrow once, checked in full, measured."""
+
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdlib cimport calloc, free
+
+from smalti._core.bits cimport bitmap_size, get_bit
+from smalti._core.cursor cimport uv32_size
+from smalti._core.decimals cimport decimal_size
+from smalti._core.feed cimport Chunk, Feed, add_chunk, feed_children, validity
+from smalti._core.nodes cimport BucketNodes, K_DEC8, K_DECV, K_VAR, Node, file_width, is_text
+from smalti._core.utf8 cimport ascii_prefix, valid_utf8
+from smalti._core.values cimport fits_precision
+
+
+
+cdef class InputBatch:
+    """A batch held through Arrow's C interface: no Python object per column from here on.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        Of exactly the types the schema block names, columns in the writer's order.
+    """
+
+    def __cinit__(self, batch not None):
+        batch._export_to_c(<uintptr_t>&self.array)
+        self.batch = batch
+        self.num_rows = batch.num_rows
+
+    def __dealloc__(self):
+        if self.array.release != NULL:
+            self.array.release(&self.array)
+
+
+cdef class Feeds:
+    """Columns of a row group, ready to be encoded.
+
+    Parameters
+    ----------
+    nodes : BucketNodes
+        The columns.
+    positions : list of int
+        Where each of them is in the batches.
+    slices : list of (InputBatch, int, int)
+        Batch, first row, number of rows.
+    """
+
+    def __cinit__(self, BucketNodes nodes not None, list positions not None, list slices not None):
+        cdef int64_t i, start, rows, position
+        cdef InputBatch batch
+        self.nodes = nodes
+        self._batches = [piece[0] for piece in slices]
+        self.feeds = <Feed*>calloc(nodes.num_nodes + 1, sizeof(Feed))
+        if self.feeds == NULL:
+            raise MemoryError()
+        if len(positions) != nodes.num_columns:
+            raise ValueError(f"{len(positions)} positions for {nodes.num_columns} columns")
+        for i in range(nodes.num_nodes):
+            self.feeds[i].node = &nodes.nodes[i]
+        for batch, start, rows in slices:
+            if not 0 <= start <= start + rows <= batch.num_rows:
+                raise IndexError(f"rows {start} to {start + rows} of {batch.num_rows}")
+            for i in range(nodes.num_columns):
+                position = positions[i]
+                if not 0 <= position < batch.array.n_children:
+                    raise IndexError(f"column {position} of {batch.array.n_children}")
+                add_chunk(&self.feeds[i], batch.array.children[position],
+                          batch.array.children[position].offset + batch.array.offset + start, rows)
+        for i in range(nodes.num_columns):
+            feed_children(self.feeds, nodes.nodes, i)
+
+    def __dealloc__(self):
+        cdef int64_t i
+        if self.feeds != NULL:
+            for i in range(self.nodes.num_nodes):
+                free(self.feeds[i].chunks)
+            free(self.feeds)
+
+    def check(self):
+        """Refuse values the format, or the schema, cannot hold: (physical column, reason, found), or None."""
+        cdef int64_t i
+        cdef Feed* feed
+        for i in range(self.nodes.num_nodes):
+            feed = &self.feeds[i]
+            if feed.nulls and not feed.node.nullable:
+                return i, "nulls in a column that is NOT NULL", feed.nulls
+            if feed.rows > INT32_MAX:
+                return i, "more elements than one row group can hold", feed.rows
+            if is_text(feed.node) and not _check_text(feed):
+                return i, "text is not UTF-8", None
+            if feed.node.kind in (K_DEC8, K_DECV) and not _check_decimals(feed):
+                return i, f"decimal has more than {feed.node.precision} digits", None
+        return None
+
+    def measure(self):
+        """Bytes these rows take in a row group: values as PLAIN, and a null bitmap per column."""
+        cdef int64_t i, size, total = 0
+        cdef Feed* feed
+        with nogil:
+            for i in range(self.nodes.num_nodes):
+                feed = &self.feeds[i]
+                size = plain_size(feed) + bitmap_size(feed.rows)
+                if i >= self.nodes.num_columns and size < feed.rows:
+                    size = feed.rows    # elements are counted in 32 bits: nulls in arrays are not quite free
+                total += size
+        return total
+
+
+cdef int64_t plain_size(Feed* feed) noexcept nogil:
+    """Serialised bytes of all non-null values."""
+    cdef int64_t c, row, size, total = 0
+    cdef int width = file_width(feed.node.kind)
+    cdef Chunk* chunk
+    cdef const int32_t* offsets
+    cdef const uint8_t* valid
+    if width:
+        return (feed.rows - feed.nulls) * width
+    for c in range(feed.n_chunks):
+        chunk = &feed.chunks[c]
+        valid = validity(chunk.array)
+        if feed.node.kind == K_DECV:
+            for row in range(chunk.start, chunk.start + chunk.rows):
+                if valid == NULL or get_bit(valid, row):
+                    total += 1 + decimal_size(<const uint8_t*>chunk.array.buffers[1] + 16 * row)
+            continue
+        offsets = <const int32_t*>chunk.array.buffers[1]
+        if valid == NULL:
+            total += offsets[chunk.start + chunk.rows] - offsets[chunk.start] + chunk.rows
+            for row in range(chunk.start, chunk.start + chunk.rows):
+                size = offsets[row + 1] - offsets[row]
+                total += (size >= 0x80) + (size >= 0x4000) + (size >= 0x200000) + (size >= 0x10000000)
+        else:
+            for row in range(chunk.start, chunk.start + chunk.rows):
+                if get_bit(valid, row):
+                    size = offsets[row + 1] - offsets[row]
+                    total += size + uv32_size(<uint32_t>size)
+    return total
+
+
+cdef bint _check_text(Feed* feed) noexcept nogil:
+    """Every text by itself, unless all of the bytes are ASCII anyway."""
+    cdef int64_t c, row
+    cdef Chunk* chunk
+    cdef const int32_t* offsets
+    cdef const uint8_t* text
+    cdef const uint8_t* valid
+    for c in range(feed.n_chunks):
+        chunk = &feed.chunks[c]
+        offsets = <const int32_t*>chunk.array.buffers[1] + chunk.start
+        text = <const uint8_t*>chunk.array.buffers[2]
+        if ascii_prefix(text + offsets[0], offsets[chunk.rows] - offsets[0]) == offsets[chunk.rows] - offsets[0]:
+            continue
+        valid = validity(chunk.array)
+        for row in range(chunk.rows):
+            if valid == NULL or get_bit(valid, chunk.start + row):
+                if not valid_utf8(text + offsets[row], offsets[row + 1] - offsets[row]):
+                    return False
+    return True
+
+
+cdef bint _check_decimals(Feed* feed) noexcept nogil:
+    cdef int64_t c, row
+    cdef Chunk* chunk
+    cdef const uint8_t* valid
+    for c in range(feed.n_chunks):
+        chunk = &feed.chunks[c]
+        valid = validity(chunk.array)
+        for row in range(chunk.start, chunk.start + chunk.rows):
+            if valid == NULL or get_bit(valid, row):
+                if not fits_precision(<const uint8_t*>chunk.array.buffers[1] + 16 * row, feed.node.precision):
+                    return False
+    return True

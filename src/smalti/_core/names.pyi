@@ -1,0 +1,3 @@
+def pack_schema_block(
+    names: list[bytes], descriptors: list[bytes], order: list[int], num_buckets: int
+) -> bytes: ...

@@ -1,0 +1,18 @@
+"""Unsigned LEB128, where Python packs it; kernels have their own."""
+
+from __future__ import annotations
+
+
+def pack_varint(value: int) -> bytes:
+    """
+    Examples
+    --------
+    >>> pack_varint(300).hex()
+    'ac02'
+    """
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

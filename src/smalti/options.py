@@ -1,0 +1,104 @@
+"""What can be asked of a writer. Defaults live here and nowhere else; every value is checked before a byte is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from smalti.errors import MosaicError
+from smalti.spec import MAX_UINT32, Compression
+
+
+@dataclass(frozen=True)
+class WriterOptions:
+    """How a file is written.
+
+    Parameters
+    ----------
+    compression : {"zstd", "none"}
+    compression_level : int
+        zstd's level, -7 to 22.
+    num_buckets : int, optional
+        How many buckets columns are spread over, at most one per column; by default 100. More buckets make reading a
+        few columns cheaper and the file larger.
+    row_group_max_bytes : int
+        A row group is flushed before its values and null bitmaps, uncompressed, would exceed this.
+    row_group_max_rows : int, optional
+        A row group has at most so many rows.
+    dict_max_bytes, dict_max_entries : int
+        Largest dictionary, in bytes (of text, binary, long decimals and nanosecond timestamps) and in entries. 0 or 1
+        entries turn dictionaries off.
+    page_size_threshold : int
+        A bucket is paged, so that single columns can be read from it, once its columns are so large on average.
+    stats_columns : sequence of str or "all"
+        Columns to keep minimum, maximum and null count of, per row group; "all" means all that have an order.
+    checksum : bool
+        Whether zstd frames carry a checksum of their content, which every zstd decoder verifies.
+    threads : int, optional
+        Threads that encode and compress buckets; by default one per core.
+    """
+
+    compression: str = "zstd"
+    compression_level: int = 1
+    num_buckets: int | None = None
+    row_group_max_bytes: int = 256 << 20
+    row_group_max_rows: int | None = None
+    dict_max_bytes: int = 32 << 10
+    dict_max_entries: int = 255
+    page_size_threshold: int = 32 << 10
+    stats_columns: tuple[str, ...] | str = ()
+    checksum: bool = True
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        names = self.stats_columns
+        if isinstance(names, str):
+            if names != "all":
+                raise MosaicError('stats_columns takes a list of names or "all"', found=names)
+        elif isinstance(names, Iterable):
+            names = tuple(names)
+            for name in names:
+                if not isinstance(name, str):
+                    raise MosaicError("stats_columns takes names", found=name)
+            object.__setattr__(self, "stats_columns", tuple(dict.fromkeys(names)))
+        else:
+            raise MosaicError('stats_columns takes a list of names or "all"', found=names)
+        if not isinstance(self.compression, str) or self.compression.upper() not in Compression.__members__:
+            raise MosaicError("unknown compression", found=self.compression, expected='"zstd" or "none"')
+        object.__setattr__(self, "compression", self.compression.lower())
+        self._check("compression_level", -7, 22)
+        self._check("num_buckets", 1, MAX_UINT32, optional=True)
+        self._check("row_group_max_bytes", 1, None)
+        self._check("row_group_max_rows", 1, None, optional=True)
+        self._check("dict_max_bytes", 0, MAX_UINT32)
+        self._check("dict_max_entries", 0, MAX_UINT32)
+        self._check("page_size_threshold", 0, None)
+        self._check("threads", 1, None, optional=True)
+        if not isinstance(self.checksum, bool):
+            raise MosaicError("checksum must be True or False", found=self.checksum)
+
+    def _check(self, name: str, low: int, high: int | None, *, optional: bool = False) -> None:
+        value: Any = getattr(self, name)
+        if value is None and optional:
+            return
+        allowed = f"{low} to {high}" if high is not None else f"{low} at least"
+        if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+            raise MosaicError(f"{name} out of range", found=value, expected=allowed)
+
+    @property
+    def codec(self) -> Compression:
+        return Compression[self.compression.upper()]
+
+    @classmethod
+    def of(cls, options: WriterOptions | None, values: dict[str, Any]) -> WriterOptions:
+        """Options given whole, or by name; an unknown name is refused with the ones that exist."""
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise TypeError(f"unknown writer option {name!r}; there are {', '.join(known)}")
+        if options is None:
+            return cls(**values)
+        if values:
+            raise TypeError("give options whole or by name, not both")
+        return options

@@ -1,0 +1,173 @@
+"""Arrow types and Mosaic types (section 3): which is stored as which, and what has to be turned into something else first.
+
+Types the format has no id for are taken where nothing is lost; anything else is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti.errors import SchemaError
+from smalti.format.varint import pack_varint
+from smalti.spec import MAX_COMPACT_PRECISION, MAX_NESTING, TypeId
+
+#: Types without parameters that are stored as they are.
+_PLAIN: dict[pa.DataType, TypeId] = {
+    pa.bool_(): TypeId.BOOLEAN,
+    pa.int8(): TypeId.TINYINT,
+    pa.int16(): TypeId.SMALLINT,
+    pa.int32(): TypeId.INTEGER,
+    pa.int64(): TypeId.BIGINT,
+    pa.float32(): TypeId.FLOAT,
+    pa.float64(): TypeId.DOUBLE,
+    pa.date32(): TypeId.DATE,
+    pa.string(): TypeId.STRING,
+    pa.binary(): TypeId.BYTES,
+    pa.time32("ms"): TypeId.TIME,
+}
+
+#: Types that are stored as another one, with nothing lost.
+_STORED_AS: dict[pa.DataType, pa.DataType] = {
+    pa.null(): pa.int32(),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.time32("s"): pa.time32("ms"),
+    **({pa.string_view(): pa.string(), pa.binary_view(): pa.binary()} if hasattr(pa, "string_view") else {}),
+}
+
+_TICKS = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
+_PRECISION = {"ms": 3, "us": 6, "ns": 9}
+
+def is_legacy_timestamp(type_: pa.DataType) -> bool:
+    """The struct some writers use for nanosecond timestamps; stored as TIMESTAMP(9)."""
+    return (
+        pt.is_struct(type_)
+        and type_.num_fields == 2
+        and [(type_.field(i).name, type_.field(i).type) for i in range(2)]
+        == [("millis", pa.int64()), ("nanos_of_milli", pa.int32())]
+    )
+
+
+def is_list_like(type_: pa.DataType) -> bool:
+    """Lists of any layout."""
+    checks: list[Callable[[Any], bool]] = [pt.is_list, pt.is_large_list, pt.is_fixed_size_list]
+    checks += [getattr(pt, name) for name in ("is_list_view", "is_large_list_view") if hasattr(pt, name)]
+    return any(check(type_) for check in checks)
+
+
+def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
+    """The Arrow type a column of `type_` is stored as, and read back as.
+
+    Raises
+    ------
+    SchemaError
+        If the format cannot hold it without loss.
+
+    Examples
+    --------
+    >>> storage_type(pa.large_string())
+    DataType(string)
+    >>> storage_type(pa.dictionary(pa.int8(), pa.uint8()))
+    DataType(int16)
+    """
+    if type_ in _PLAIN:
+        return type_
+    if type_ in _STORED_AS:
+        return _STORED_AS[type_]
+    if depth > MAX_NESTING:
+        raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
+    if isinstance(type_, pa.BaseExtensionType):
+        return storage_type(type_.storage_type, depth)
+    if pt.is_dictionary(type_):
+        return storage_type(type_.value_type, depth)
+    if pt.is_timestamp(type_):
+        return pa.timestamp(_TICKS[type_.unit], type_.tz)
+    if pt.is_decimal(type_) and type_.bit_width <= 128:
+        if type_.scale > type_.precision:
+            raise SchemaError("decimal scale is above its precision", found=str(type_))
+        return pa.decimal128(type_.precision, type_.scale)
+    if is_list_like(type_):
+        return pa.list_(_storage_field(type_.value_field, depth + 1))
+    if pt.is_map(type_):
+        key, item = _storage_field(type_.key_field, depth + 1), _storage_field(type_.item_field, depth + 1)
+        if type_.keys_sorted:
+            raise SchemaError("maps with sorted keys cannot be stored as such", found=str(type_))
+        if pt.is_list(key.type) or pt.is_map(key.type):
+            raise SchemaError("map keys cannot be arrays or maps", found=str(type_))
+        return pa.map_(key, item)
+    if is_legacy_timestamp(type_):
+        return pa.timestamp("ns")
+    raise SchemaError("type has no place in Mosaic", found=str(type_))
+
+
+def _storage_field(field: pa.Field, depth: int) -> pa.Field:
+    return pa.field(field.name, storage_type(field.type, depth), field.nullable)
+
+
+def storage_schema(schema: pa.Schema) -> pa.Schema:
+    """`storage_type` for every field; metadata is dropped, as the format has no place for it."""
+    seen: dict[pa.DataType, pa.DataType] = {}
+    fields = []
+    for field in schema:
+        stored = seen.get(field.type)
+        if stored is None:
+            try:
+                stored = seen[field.type] = storage_type(field.type)
+            except SchemaError as error:
+                raise error.locate(column=field.name) from None
+        fields.append(pa.field(field.name, stored, field.nullable))
+    return pa.schema(fields)
+
+
+def has_statistics(type_: pa.DataType) -> bool:
+    """Whether columns of a stored type can have minimum and maximum (section 11)."""
+    if pt.is_decimal(type_):
+        return bool(type_.precision <= MAX_COMPACT_PRECISION)
+    return not (pt.is_binary(type_) or pt.is_list(type_) or pt.is_map(type_))
+
+
+# --- type descriptors (section 2.5) -------------------------------------------------------------------------------
+
+
+def _pack_text(text: str) -> bytes:
+    if "\0" in text:
+        raise SchemaError("NUL in the name of a nested field or in a time zone", found=text)
+    data = text.encode()
+    return pack_varint(len(data)) + data
+
+
+def pack_descriptor(type_: pa.DataType, nullable: bool) -> bytes:
+    """The descriptor of a stored type.
+
+    Examples
+    --------
+    >>> pack_descriptor(pa.timestamp("us", "UTC"), True).hex(" ")
+    '11 01 06 03 55 54 43'
+    """
+    if type_ in _PLAIN:
+        parameters = b"\x03" if _PLAIN[type_] is TypeId.TIME else b""
+        return bytes([_PLAIN[type_], nullable]) + parameters
+    if pt.is_timestamp(type_):
+        precision = pack_varint(_PRECISION[type_.unit])
+        if type_.tz is None:
+            return bytes([TypeId.TIMESTAMP, nullable]) + precision
+        return bytes([TypeId.TIMESTAMP_LTZ, nullable]) + precision + _pack_text(type_.tz)
+    if pt.is_decimal(type_):
+        # The scale is a signed byte, sign-extended to 32 bits.
+        return bytes([TypeId.DECIMAL, nullable]) + pack_varint(type_.precision) + pack_varint(type_.scale & 0xFFFFFFFF)
+    if pt.is_list(type_):
+        return bytes([TypeId.ARRAY, nullable]) + _pack_child(type_.value_field)
+    entries = _pack_text("entries")
+    return bytes([TypeId.MAP, nullable]) + entries + _pack_child(type_.key_field) + _pack_child(type_.item_field)
+
+
+def _pack_child(field: pa.Field) -> bytes:
+    return _pack_text(field.name) + pack_descriptor(field.type, field.nullable)
