@@ -11,6 +11,10 @@ DIRECTIVES = {
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
+    "auto_pickle": False,  # kernels hold pointers
+    "autotestdict": False,
+    "embedsignature": True,
+    "embedsignature.format": "python",
 }
 
 kernels = sorted(Path("src").glob("smalti/**/*.pyx"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from smalti._core.decode import Batch
+from smalti._core.batch import Batch
 
 
 def columnless_batch(num_rows: int) -> pa.RecordBatch:

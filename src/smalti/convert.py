@@ -46,7 +46,9 @@ def _convert_list(array: Any, target: pa.DataType) -> pa.Array:
         array = array.cast(pa.list_(array.type.value_field))
     values = convert_array(array.values, target.value_type)
     # Offsets and values both ignore the slice the array may be; its validity does not.
-    return pa.ListArray.from_arrays(array.offsets, values, type=target, mask=array.is_null() if array.null_count else None)
+    return pa.ListArray.from_arrays(
+        array.offsets, values, type=target, mask=array.is_null() if array.null_count else None
+    )
 
 
 def _convert_map(array: Any, target: pa.DataType) -> pa.Array:

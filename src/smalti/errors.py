@@ -60,7 +60,9 @@ class MosaicError(ValueError):
         if self.found is not None:
             text += f": found {_show(self.found)}"
         if self.expected is not None:
-            text += f", expected {_show(self.expected)}" if self.found is not None else f": expected {_show(self.expected)}"
+            text += (
+                f", expected {_show(self.expected)}" if self.found is not None else f": expected {_show(self.expected)}"
+            )
         return text
 
     def __reduce__(self) -> tuple[Any, ...]:

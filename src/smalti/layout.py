@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smalti._core.decode import describe_monolithic, describe_page
-from smalti._core.index import RowGroupIndex
+from smalti._core.batch import describe_monolithic, describe_page
 from smalti._core.nodes import BucketNodes
-from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError
 from smalti.format.bucket import open_slot, parse_directory
 from smalti.format.compression import inflate
-from smalti.format.footer import Footer
 from smalti.io import Source
 from smalti.spec import FOOTER_SIZE, Compression, Encoding, NameEncoding, TypeId
+from smalti.tail import Tail
 
 
 @dataclass(frozen=True)
@@ -98,17 +96,16 @@ class FileLayout:
     row_groups: tuple[RowGroupLayout, ...]
 
 
-def build_layout(
-    source: Source, footer: Footer, schema: SchemaBlock, index: RowGroupIndex, schema_size: int
-) -> FileLayout:
+def build_layout(source: Source, tail: Tail) -> FileLayout:
     """Walk every bucket; nothing is decoded but what says how long things are."""
+    footer, schema, index = tail.footer, tail.schema, tail.index
     names = schema.names()
     groups = []
     for group in range(index.num_row_groups):
         buckets = []
         for bucket in range(schema.num_buckets if schema.num_columns else 0):
             try:
-                buckets.append(_bucket(source, footer, schema, index, names, group, bucket))
+                buckets.append(_bucket(source, tail, names, group, bucket))
             except MosaicError as error:
                 raise error.locate(row_group=group, bucket=bucket) from None
         groups.append(RowGroupLayout(group, index.rows(group), index.num_statistics(group), tuple(buckets)))
@@ -121,15 +118,14 @@ def build_layout(
         num_row_groups=index.num_row_groups,
         name_encoding=NameEncoding(schema.name_encoding).name.lower(),
         bpe_rules=schema.num_rules,
-        schema_block=Section(footer.schema_offset, footer.index_offset - footer.schema_offset, schema_size),
+        schema_block=Section(footer.schema_offset, footer.index_offset - footer.schema_offset, tail.schema_size),
         index=Section(footer.index_offset, index_size, index_size),
         row_groups=tuple(groups),
     )
 
 
-def _bucket(
-    source: Source, footer: Footer, schema: SchemaBlock, index: RowGroupIndex, names: list[str], group: int, bucket: int
-) -> BucketLayout:
+def _bucket(source: Source, tail: Tail, names: list[str], group: int, bucket: int) -> BucketLayout:
+    schema, index = tail.schema, tail.index
     nodes = schema.bucket_nodes(bucket)
     first, stop = schema.bucket_columns(bucket)
     rows = index.rows(group)
@@ -140,7 +136,7 @@ def _bucket(
     offset, size, bulk_size = entry
     data: bytes = source.read_at(offset, size)
     if bulk_size:
-        if footer.compression is Compression.ZSTD:
+        if tail.footer.compression is Compression.ZSTD:
             data = inflate(data, bulk_size)
         described = describe_monolithic(nodes, data, rows)
         return BucketLayout(

@@ -1,4 +1,4 @@
-"""What can be asked of a writer. Defaults live here and nowhere else; every value is checked before a byte is written."""
+"""What can be asked of a writer. Defaults live here and nowhere else, and every value is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow types and Mosaic types (section 3): which is stored as which, and what has to be turned into something else first.
+"""Arrow types and Mosaic types (section 3): which is stored as which, and what is turned into another type first.
 
 Types the format has no id for are taken where nothing is lost; anything else is refused by name.
 """
@@ -45,6 +45,7 @@ _STORED_AS: dict[pa.DataType, pa.DataType] = {
 
 _TICKS = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
 _PRECISION = {"ms": 3, "us": 6, "ns": 9}
+
 
 def is_legacy_timestamp(type_: pa.DataType) -> bool:
     """The struct some writers use for nanosecond timestamps; stored as TIMESTAMP(9)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -15,27 +14,24 @@ from smalti._core.input import Feeds, InputBatch
 from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
-from smalti.columnless import columnless_batch
-from smalti.convert import convert_array
 from smalti.errors import MosaicError, SchemaError
 from smalti.format.bucket import pack_directory
 from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.statistics import ColumnStatistics, describe, pack_record
 from smalti.format.varint import pack_varint
+from smalti.intake import Intake, arrow_batches, arrow_reader
 from smalti.io import open_sink
 from smalti.options import WriterOptions
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     FOOTER_SIZE,
-    MAX_NAME_SIZE,
-    MAX_NAMES_SIZE,
     MAX_PAGED_CHILDREN,
     MAX_UINT32,
     MAX_UNBACKED_ROWS,
     Compression,
 )
-from smalti.types import has_statistics, pack_descriptor, storage_schema
+from smalti.types import has_statistics, pack_descriptor
 
 #: One column of one row group must fit an Arrow array with 32-bit offsets when it is read back.
 _MAX_ROW_GROUP_BYTES = (1 << 31) - 1
@@ -105,9 +101,8 @@ class MosaicWriter:
     ) -> None:
         self._closed = True  # until there is something to close
         self.options = WriterOptions.of(options, option_values)
-        self.input_schema = schema
-        self.schema = storage_schema(schema)
-        _check_names(self.schema.names)
+        self._intake = Intake(schema)
+        self.schema = self._intake.schema
         self._plan_columns()
         self._pending: list[_Slice] = []
         self._pending_rows = 0
@@ -181,8 +176,8 @@ class MosaicWriter:
         try:
             # What Arrow lends us may be the caller's to change; what a stream hands over is ours.
             borrowed = isinstance(data, (pa.RecordBatch, pa.Table))
-            for batch in _batches(data):
-                self._add(self._conform(batch))
+            for batch in arrow_batches(data):
+                self._add(self._intake.conform(batch))
             if borrowed:
                 self._own_pending()
         except BaseException as error:
@@ -192,49 +187,11 @@ class MosaicWriter:
     def _write_last(self, data: Any) -> None:
         """`write` for the last data before `close`: nothing is kept that the caller could still change."""
         try:
-            for batch in _batches(data):
-                self._add(self._conform(batch))
+            for batch in arrow_batches(data):
+                self._add(self._intake.conform(batch))
         except BaseException as error:
             self._fail(error)
             raise
-
-    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the writer's columns in the writer's order and stored types."""
-        if batch.schema.equals(self.schema):
-            return batch
-        if batch.schema.names != self.schema.names:
-            batch = self._reorder(batch)
-        if not batch.schema.equals(self.input_schema):
-            self._check_types(batch.schema)
-        arrays = []
-        for field, array in zip(self.schema, batch.columns, strict=True):
-            try:
-                arrays.append(array if array.type == field.type else convert_array(array, field.type))
-            except SchemaError as error:
-                raise error.locate(column=field.name) from None
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _reorder(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        _check_names(batch.schema.names)
-        positions = {name: i for i, name in enumerate(batch.schema.names)}
-        missing = [name for name in self.schema.names if name not in positions]
-        if missing:
-            raise SchemaError("batch lacks columns of the schema", found=missing[:5])
-        if len(positions) != len(self.schema):
-            known = set(self.schema.names)
-            raise SchemaError("batch has columns the schema lacks", found=[n for n in positions if n not in known][:5])
-        return batch.select([positions[name] for name in self.schema.names])
-
-    def _check_types(self, schema: pa.Schema) -> None:
-        """Another type is fine if it is stored the same way; nothing is converted between stored types."""
-        for given, stored in zip(storage_schema(schema), self.schema, strict=True):
-            if not _same_storage(given.type, stored.type):
-                raise SchemaError(
-                    "batch has another type than the schema",
-                    column=stored.name,
-                    found=str(given.type),
-                    expected=str(stored.type),
-                )
 
     def _add(self, batch: pa.RecordBatch) -> None:
         """Check a batch, then hand its rows to row groups, flushing those that are full."""
@@ -322,7 +279,7 @@ class MosaicWriter:
             self._offset += size
             self._stored_bytes += size
             first = self._block.bucket_columns(bucket)[0]
-            records += [(first + position, *rest) for position, *rest in encoded.statistics]
+            records += [(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
         self._rows += rows
         self._index.append(
             b"".join([pack_varint(rows), pack_varint(len(entries)), *entries, *self._pack_statistics(records)])
@@ -362,17 +319,17 @@ class MosaicWriter:
 
     def _describe_statistics(self, records: list[_Record]) -> dict[str, ColumnStatistics]:
         out = {}
-        for place, *rest in records:
+        for place, null_count, low, high in records:
             field = self.schema.field(self._positions[place])
             type_id, _, precision, _ = self._block.descriptor(place)
-            out[field.name] = describe(type_id, precision, field.type, *rest)
+            out[field.name] = describe(type_id, precision, field.type, null_count, low, high)
         return out
 
     # --- finishing ------------------------------------------------------------------------------------------------
 
     @property
     def estimated_size(self) -> int:
-        """Bytes the file would have if it were closed now; what is still open is judged by what was compressed so far."""
+        """Bytes the file would have if it were closed now; open rows are judged by how well others compressed."""
         if self.summary is not None:
             return self.summary.num_bytes
         ratio = 1.0
@@ -460,63 +417,8 @@ def write_table(
     3
     """
     if not isinstance(data, (pa.Table, pa.RecordBatch)):
-        data = _reader(data)
+        data = arrow_reader(data)
     with MosaicWriter(where, data.schema, options, filesystem=filesystem, **option_values) as writer:
         writer._write_last(data)
     assert writer.summary is not None
     return writer.summary
-
-
-def _reader(data: Any) -> Any:
-    """A RecordBatchReader, or a RecordBatch from a single array."""
-    if isinstance(data, (pa.RecordBatchReader, pa.Table, pa.RecordBatch)):
-        return data
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
-    if hasattr(data, "__arrow_c_array__"):
-        return pa.record_batch(data)
-    raise TypeError(
-        f"expected a Table, RecordBatch, RecordBatchReader or an Arrow stream, got {type(data).__name__}"
-    )
-
-
-def _batches(data: Any) -> Iterator[pa.RecordBatch]:
-    data = _reader(data)
-    if isinstance(data, pa.RecordBatch):
-        yield data
-    elif isinstance(data, pa.Table):
-        batches = data.to_batches()
-        if not batches and data.num_rows:  # no columns, so Arrow sees no batches
-            batches = [columnless_batch(data.num_rows)]
-        yield from batches
-    else:
-        yield from data
-
-
-def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
-    """Equal but for what data cannot show: names and nullability of nested fields."""
-    if a == b:
-        return True
-    if pa.types.is_list(a) and pa.types.is_list(b):
-        return _same_storage(a.value_type, b.value_type)
-    if pa.types.is_map(a) and pa.types.is_map(b):
-        return _same_storage(a.key_type, b.key_type) and _same_storage(a.item_type, b.item_type)
-    return False
-
-
-def _check_names(names: list[str]) -> None:
-    total = 0
-    for name in names:
-        size = len(name.encode())
-        total += size
-        if not name:
-            raise SchemaError("column name is empty")
-        if "\0" in name:
-            raise SchemaError("column name holds NUL", found=name)
-        if size > MAX_NAME_SIZE:
-            raise SchemaError("column name is too long", found=f"{size} bytes", expected=f"at most {MAX_NAME_SIZE}")
-    if total > MAX_NAMES_SIZE:
-        raise SchemaError("column names are too long together", found=total, expected=MAX_NAMES_SIZE)
-    if len(set(names)) != len(names):
-        repeated = next(name for i, name in enumerate(names) if name in set(names[:i]))
-        raise SchemaError("duplicate column name", found=repeated)

@@ -217,7 +217,7 @@ cdef class SchemaBlock:
 
     cdef int _parse_order(self, Cursor* c, uint8_t* seen) except -1 nogil:
         """Section 2.2: a permutation as deltas; a block that ends before it means sorted order."""
-        cdef int64_t i, delta, index = 0
+        cdef int64_t i, delta = 0, index = 0
         if c.pos == c.end:
             for i in range(self.num_columns):
                 self.order[i] = <uint32_t>i

@@ -35,7 +35,9 @@ def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: i
     if children:
         (count,) = struct.unpack_from("<H", data)
         if count != children:
-            raise CorruptFileError("bucket header counts other children than the schema", found=count, expected=children)
+            raise CorruptFileError(
+                "bucket header counts other children than the schema", found=count, expected=children
+            )
         child_rows = list(struct.unpack_from(f"<{children}I", data, 2))
     sizes = struct.unpack_from(f"<{nodes.num_nodes}I", data, size - 4 * nodes.num_nodes)
     slots = []

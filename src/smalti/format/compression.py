@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import cast
 
 import zstandard
 
@@ -31,7 +30,7 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
         if zstandard.frame_content_size(data) == size:
             # Content sizes agree: one allocation, one call. A file of many frames takes the other road.
             try:
-                return cast(bytes, _decompressor().decompress(data, allow_extra_data=False))
+                return _decompressor().decompress(data, allow_extra_data=False)
             except zstandard.ZstdError as error:
                 if "unused data" not in str(error):
                     raise
@@ -48,7 +47,7 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
     if len(out) != size:
         found: object = len(out) if len(out) < size else f"more than {size}"
         raise CorruptFileError("zstd block has another size than declared", found=found, expected=size)
-    return cast(bytes, out)
+    return out
 
 
 def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool) -> bytes:
@@ -59,7 +58,7 @@ def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool) ->
     compressor = compressors.get((level, checksum))
     if compressor is None:
         compressor = compressors[level, checksum] = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
-    return cast(bytes, compressor.compress(data))
+    return compressor.compress(data)
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:

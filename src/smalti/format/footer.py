@@ -45,7 +45,9 @@ def parse_footer(data: bytes, file_size: int) -> Footer:
     file_size : int
     """
     if len(data) < FOOTER_SIZE:
-        raise CorruptFileError("file is too small to be Mosaic", section="footer", found=file_size, expected=FOOTER_SIZE)
+        raise CorruptFileError(
+            "file is too small to be Mosaic", section="footer", found=file_size, expected=FOOTER_SIZE
+        )
     index, schema, buckets, groups, compression, version, _, magic = _LAYOUT.unpack(data)
     start = file_size - FOOTER_SIZE
 

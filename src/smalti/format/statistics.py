@@ -52,7 +52,7 @@ def raw_value(type_id: int, precision: int, data: bytes) -> Any:
         return struct.unpack(">f", data)[0]
     if type_id == TypeId.DOUBLE:
         return struct.unpack(">d", data)[0]
-    if type_id == TypeId.DECIMAL or precision <= 6 and type_id in (TypeId.TIMESTAMP, TypeId.TIMESTAMP_LTZ):
+    if type_id == TypeId.DECIMAL or (precision <= 6 and type_id in (TypeId.TIMESTAMP, TypeId.TIMESTAMP_LTZ)):
         return struct.unpack(">q", data)[0]
     if type_id in (TypeId.TIMESTAMP, TypeId.TIMESTAMP_LTZ):
         millis, nanos = struct.unpack(">qi", data)

@@ -41,16 +41,14 @@ class Filter:
     columns: tuple[str, ...]
 
 
-def normalize_filters(filters: Any) -> Filter | None:
+def normalize_filters(filters: Any) -> Filter:
     """Bring `filters` to one form.
 
     Parameters
     ----------
-    filters : pyarrow.compute.Expression, list of tuples, list of lists of tuples, or None
+    filters : pyarrow.compute.Expression, list of tuples, or list of lists of tuples
         As in `pyarrow.parquet.read_table`: tuples are (column, op, value), joined by AND; outer lists by OR.
     """
-    if filters is None:
-        return None
     if not isinstance(filters, pc.Expression):
         filters = _from_tuples(filters)
     tree = _parse(filters)
@@ -120,9 +118,9 @@ def _parse_part(kind: bytes, value: bytes, pairs: Any, batch: pa.RecordBatch) ->
 
 def _call(function: str, arguments: list[Any], options: pa.Scalar | None) -> Tree:
     match function, arguments:
-        case ("and_kleene" | "and"), [left, right]:
+        case (("and_kleene" | "and"), [left, right]):
             return And(_condition(left), _condition(right))
-        case ("or_kleene" | "or"), [left, right]:
+        case (("or_kleene" | "or"), [left, right]):
             return Or(_condition(left), _condition(right))
         case "invert", [operand]:
             return Not(_condition(operand))

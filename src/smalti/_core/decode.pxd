@@ -1,0 +1,15 @@
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from smalti._core.arrow_c cimport ArrowArray, Zeros
+from smalti._core.view cimport View
+
+# Memory reused from column to column while one bucket is decoded; nothing handed out points into it.
+cdef struct Scratch:
+    uint32_t* indices
+    int64_t indices_size
+    uint8_t* entries
+    int64_t entries_size
+    Zeros* zeros
+
+cdef void free_scratch(Scratch* s) noexcept nogil
+cdef int decode_column(View* views, int64_t at, ArrowArray* out, Scratch* s) except -1 nogil
