@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 
 BITS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
@@ -28,7 +30,7 @@ def same_bits(left: pa.Array, right: pa.Array) -> bool:
 
 def _lengths(array: pa.Array) -> pa.Array:
     offsets = array.offsets.to_pylist()
-    sizes = [end - start for start, end in zip(offsets, offsets[1:], strict=False)]
+    sizes = [end - start for start, end in itertools.pairwise(offsets)]
     return pa.array([n if ok else None for n, ok in zip(sizes, array.is_valid().to_pylist(), strict=True)], pa.int32())
 
 
@@ -53,7 +55,7 @@ def assert_same(found: pa.Table | pa.RecordBatch, expected: pa.Table | pa.Record
             differing = [row for row in range(len(mine)) if not same_bits(mine.slice(row, 1), theirs.slice(row, 1))]
             row = differing[0]
             raise AssertionError(
-                f"column {field.name!r} ({field.type}) differs in {len(differing)} of {len(mine)} rows, first in row {row}: "
+                f"column {field.name!r} ({field.type}) differs in {len(differing)} of {len(mine)} rows, first {row}: "
                 f"found {mine[row]!r}, expected {theirs[row]!r}"
             )
 

@@ -47,7 +47,7 @@ def expected_batches(name: str) -> list[pa.RecordBatch]:
 
 
 def writer_options(name: str) -> dict[str, Any]:
-    """The options of a golden under smalti's names, without the row group limit (the reference's means something else)."""
+    """The options of a golden under smalti's names; the row group limit is left out, it means something else there."""
     options = dict(GOLDEN_FILES[name]["writer_options"])
     options.pop("row_group_max_size", None)
     if "compression" in options:

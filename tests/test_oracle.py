@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests import reference
 from tests.compare import assert_same
 from tests.golden import (
     GOLDEN_FILES,
@@ -18,6 +21,7 @@ from tests.golden import (
 )
 from tests.oracle import Options, read, write
 from tests.oracle.types import payload
+from tests.strategies import options_for, tables
 
 
 @pytest.mark.parametrize("name", GOLDEN_FILES)
@@ -52,3 +56,14 @@ def test_reads_statistics() -> None:
         for group in oracle.statistics
     ]
     assert found == GOLDEN_FILES["stats_types"]["stats"]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_agrees_with_the_reference(data: st.DataObject) -> None:
+    table = data.draw(tables(min_columns=1))
+    options = data.draw(options_for(table))
+    written = reference.write(table, **options)
+    options["stats_columns"] = tuple(options.pop("stats_columns", ()))
+    assert write(table.schema, table.combine_chunks().to_batches(), Options(**options)) == written
+    assert_same(read(written).table, table)

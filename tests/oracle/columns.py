@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pyarrow as pa
 
@@ -56,7 +56,7 @@ def _own_cells(array: pa.Array) -> list[bytes | None]:
     if not is_container(array.type):
         return to_cells(array)
     offsets = array.offsets.to_pylist()
-    lengths = [end - start for start, end in zip(offsets, offsets[1:], strict=False)]
+    lengths = [end - start for start, end in pairwise(offsets)]
     valid = array.is_valid().to_pylist()
     return to_cells(pa.array([n if ok else None for n, ok in zip(lengths, valid, strict=True)], LENGTH))
 

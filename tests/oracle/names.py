@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 from tests.oracle.wire import Cursor, uv
@@ -36,7 +37,7 @@ def train(names: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     while len(rules) < MAX_RULES:
         counts: Counter[tuple[int, int]] = Counter()
         for name in names:
-            counts.update(zip(name, name[1:], strict=False))
+            counts.update(itertools.pairwise(name))
         if not counts:
             break
         pair = max(counts, key=lambda pair: (counts[pair], pair))

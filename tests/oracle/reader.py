@@ -78,7 +78,9 @@ def read(data: bytes) -> OracleFile:
     index_offset, schema_offset, num_buckets, num_groups, zstd, version = struct.unpack_from(
         ">QQIIBB", data, len(data) - 32
     )
-    assert data[-4:] == b"MOSA" and version == 1 and zstd in (0, 1)
+    assert data[-4:] == b"MOSA"
+    assert version == 1
+    assert zstd in (0, 1)
     block = _inflate(data[schema_offset + 4 : index_offset], zstd)
     assert len(block) == struct.unpack_from(">I", data, schema_offset)[0]
     fields, order, rules = _schema(Cursor(block), num_buckets)
@@ -136,7 +138,8 @@ def _schema(cursor: Cursor, num_buckets: int) -> tuple[list[pa.Field], list[int]
     for _ in range(num_columns):
         at += cursor.zz()
         order.append(at)
-    assert sorted(order) == list(range(num_columns)) and cursor.left == 0
+    assert sorted(order) == list(range(num_columns))
+    assert cursor.left == 0
     return fields, order, rules
 
 
