@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -220,7 +221,7 @@ class TestEstimatedSize:
     @pytest.mark.parametrize("compression", ["none", "zstd"])
     def test_it_grows_to_the_size_of_the_file(self, compression: str, tmp_path: Path) -> None:
         estimates, size = self.write(tmp_path / "t.mosaic", compression)
-        assert all(later > earlier for earlier, later in zip(estimates[4:], estimates[5:], strict=False))
+        assert all(later > earlier for earlier, later in pairwise(estimates[4:]))
         assert abs(estimates[-1] - size) < size * 0.1
 
     def test_it_follows_the_compression_seen(self, tmp_path: Path) -> None:
