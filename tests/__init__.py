@@ -1,0 +1,1 @@
+"""The tests of smalti: golden files, the oracle, and what a user would notice."""

@@ -1,0 +1,37 @@
+"""smalti on bytes: what most tests need, without a path of their own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import smalti
+
+
+def written(data: Any, **options: Any) -> bytes:
+    """The bytes of a file written by `smalti.write_table`."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "t.mosaic"
+        smalti.write_table(data, path, **options)
+        return path.read_bytes()
+
+
+def read(data: bytes, **arguments: Any) -> pa.Table:
+    with smalti.open(data) as file:
+        return file.read(**arguments)
+
+
+def layout(data: bytes) -> Any:
+    with smalti.open(data) as file:
+        return file.layout()
+
+
+def encodings(data: bytes) -> list[dict[str, str]]:
+    """{path of a physical column: its encoding}, one per row group."""
+    return [
+        {column.path: column.encoding for bucket in group.buckets for column in bucket.columns}
+        for group in layout(data).row_groups
+    ]

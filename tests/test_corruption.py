@@ -1,0 +1,171 @@
+"""Damaged files: every truncation and many byte flips of the small goldens give an error of ours or a valid read.
+
+Without checksums a flip may change values unseen; with them (the default) it may not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import zstandard
+
+import smalti
+from tests import oracle, reference
+from tests.compare import assert_same
+from tests.files import layout, read, written
+from tests.golden import SMALL, golden_bytes
+from tests.reading_child import read_everything
+from tests.tables import CONTAINERS, matrix
+
+FLIPS_PER_FILE = 500
+
+
+def survives(data: bytes) -> bool:
+    """Reads everything; True for a valid read, False for an error of ours. Anything else goes through."""
+    complaint = None
+    try:
+        read_everything(data)
+    except smalti.MosaicError as error:
+        complaint = error
+    assert complaint is None or complaint.place, f"no place in: {complaint}"
+    return complaint is None
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_truncation_is_an_error(name: str) -> None:
+    data = golden_bytes(name)
+    read_through = [length for length in range(len(data)) if survives(data[:length])]
+    assert read_through == []
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_cut_at_the_front_is_an_error(name: str) -> None:
+    """The footer is whole, the offsets in it are not."""
+    data = golden_bytes(name)
+    read_through = [start for start in range(1, len(data)) if survives(data[start:])]
+    assert read_through == []
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_flipped_bytes_give_an_error_or_a_valid_read(name: str) -> None:
+    data = golden_bytes(name)
+    outcomes = {survives(damaged) for damaged in flips(data, FLIPS_PER_FILE, seed=name)}
+    assert False in outcomes
+
+
+def flips(data: bytes, count: int, *, seed: str) -> Iterator[bytes]:
+    """Copies of the data with one to four bytes changed."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        damaged = bytearray(data)
+        for _ in range(rng.choice([1, 1, 1, 2, 4])):
+            damaged[rng.randrange(len(data))] ^= rng.choice([1 << rng.randrange(8), rng.randint(1, 255)])
+        if damaged != data:
+            yield bytes(damaged)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_footer_bytes(name: str) -> None:
+    """Every value of every footer byte; the reserved two aside, none of them is let through with other values."""
+    data = golden_bytes(name)
+    expected = read(data)
+    for position in range(len(data) - 32, len(data)):
+        for value in {0, 1, 2, 0x7F, 0x80, 0xFF, data[position] ^ 1, data[position] + 1 & 0xFF} - {data[position]}:
+            damaged = data[:position] + bytes([value]) + data[position + 1 :]
+            if survives(damaged):
+                assert_same(read(damaged), expected)
+
+
+CHECKED = {
+    "monolithic": {"num_buckets": 2, "page_size_threshold": 1 << 30},
+    "paged": {"num_buckets": 2, "page_size_threshold": 0},
+}
+
+
+def checked_file(mode: str) -> bytes:
+    types = {name: CONTAINERS[name] for name in ("l_i32", "m_str_f64")}
+    return written(matrix(11, 25, types), **CHECKED[mode])
+
+
+def frames(data: bytes) -> Iterator[range]:
+    """Where the zstd frames lie: one per monolithic bucket, one per slot of a paged one, one for the schema."""
+    model = oracle.read(data).layout
+    for group in model.row_groups:
+        for bucket in group.buckets:
+            if bucket.mode == "monolithic":
+                yield range(bucket.offset, bucket.offset + bucket.size)
+                continue
+            end = bucket.offset + bucket.size
+            for column in reversed(bucket.columns):
+                if column.stored_size:
+                    start = end - column.stored_size
+                    yield range(data.index(zstandard.FRAME_HEADER, start, end), end)
+                    end = start
+    index_offset, schema_offset = (int.from_bytes(data[at : at + 8], "big") for at in (len(data) - 32, len(data) - 24))
+    yield range(schema_offset + 4, index_offset)
+
+
+@pytest.mark.parametrize("mode", CHECKED)
+def test_our_frames_carry_checksums(mode: str) -> None:
+    data = checked_file(mode)
+    found = [zstandard.get_frame_parameters(data[frame.start : frame.stop]) for frame in frames(data)]
+    assert len(found) > 2
+    assert all(frame.has_checksum for frame in found)
+    assert {bucket.mode for bucket in layout(data).row_groups[0].buckets} == {mode}
+
+
+@pytest.mark.parametrize("mode", CHECKED)
+def test_any_flipped_byte_in_a_checked_frame_is_reported(mode: str) -> None:
+    """By smalti and by the reference, at every position."""
+    data, rng = checked_file(mode), random.Random(mode)
+    unseen: dict[str, list[Any]] = {"smalti": [], "reference": []}
+    positions = [position for frame in frames(data) for position in frame]
+    assert len(positions) > 500
+    for position in positions:
+        damaged = flipped(data, position, rng.choice([0xFF, rng.randint(1, 255) | 0x08]))
+        if survives(damaged):
+            unseen["smalti"].append(position)
+        if position % 3 == 0 and reference_reads(damaged):
+            unseen["reference"].append(position)
+    assert unseen == {"smalti": [], "reference": []}
+
+
+@pytest.mark.parametrize("mode", CHECKED)
+def test_no_flipped_bit_changes_a_value_unseen(mode: str) -> None:
+    """Lengths and directories outside the frames included.
+
+    A few bits of a zstd frame say nothing about its content (one is reserved, others choose between equal encodings):
+    with one of them flipped the content still agrees with its checksum, and a read gives the same values.
+    """
+    data, rng = checked_file(mode), random.Random(mode)
+    expected = read(data)
+    starts = {frame.start + at for frame in frames(data) for at in range(8)}
+    index_offset = int.from_bytes(data[-32:-24], "big")
+    flips = [(position, 1 << bit) for position in starts for bit in range(8)]
+    flips += [(position, 1 << rng.randrange(8)) for position in range(index_offset) if position not in starts]
+    unreported = [flip for flip in flips if survives(flipped(data, *flip))]
+    for flip in unreported:
+        assert_same(read(flipped(data, *flip)), expected)
+    assert len(unreported) < len(flips) / 20
+
+
+def flipped(data: bytes, position: int, mask: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ mask]) + data[position + 1 :]
+
+
+def reference_reads(data: bytes) -> bool:
+    try:
+        reference.read(data)
+    except RuntimeError:
+        return False
+    return True
+
+
+def test_without_checksum_the_frames_have_none() -> None:
+    data = written(matrix(3, 10, {"i32": CONTAINERS["l_i32"]}), checksum=False)
+    assert not any(
+        zstandard.get_frame_parameters(data[frame.start : frame.stop]).has_checksum for frame in frames(data)
+    )

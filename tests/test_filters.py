@@ -1,0 +1,246 @@
+"""Filters keep exactly the rows they say: statistics may only skip what the filter would drop anyway."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import smalti
+from tests.compare import assert_same
+from tests.files import read, written
+from tests.strategies import values
+
+NAN = float("nan")
+GROUP = 3
+
+#: Groups of three rows: plain, with nulls, all null, NaN first, only NaN, signed zeros.
+TABLE = pa.table(
+    {
+        "i": pa.array([1, 2, 3, None, 5, 6, None, None, None, 7, 7, 7, -5, 0, 5, 2, 2, None], pa.int32()),
+        "f": pa.array(
+            [1.0, 2.0, 3.0, None, 5.0, 6.0, None, None, None, NAN, 1.0, 9.0, NAN, NAN, NAN, -0.0, 0.0, -0.0],
+            pa.float64(),
+        ),
+        "s": ["a", "b", "c", None, "é", "😀", None, None, None, "", "", "", "a", "ab", "b", "z", "Z", None],
+        "b": [
+            True,
+            True,
+            True,
+            None,
+            False,
+            True,
+            None,
+            None,
+            None,
+            False,
+            False,
+            False,
+            True,
+            False,
+            None,
+            *[True] * 3,
+        ],
+        "d": pa.array([Decimal(n) for n in range(18)], pa.decimal128(9, 0)),
+        "t": pa.array([n * 1000 for n in range(18)], pa.timestamp("ms")),
+        "row": pa.array(range(18), pa.int64()),
+    }
+)
+
+
+@pytest.fixture(scope="module", params=["statistics", "no statistics"])
+def data(request: pytest.FixtureRequest) -> bytes:
+    stats: Any = "all" if request.param == "statistics" else ()
+    return written(TABLE, row_group_max_rows=GROUP, num_buckets=3, stats_columns=stats)
+
+
+def kept(expression: pc.Expression) -> list[int]:
+    """The rows Arrow's own filter keeps."""
+    return TABLE.filter(expression)["row"].to_pylist()
+
+
+F, I, S, B, D, T = (pc.field(name) for name in "fisbdt")  # noqa: E741
+
+EXPRESSIONS = {
+    "equal": I == 7,
+    "absent": I == 100,
+    "not equal to the only value": I != 7,
+    "less": I < 2,
+    "greater or equal": I >= 6,
+    "literal on the left": pc.scalar(5) <= I,
+    "compared with null": pc.scalar(pa.scalar(None, pa.int32())) == I,
+    "double against int": I < 2.5,
+    "large literal": I < 2**40,
+    "int not below NaN": ~(I < NAN),
+    "int not equal to NaN": I != NAN,
+    "int equal to NaN": I == NAN,
+    "NaN is not less": F < 100.0,
+    "NaN is not greater": F > 0.5,
+    "not less keeps NaN": ~(F < 100.0),
+    "not greater or equal keeps NaN": ~(F >= -100.0),
+    "not equal keeps NaN": F != 1.0,
+    "equal to NaN": F == NAN,
+    "not equal to NaN": F != NAN,
+    "negative zero equals zero": F == 0.0,
+    "zero equals negative zero": F == -0.0,
+    "zero is not less than zero": F < 0.0,
+    "not below zero": ~(F < 0.0),
+    "in": I.isin([5, 100]),
+    "in, nothing": I.isin(pa.array([], pa.int32())),
+    "in, floats": F.isin([1.0, 6.0]),
+    "in, NaN": F.isin([NAN]),
+    "in, zero": F.isin([0.0]),
+    "in, null": I.isin(pa.array([None, 7], pa.int32())),
+    "not in": ~I.isin([7]),
+    "not in, null": ~I.isin(pa.array([None, 7], pa.int32())),
+    "not in floats": ~F.isin([1.0]),
+    "is null": I.is_null(),
+    "is valid": I.is_valid(),
+    "not null": ~I.is_null(),
+    "is null or NaN": F.is_null(nan_is_null=True),
+    "neither null nor NaN": ~F.is_null(nan_is_null=True),
+    "is NaN": F.is_nan(),
+    "text": S > "b",
+    "text by bytes": S >= "é",
+    "empty text": S == "",
+    "boolean": B == True,  # noqa: E712
+    "boolean column itself": B,
+    "not a boolean column": ~B,
+    "decimal": Decimal("15") <= D,
+    "timestamp": datetime.datetime(1970, 1, 1, 0, 0, 14) < T,
+    "and": (I > 1) & (F < 3.0),
+    "or": (I == 1) | (S == "z"),
+    "not and": ~((I > 1) & (F < 3.0)),
+    "not or": ~((I == 1) | (S == "z")),
+    "or with nulls": (I.is_null()) | (F > 8.0),
+    "arithmetic": (I + 1) == 8,
+    "two columns": I == F,
+    "function": pc.starts_with(S, "a"),
+    "constant true": pc.scalar(True),
+    "constant false": pc.scalar(False),
+    "nested": ~(~(I == 7) & ~(S == "a")),
+    "between": (I >= 2) & (I <= 3),
+}
+
+
+@pytest.mark.parametrize("case", EXPRESSIONS)
+def test_expressions_keep_exactly_their_rows(data: bytes, case: str) -> None:
+    expression = EXPRESSIONS[case]
+    expected = TABLE.filter(expression)
+    assert_same(read(data, filters=expression), expected)
+    assert read(data, filters=expression, columns=["row"])["row"].to_pylist() == expected["row"].to_pylist()
+
+
+TUPLES: dict[str, tuple[list[Any], pc.Expression]] = {
+    "one": ([("i", "=", 7)], I == 7),
+    "==": ([("i", "==", 7)], I == 7),
+    "!=": ([("i", "!=", 7)], I != 7),
+    "and": ([("i", ">", 1), ("f", "<=", 3.0)], (I > 1) & (F <= 3.0)),
+    "or of ands": ([[("i", ">=", 6), ("s", "==", "")], [("i", "<", 0)]], ((I >= 6) & (S == "")) | (I < 0)),
+    "in list": ([("i", "in", [1, 5])], I.isin([1, 5])),
+    "in set": ([("i", "in", {1, 5})], I.isin([1, 5])),
+    "not in": ([("s", "not in", ["a", "b"])], ~S.isin(["a", "b"])),
+    "date": ([("t", "<", datetime.datetime(1970, 1, 1, 0, 0, 2))], datetime.datetime(1970, 1, 1, 0, 0, 2) > T),
+}
+
+
+@pytest.mark.parametrize("case", TUPLES)
+def test_tuples_mean_what_pyarrow_says(data: bytes, case: str) -> None:
+    filters, expression = TUPLES[case]
+    assert read(data, filters=filters)["row"].to_pylist() == kept(expression)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [[("i", "~", 1)], [("i", "=")], ["i"], "i = 1", [], [[]], [("i", "in", "abc")], 5, [("i", "in", 5)]],
+    ids=repr,
+)
+def test_malformed_filters(data: bytes, filters: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        read(data, filters=filters)
+
+
+def test_unknown_column(data: bytes) -> None:
+    with pytest.raises(smalti.SchemaError, match="nope"):
+        read(data, filters=[("nope", "=", 1)])
+
+
+def test_row_groups_are_skipped() -> None:
+    """A row group statistics rule out is not even fetched: its bytes may be anything."""
+    table = pa.table({"i": pa.array(range(30), pa.int32())})
+    blob = bytearray(written(table, row_group_max_rows=10, stats_columns=["i"], compression="none"))
+    with smalti.open(bytes(blob)) as file:
+        first = file.layout().row_groups[0].buckets[0]
+    blob[first.offset : first.offset + first.size] = b"\xff" * first.size
+    assert read(bytes(blob), filters=[("i", ">=", 10)])["i"].to_pylist() == list(range(10, 30))
+    with pytest.raises(smalti.CorruptFileError):
+        read(bytes(blob), filters=[("i", ">=", 9)])
+
+
+def test_filters_with_row_groups_and_columns(data: bytes) -> None:
+    found = read(data, columns=["s", "row"], filters=I.is_valid(), row_groups=[5, 0])
+    assert found.to_pydict() == {"s": ["z", "Z", "a", "b", "c"], "row": [15, 16, 0, 1, 2]}
+
+
+KINDS = [
+    pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.timestamp("ns"),
+    pa.decimal128(4, 1), pa.time32("ms"),
+]  # fmt: skip
+COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+
+
+@st.composite
+def conditions(draw: st.DrawFn, name: str, kind: pa.DataType, pool: list[Any]) -> pc.Expression:
+    field = pc.field(name)
+    shape = draw(st.sampled_from(["compare", "compare", "compare", "swapped", "in", "null", "nan"]))
+    literal = st.sampled_from(pool) | values(kind)
+    if shape in ("compare", "swapped"):
+        other = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        scalar = pc.scalar(
+            draw(st.floats(width=32) | st.just(NAN))
+            if other and draw(st.booleans())
+            else pa.scalar(draw(literal), kind)
+        )
+        arguments = [field, scalar] if shape == "compare" else [scalar, field]
+        return getattr(pc, draw(st.sampled_from(COMPARISONS)))(*arguments)
+    if shape == "in":
+        return field.isin(pa.array(draw(st.lists(st.none() | literal, max_size=3)), kind))
+    return field.is_null(nan_is_null=shape == "nan" and pa.types.is_floating(kind))
+
+
+@st.composite
+def filtered(draw: st.DrawFn) -> tuple[pa.Table, pc.Expression, int]:
+    """A table of a few awkward values, and a filter over them."""
+    columns, leaves = {}, []
+    rows = draw(st.integers(0, 12))
+    for name in ("x", "y"):
+        kind = draw(st.sampled_from(KINDS))
+        pool = draw(st.lists(values(kind), min_size=1, max_size=4))
+        if pa.types.is_floating(kind):
+            pool += [NAN, 0.0, -0.0]
+        columns[name] = pa.array(draw(st.lists(st.none() | st.sampled_from(pool), min_size=rows, max_size=rows)), kind)
+        leaves.append(conditions(name, kind, pool))
+    trees = st.recursive(
+        st.one_of(leaves),
+        lambda inner: st.one_of(
+            st.builds(lambda a, b: a & b, inner, inner),
+            st.builds(lambda a, b: a | b, inner, inner),
+            inner.map(lambda a: ~a),
+        ),
+        max_leaves=4,
+    )
+    return pa.table(columns), draw(trees), draw(st.integers(1, 4))
+
+
+@settings(max_examples=300)
+@given(filtered())
+def test_prune_and_mask_keep_what_the_mask_alone_keeps(case: tuple[pa.Table, pc.Expression, int]) -> None:
+    table, expression, rows = case
+    blob = written(table, row_group_max_rows=rows, stats_columns="all", compression="none")
+    assert_same(read(blob, filters=expression), table.filter(expression))

@@ -1,0 +1,419 @@
+"""Reading what was asked for, and only that: columns, row groups, batches, statistics, sources, errors."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import pickle
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from tests import oracle, reference
+from tests.compare import assert_same
+from tests.files import read, written
+from tests.golden import MALFORMED, expected_table, golden_bytes, golden_path
+from tests.oracle.writer import Bucket, RowGroup, pack_bucket, schema_payload
+from tests.tables import matrix
+
+TABLE = pa.table({"b": [1, 2, 3, 4, 5], "a": ["v", "w", None, "y", "z"], "c": [[1], None, [], [2, 3], [4]]})
+
+
+@pytest.fixture(scope="module")
+def data() -> bytes:
+    """Three row groups of two, two and one row."""
+    return written(TABLE, row_group_max_rows=2, num_buckets=2, stats_columns=["a", "b"])
+
+
+class TestProjection:
+    @pytest.mark.parametrize("columns", [["a"], ["c", "a"], ["b", "a", "c"], ["a", "b", "c"]], ids=",".join)
+    def test_order_is_the_order_asked_for(self, data: bytes, columns: list[str]) -> None:
+        assert_same(read(data, columns=columns), TABLE.select(columns))
+
+    def test_all_columns_come_in_the_order_written(self, data: bytes) -> None:
+        assert_same(read(data), TABLE)
+
+    def test_repeated_names_collapse(self, data: bytes) -> None:
+        """As in pyarrow.parquet and in the reference."""
+        assert_same(read(data, columns=["c", "a", "c"]), TABLE.select(["c", "a"]))
+
+    def test_no_columns_still_has_rows(self, data: bytes) -> None:
+        table = read(data, columns=[])
+        assert (table.num_rows, table.num_columns) == (5, 0)
+        assert read(data, columns=[], filters=[("b", ">", 3)]).num_rows == 2
+
+    @pytest.mark.parametrize("columns", [["nope"], ["a", "nope"], ["A"], [""], ["a "], ["a\0"]], ids=repr)
+    def test_unknown_name(self, data: bytes, columns: list[str]) -> None:
+        with pytest.raises(smalti.SchemaError, match="column") as caught:
+            read(data, columns=columns)
+        assert columns[-1] in str(caught.value)
+
+    def test_a_string_is_not_a_list_of_columns(self, data: bytes) -> None:
+        with pytest.raises(TypeError):
+            read(data, columns="abc")
+
+    def test_every_name_of_a_bpe_schema_is_found(self) -> None:
+        expected = expected_table("names_bpe")
+        with smalti.open(golden_path("names_bpe")) as file:
+            for name in expected.column_names:
+                assert_same(file.read(columns=[name]), expected.select([name]))
+            for wrong in ("battery", "zzz", expected.column_names[0] + "x", expected.column_names[-1][:-1]):
+                with pytest.raises(smalti.SchemaError):
+                    file.read(columns=[wrong])
+
+    def test_subsets_of_every_type(self) -> None:
+        table = matrix(40, 30)
+        for options in ({"num_buckets": 3}, {"num_buckets": 3, "page_size_threshold": 0}):
+            blob = written(table, **options)
+            for start in range(0, 40, 7):
+                columns = table.column_names[start::17]
+                assert_same(read(blob, columns=columns), table.select(columns))
+
+
+class TestRowGroups:
+    @pytest.mark.parametrize(
+        ("groups", "rows"), [([0], [0, 1]), ([2], [4]), ([2, 0], [4, 0, 1]), ([], []), ([-1], [4])]
+    )
+    def test_selection(self, data: bytes, groups: list[int], rows: list[int]) -> None:
+        assert_same(read(data, row_groups=groups), TABLE.take(pa.array(rows, pa.int64())))
+
+    def test_out_of_range(self, data: bytes) -> None:
+        with smalti.open(data) as file:
+            for number in (3, -4):
+                with pytest.raises(IndexError):
+                    file.read(row_groups=[number])
+                with pytest.raises(IndexError):
+                    file.row_group(number)
+
+    def test_counts(self, data: bytes) -> None:
+        with smalti.open(data) as file:
+            assert (file.num_rows, file.num_columns, file.num_row_groups) == (5, 3, 3)
+            assert [file.row_group(number).num_rows for number in range(3)] == [2, 2, 1]
+            assert file.column_names == ["b", "a", "c"]
+            assert file.schema == TABLE.schema
+
+
+class TestBatches:
+    @pytest.mark.parametrize(("size", "lengths"), [(None, [2, 2, 1]), (1, [1] * 5), (2, [2, 2, 1]), (100, [2, 2, 1])])
+    def test_batches_never_span_row_groups(self, data: bytes, size: int | None, lengths: list[int]) -> None:
+        with smalti.open(data) as file:
+            batches = list(file.iter_batches(batch_size=size))
+        assert [batch.num_rows for batch in batches] == lengths
+        assert_same(pa.Table.from_batches(batches), TABLE)
+
+    def test_projection_and_filter(self, data: bytes) -> None:
+        with smalti.open(data) as file:
+            batches = list(file.iter_batches(columns=["a"], filters=[("b", ">=", 4)]))
+        assert pa.Table.from_batches(batches).to_pydict() == {"a": ["y", "z"]}
+
+    def test_no_columns(self, data: bytes) -> None:
+        with smalti.open(data) as file:
+            assert [(batch.num_rows, batch.num_columns) for batch in file.iter_batches(columns=[])] == [
+                (2, 0),
+                (2, 0),
+                (1, 0),
+            ]
+
+    @pytest.mark.parametrize("size", [0, -1])
+    def test_bad_size(self, data: bytes, size: int) -> None:
+        with smalti.open(data) as file, pytest.raises(ValueError, match="batch_size"):
+            list(file.iter_batches(batch_size=size))
+
+    @pytest.mark.parametrize("options", [{}, {"compression": "none"}, {"page_size_threshold": 0}], ids=str)
+    def test_kept_strings_do_not_change_while_reading_on(self, options: dict[str, Any]) -> None:
+        """The format's first implementation let a reused buffer show through: first_value became second_valx."""
+        texts = ["first_value", "second_valx", "third_value", "x" * 5000, "y" * 5000]
+        blob = written(pa.table({"s": texts, "t": texts[::-1]}), row_group_max_rows=1, **options)
+        with smalti.open(blob) as file:
+            kept, seen = [], []
+            for batch in file.iter_batches(columns=["s"]):
+                kept.append(batch)
+                seen.append([earlier["s"].to_pylist() for earlier in kept])
+        expected = [[text] for text in texts]
+        assert seen == [expected[: number + 1] for number in range(5)]
+        assert [batch["s"].to_pylist() for batch in kept] == expected
+
+    def test_results_outlive_the_file_and_its_bytes(self) -> None:
+        blob = bytearray(written(TABLE, compression="none"))
+        file = smalti.open(bytes(blob))
+        batches = list(file.iter_batches())
+        file.close()
+        del file
+        assert_same(pa.Table.from_batches(batches), TABLE)
+
+    def test_results_do_not_alias_a_buffer_the_caller_changes(self) -> None:
+        blob = bytearray(written(TABLE, compression="none"))
+        with smalti.open(blob) as file:
+            table = file.read()
+        blob[:] = bytes(len(blob))
+        assert_same(table, TABLE)
+
+    def test_one_file_read_from_several_threads(self) -> None:
+        table = matrix(41, 60)
+        blob = written(table, row_group_max_rows=20, num_buckets=5)
+        found: list[pa.Table] = []
+        with smalti.open(blob) as file:
+            workers = [threading.Thread(target=lambda: found.append(file.read())) for _ in range(4)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        assert len(found) == 4
+        for result in found:
+            assert_same(result, table)
+
+
+class TestSources:
+    def sources(self, path: Path) -> dict[str, Callable[[], Any]]:
+        blob = path.read_bytes()
+        return {
+            "str": lambda: str(path),
+            "Path": lambda: path,
+            "bytes": lambda: blob,
+            "bytearray": lambda: bytearray(blob),
+            "memoryview": lambda: memoryview(blob),
+            "pyarrow.Buffer": lambda: pa.py_buffer(blob),
+            "BytesIO": lambda: io.BytesIO(blob),
+            "file object": lambda: path.open("rb"),
+            "NativeFile": lambda: pa.OSFile(str(path)),
+            "file URI": lambda: path.absolute().as_uri(),
+        }
+
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            "str",
+            "Path",
+            "bytes",
+            "bytearray",
+            "memoryview",
+            "pyarrow.Buffer",
+            "BytesIO",
+            "file object",
+            "NativeFile",
+            "file URI",
+        ],
+    )
+    def test_kinds(self, kind: str) -> None:
+        path = golden_path("row_groups_6")
+        make = self.sources(path)[kind]
+        source = make()
+        with smalti.open(source) as file:
+            assert_same(file.read(), expected_table("row_groups_6"))
+        if hasattr(source, "close"):
+            source.close()
+
+    def test_missing_file(self, tmp_path: Path) -> None:
+        for source in (tmp_path / "none.mosaic", str(tmp_path / "none.mosaic")):
+            with pytest.raises(FileNotFoundError):
+                smalti.open(source)
+            with pytest.raises(FileNotFoundError):
+                smalti.read_table(source)
+
+    def test_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(IsADirectoryError):
+            smalti.open(tmp_path)
+
+    @pytest.mark.parametrize(
+        "blob", [b"", b"MOSA", b"PAR1" * 20, bytes(64), b"\xff" * 16 + bytes(8) + b"\1\1\0\0MOSA"], ids=repr
+    )
+    def test_something_else(self, blob: bytes, tmp_path: Path) -> None:
+        path = tmp_path / "x.mosaic"
+        path.write_bytes(blob)
+        with pytest.raises(smalti.CorruptFileError) as caught:
+            smalti.open(path)
+        assert caught.value.place["path"] == str(path)
+
+    @pytest.mark.parametrize("bad", [None, 7, ["a"]], ids=repr)
+    def test_not_a_source(self, bad: Any) -> None:
+        with pytest.raises(TypeError):
+            smalti.open(bad)
+
+    def test_a_closed_file_reads_no_more(self) -> None:
+        file = smalti.open(golden_path("row_groups_6"))
+        file.close()
+        file.close()
+        with pytest.raises(ValueError, match=r"closed|released"):
+            file.read()
+
+
+#: type -> (Arrow type, values)
+STATISTICS = {
+    "bool": (pa.bool_(), [True, None, False]),
+    "i8": (pa.int8(), [3, -128, None]),
+    "i64": (pa.int64(), [3, -(2**63), 2**63 - 1]),
+    "f32": (pa.float32(), [1.5, float("-inf"), None]),
+    "f64": (pa.float64(), [1.5, 0.1, None]),
+    "date": (pa.date32(), [datetime.date(1969, 12, 31), datetime.date(2024, 2, 29)]),
+    "str": (pa.string(), ["b", "", "é"]),
+    "dec": (pa.decimal128(9, 2), [Decimal("1.25"), Decimal("-3.00"), None]),
+    "time": (pa.time32("ms"), [datetime.time(1, 2, 3, 4000), datetime.time(23, 59)]),
+    "ts3": (pa.timestamp("ms"), [datetime.datetime(2024, 2, 29, 1), datetime.datetime(1950, 1, 1)]),
+    "ts6": (pa.timestamp("us"), [datetime.datetime(2024, 2, 29, 1, 2, 3, 4), None]),
+    "tz": (pa.timestamp("us", "UTC"), [datetime.datetime(2024, 2, 29, tzinfo=datetime.timezone.utc)]),
+}
+
+
+class TestStatistics:
+    @pytest.mark.parametrize("name", STATISTICS)
+    @pytest.mark.parametrize("writer", ["smalti", "reference"])
+    def test_python_values_of_every_type(self, name: str, writer: str) -> None:
+        kind, values = STATISTICS[name]
+        table = pa.table({"x": pa.array(values, kind)})
+        write = written if writer == "smalti" else reference.write
+        with smalti.open(write(table, stats_columns=["x"])) as file:
+            (found,) = file.row_group(0).statistics.values()
+        real = [value for value in values if value is not None]
+        assert (found.null_count, found.min, found.max) == (len(values) - len(real), min(real), max(real))
+        assert type(found.min) is type(real[0])
+
+    def test_no_statistics_asked_for(self) -> None:
+        with smalti.open(written(TABLE)) as file:
+            assert file.row_group(0).statistics == {}
+
+    def test_all_null(self) -> None:
+        with smalti.open(written(pa.table({"x": pa.nulls(3, pa.int32())}), stats_columns=["x"])) as file:
+            found = file.row_group(0).statistics["x"]
+        assert (found.null_count, found.min, found.max) == (3, None, None)
+
+    @pytest.mark.parametrize("position", [0, 1, 2])
+    def test_nan_does_not_poison(self, position: int) -> None:
+        values = [2.5, -1.5]
+        values.insert(position, float("nan"))
+        with smalti.open(written(pa.table({"x": values}), stats_columns=["x"])) as file:
+            found = file.row_group(0).statistics["x"]
+        assert (found.null_count, found.min, found.max) == (0, -1.5, 2.5)
+
+    def test_nan_statistics_of_the_reference_are_unknown(self) -> None:
+        table = pa.table({"x": [float("nan"), 2.5, -1.5]})
+        with smalti.open(reference.write(table, stats_columns=["x"])) as file:
+            found = file.row_group(0).statistics["x"]
+            assert (found.null_count, found.min, found.max) == (0, None, None)
+            assert file.read(filters=[("x", ">", 2)]).to_pydict() == {"x": [2.5]}
+
+    def test_nothing_but_nan(self) -> None:
+        with smalti.open(written(pa.table({"x": [float("nan")] * 3}), stats_columns=["x"])) as file:
+            found = file.row_group(0).statistics["x"]
+        assert (found.null_count, found.min, found.max) == (0, None, None)
+
+
+class TestMissingBuckets:
+    """A bucket the index does not list reads as nulls where the column allows them."""
+
+    SCHEMA = pa.schema([("a", pa.int32()), ("l", pa.list_(pa.string())), ("z", pa.string())])
+    BATCH = pa.RecordBatch.from_pydict({"a": [1, 2], "l": [["x"], None], "z": ["p", "q"]}, schema=SCHEMA)
+
+    def file(self, present: list[list[int]], schema: pa.Schema = SCHEMA, *, listed_empty: bool = False) -> bytes:
+        """One row group per list of the buckets present in it; the others are left out, or listed as (0, 0)."""
+        options = oracle.Options(compression="none")
+        groups = []
+        for numbers in present:
+            buckets = [
+                pack_bucket(number, [schema.field(number)], [self.BATCH.column(number)], options)
+                if number in numbers
+                else Bucket(number, b"", 0)
+                for number in range(3)
+            ]
+            kept = buckets if listed_empty else [bucket for bucket in buckets if bucket.stored]
+            groups.append(RowGroup(2, tuple(kept)))
+        return oracle.assemble(schema_payload(schema, 3), groups, 3, options)
+
+    @pytest.mark.parametrize("listed_empty", [False, True])
+    def test_reads_as_nulls(self, listed_empty: bool) -> None:
+        blob = self.file([[0, 1, 2], [0], []], listed_empty=listed_empty)
+        expected = {
+            "a": [1, 2, 1, 2, None, None],
+            "l": [["x"], None, None, None, None, None],
+            "z": ["p", "q", None, None, None, None],
+        }
+        assert_same(read(blob), pa.table(expected, schema=self.SCHEMA))
+        assert read(blob, columns=["z"]).to_pydict() == {"z": expected["z"]}
+        assert read(blob, filters=[("a", "==", 2)]).to_pydict() == {"a": [2, 2], "l": [None, None], "z": ["q", None]}
+
+    def test_is_an_error_where_nulls_are_not_allowed(self) -> None:
+        schema = self.SCHEMA.set(2, pa.field("z", pa.string(), nullable=False))
+        blob = self.file([[0, 1]], schema)
+        with pytest.raises(smalti.CorruptFileError) as caught:
+            read(blob)
+        assert caught.value.place["bucket"] == 2
+        assert_same(read(blob, columns=["a"]), pa.table({"a": [1, 2]}, schema=pa.schema([("a", pa.int32())])))
+
+    def test_layout_calls_it_empty(self) -> None:
+        with smalti.open(self.file([[0]])) as file:
+            buckets = file.layout().row_groups[0].buckets
+        assert [bucket.mode for bucket in buckets] == ["monolithic", "empty", "empty"]
+
+
+class TestErrors:
+    def test_tree(self) -> None:
+        assert issubclass(smalti.MosaicError, ValueError)
+        for kind in (smalti.CorruptFileError, smalti.UnsupportedFeatureError, smalti.SchemaError):
+            assert issubclass(kind, smalti.MosaicError)
+
+    @pytest.mark.parametrize("name", ["b03_dict_index_out_of_range", "t03_footer_only", "f04_compression_2"])
+    def test_pickling_keeps_all_parts(self, name: str) -> None:
+        """Spark ships errors between processes."""
+        with pytest.raises(smalti.MosaicError) as caught:
+            smalti.read_table(MALFORMED / f"{name}.mosaic")
+        error = caught.value
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), copy.place) == (type(error), str(error), error.place)
+        assert (copy.found, copy.expected, copy.reason) == (error.found, error.expected, error.reason)
+
+    def test_a_bad_column_does_not_hide_its_paged_neighbours(self) -> None:
+        """Pages are separate: damage in one leaves the others readable."""
+        table = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+        blob = bytearray(written(table, num_buckets=1, page_size_threshold=0))
+        with smalti.open(bytes(blob)) as file:
+            (bucket,) = file.layout().row_groups[0].buckets
+        blob[bucket.offset + bucket.size - 6] ^= 0xFF
+        assert read(bytes(blob), columns=["a"]).to_pydict() == {"a": [1, 2, 3]}
+        with pytest.raises(smalti.CorruptFileError) as caught:
+            read(bytes(blob), columns=["b"])
+        assert caught.value.place["column"] == "b"
+
+
+@pytest.mark.parametrize("mode", ["monolithic", "paged"])
+def test_only_what_was_asked_for_is_read(mode: str) -> None:
+    """Requests and bytes for one of 10,000 columns: the tail, then one bucket, or one directory and one slot."""
+    table = pa.table({f"column_{at:05d}": pa.array(range(at, at + 50), pa.int64()) for at in range(10_000)})
+    blob = written(table, page_size_threshold=0 if mode == "paged" else 1 << 30)
+    counter = CountingFile(blob)
+    with smalti.open(counter) as file:
+        assert_same(file.read(columns=["column_07777"]), table.select(["column_07777"]))
+        reads = list(counter.reads)
+        layout = file.layout()
+    (bucket,) = [b for b in layout.row_groups[0].buckets if b.columns[0].name == "column_07700"]
+    assert bucket.mode == mode
+    tail, *rest = reads
+    assert layout.size - layout.schema_block.offset <= tail <= 64 << 10
+    slot = bucket.columns[77].stored_size
+    assert rest == ([bucket.size] if mode == "monolithic" else [4 * 100, slot])
+
+
+class CountingFile(io.BytesIO):
+    """Remembers the size of every read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads: list[int] = []
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = super().read(size)
+        self.reads.append(len(found))
+        return found
+
+
+def test_zero_rows_and_zero_columns() -> None:
+    table = read(golden_bytes("zero_rows"), columns=[expected_table("zero_rows").column_names[0]])
+    assert (table.num_rows, table.num_columns) == (0, 1)
+    with smalti.open(golden_bytes("zero_columns_5_rows")) as file:
+        assert (file.read().num_rows, sum(batch.num_rows for batch in file.iter_batches())) == (5, 5)
+    with smalti.open(golden_bytes("zero_rows")) as file:
+        assert list(file.iter_batches()) == []

@@ -1,0 +1,387 @@
+"""A file is complete under its name or not there at all, and nothing wrong gets in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from tests.children import ROOT
+from tests.compare import assert_same
+from tests.files import read, written
+
+SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.string())])
+GOOD = pa.table({"a": [1, 2], "b": ["x", "y"]}, schema=SCHEMA)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "t.mosaic"
+
+
+@pytest.fixture
+def old(target: Path) -> bytes:
+    """An earlier file under the name, which a failing writer must leave alone."""
+    smalti.write_table(pa.table({"old": [1, 2, 3]}), target)
+    return target.read_bytes()
+
+
+def files(target: Path) -> list[str]:
+    return sorted(path.name for path in target.parent.iterdir())
+
+
+def write_all(target: Path, schema: pa.Schema, *tables: pa.Table) -> None:
+    with smalti.MosaicWriter(target, schema) as writer:
+        for table in tables:
+            writer.write(table)
+
+
+def interrupted(target: Path) -> None:
+    with smalti.MosaicWriter(target, SCHEMA) as writer:
+        writer.write(GOOD)
+        raise ZeroDivisionError
+
+
+def swallowed(target: Path) -> None:
+    with smalti.MosaicWriter(target, SCHEMA) as writer:
+        writer.write(GOOD)
+        with contextlib.suppress(smalti.SchemaError):
+            writer.write(BAD_BATCHES["missing column"])
+
+
+class TestAtomic:
+    def test_nothing_under_the_name_until_closed(self, target: Path) -> None:
+        options = smalti.WriterOptions(row_group_max_rows=1)
+        with smalti.MosaicWriter(target, SCHEMA, options=options) as writer:
+            writer.write(GOOD)
+            assert not target.exists()
+        assert_same(smalti.read_table(target), GOOD)
+        assert files(target) == ["t.mosaic"]
+
+    def test_an_existing_file_is_replaced_whole(self, target: Path, old: bytes) -> None:
+        with smalti.MosaicWriter(target, SCHEMA) as writer:
+            writer.write(GOOD)
+            assert target.read_bytes() == old
+        assert_same(smalti.read_table(target), GOOD)
+        assert files(target) == ["t.mosaic"]
+
+    def test_a_reader_of_the_old_file_keeps_it(self, target: Path, old: bytes) -> None:
+        with smalti.open(target) as file:
+            smalti.write_table(GOOD, target)
+            assert file.read().to_pydict() == {"old": [1, 2, 3]}
+        assert target.read_bytes() != old
+
+    def test_an_exception_in_the_block_leaves_nothing(self, target: Path) -> None:
+        with pytest.raises(ZeroDivisionError):
+            interrupted(target)
+        assert files(target) == []
+
+    def test_an_exception_in_the_block_keeps_the_old_file(self, target: Path, old: bytes) -> None:
+        with pytest.raises(ZeroDivisionError):
+            interrupted(target)
+        assert target.read_bytes() == old
+        assert files(target) == ["t.mosaic"]
+
+    def test_an_abandoned_writer_leaves_nothing(self, target: Path, old: bytes) -> None:
+        writer = smalti.MosaicWriter(target, SCHEMA, options=smalti.WriterOptions(row_group_max_rows=1))
+        writer.write(GOOD)
+        del writer
+        assert target.read_bytes() == old
+        assert files(target) == ["t.mosaic"]
+
+    def test_a_failing_source_leaves_nothing(self, target: Path, old: bytes) -> None:
+        def batches() -> Any:
+            yield from GOOD.to_batches()
+            raise OSError("the disk of the source is gone")
+
+        source = pa.RecordBatchReader.from_batches(SCHEMA, batches())
+        with pytest.raises(OSError, match="the disk of the source"):
+            smalti.write_table(source, target, row_group_max_rows=1)
+        assert target.read_bytes() == old
+        assert files(target) == ["t.mosaic"]
+
+    def test_a_killed_process_keeps_the_old_file(self, target: Path, old: bytes) -> None:
+        script = """
+            import os, signal, sys
+            import pyarrow as pa, smalti
+            writer = smalti.MosaicWriter(sys.argv[1], pa.schema([("a", pa.int64())]),
+                                         options=smalti.WriterOptions(row_group_max_rows=100))
+            writer.write(pa.table({"a": pa.array(range(1000), pa.int64())}))
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(target)], cwd=ROOT, check=False)
+        assert done.returncode == -signal.SIGKILL
+        assert target.read_bytes() == old
+        assert smalti.read_table(target).to_pydict() == {"old": [1, 2, 3]}
+
+    def test_no_such_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError):
+            smalti.write_table(GOOD, tmp_path / "none" / "t.mosaic")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_permissions_are_those_of_a_new_file(self, target: Path) -> None:
+        """A temporary file is private by default; the result must not stay so."""
+        smalti.write_table(GOOD, target)
+        umask = os.umask(0)
+        os.umask(umask)
+        assert target.stat().st_mode & 0o777 == 0o666 & ~umask
+
+    def test_two_writers_to_one_name(self, target: Path) -> None:
+        first = smalti.MosaicWriter(target, SCHEMA)
+        second = smalti.MosaicWriter(target, SCHEMA)
+        first.write(GOOD)
+        second.write(GOOD.slice(1))
+        first.close()
+        assert_same(smalti.read_table(target), GOOD)
+        second.close()
+        assert_same(smalti.read_table(target), GOOD.slice(1))
+        assert files(target) == ["t.mosaic"]
+
+
+BAD_BATCHES: dict[str, pa.Table] = {
+    "missing column": pa.table({"a": pa.array([1], pa.int32())}),
+    "extra column": pa.table({"a": pa.array([1], pa.int32()), "b": ["x"], "c": [1]}),
+    "other name": pa.table({"a": pa.array([1], pa.int32()), "B": ["x"]}),
+    "other type": pa.table({"a": pa.array([1.5]), "b": ["x"]}),
+    "wider type": pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}),
+    "column twice": pa.Table.from_arrays([pa.array([1], pa.int32())] * 2 + [pa.array(["x"])], ["a", "a", "b"]),
+}
+
+
+class TestFailedWriter:
+    @pytest.mark.parametrize("case", BAD_BATCHES)
+    def test_a_bad_batch_fails_the_writer_for_good(self, case: str, target: Path, old: bytes) -> None:
+        writer = smalti.MosaicWriter(target, SCHEMA)
+        writer.write(GOOD)
+        with pytest.raises(smalti.SchemaError):
+            writer.write(BAD_BATCHES[case])
+        with pytest.raises(smalti.MosaicError):
+            writer.write(GOOD)
+        with pytest.raises(smalti.MosaicError):
+            writer.close()
+        del writer
+        assert target.read_bytes() == old
+        assert files(target) == ["t.mosaic"]
+
+    def test_a_bad_batch_inside_the_block(self, target: Path) -> None:
+        with pytest.raises(smalti.SchemaError):
+            write_all(target, SCHEMA, GOOD, BAD_BATCHES["missing column"])
+        assert files(target) == []
+
+    def test_a_bad_batch_swallowed_inside_the_block_still_leaves_no_file(self, target: Path) -> None:
+        """The reference finishes such a file, with columns of unequal length."""
+        with pytest.raises(smalti.MosaicError):
+            swallowed(target)
+        assert files(target) == []
+
+    def test_a_closed_writer_takes_no_more(self, target: Path) -> None:
+        with smalti.MosaicWriter(target, SCHEMA) as writer:
+            writer.write(GOOD)
+        before = target.read_bytes()
+        with pytest.raises(ValueError, match="closed"):
+            writer.write(GOOD)
+        writer.close()
+        assert target.read_bytes() == before
+
+
+def not_null(kind: pa.DataType) -> pa.Field:
+    return pa.field("item", kind, nullable=False)
+
+
+def holed_list() -> pa.Array:
+    """A list whose NOT NULL element is null: Arrow lets one build it, the format's readers choke on it."""
+    return pa.ListArray.from_arrays([0, 2], pa.array([1, None], pa.int32()), type=pa.list_(not_null(pa.int32())))
+
+
+def holed_map() -> pa.Array:
+    kind = pa.map_(pa.string(), not_null(pa.int32()))
+    return pa.MapArray.from_arrays([0, 1], pa.array(["k"]), pa.array([None], pa.int32()), type=kind)
+
+
+def out_of_range(kind: pa.DataType, unscaled: int) -> pa.Array:
+    data = pa.py_buffer(unscaled.to_bytes(16, "little", signed=True))
+    return pa.Array.from_buffers(kind, 1, [None, data])
+
+
+def with_nulls_declared_away() -> pa.Table:
+    schema = pa.schema([pa.field("culprit", pa.int32(), nullable=False)])
+    return pa.Table.from_arrays([pa.array([1, None], pa.int32())], schema=schema)
+
+
+BAD_TABLES: dict[str, tuple[pa.Table, str]] = {
+    "empty name": (pa.table({"": [1]}), "name"),
+    "NUL in a name": (pa.table({"cul\0prit": [1]}), "cul"),
+    "duplicate names": (pa.Table.from_arrays([pa.array([1])] * 2, ["culprit", "culprit"]), "culprit"),
+    "NOT NULL with a null": (with_nulls_declared_away(), "culprit"),
+    "nested NOT NULL with a null": (pa.table({"culprit": holed_list()}), "culprit"),
+    "nested map value NOT NULL with a null": (pa.table({"culprit": holed_map()}), "culprit"),
+    "decimal(18) beyond 64 bits": (pa.table({"culprit": out_of_range(pa.decimal128(18, 0), 1 << 64)}), "culprit"),
+    "decimal(18) beyond 18 digits": (pa.table({"culprit": out_of_range(pa.decimal128(18, 0), 10**18)}), "culprit"),
+    "decimal(3) holding 12345": (pa.table({"culprit": out_of_range(pa.decimal128(3, 0), 12345)}), "culprit"),
+    "decimal(38) beyond 38 digits": (pa.table({"culprit": out_of_range(pa.decimal128(38, 0), -(10**38))}), "culprit"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_data_is_refused_before_a_byte_is_written(case: str, target: Path, old: bytes) -> None:
+    table, told = BAD_TABLES[case]
+    with pytest.raises(smalti.SchemaError, match=told):
+        smalti.write_table(table, target)
+    assert target.read_bytes() == old
+    assert files(target) == ["t.mosaic"]
+
+
+def test_names_below_a_nul_are_not_cut(target: Path) -> None:
+    """In the reference "a\\0b" becomes "a"."""
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a\0b", "a"])
+    with pytest.raises(smalti.SchemaError):
+        smalti.write_table(table, target)
+
+
+def test_largest_decimals_are_taken() -> None:
+    top = [Decimal(10**p - 1) for p in (3, 18, 19, 38)]
+    table = pa.table(
+        {
+            str(p): pa.array([value, -value, None], pa.decimal128(p, 0))
+            for p, value in zip((3, 18, 19, 38), top, strict=True)
+        }
+    )
+    assert_same(read(written(table)), table)
+
+
+def test_out_of_range_decimal_under_a_null_does_not_matter() -> None:
+    values = pa.py_buffer((1 << 100).to_bytes(16, "little") + (7).to_bytes(16, "little"))
+    column = pa.Array.from_buffers(pa.decimal128(9, 0), 2, [pa.py_buffer(b"\x02"), values])
+    assert read(written(pa.table({"d": column})))["d"].to_pylist() == [None, Decimal(7)]
+
+
+BAD_OPTIONS: dict[str, dict[str, Any]] = {
+    "unknown compression": {"compression": "lz4"},
+    "compression as a number": {"compression": 7},
+    "no buckets": {"num_buckets": -1},
+    "row group of no bytes": {"row_group_max_bytes": 0},
+    "row group of no rows": {"row_group_max_rows": 0},
+    "negative dictionary": {"dict_max_entries": -1},
+    "negative dictionary bytes": {"dict_max_bytes": -1},
+    "negative threshold": {"page_size_threshold": -1},
+    "statistics of an unknown column": {"stats_columns": ["nope"]},
+    "statistics of a container": {"stats_columns": ["l"]},
+    "statistics of binary": {"stats_columns": ["bin"]},
+    "statistics of a large decimal": {"stats_columns": ["dec"]},
+    "statistics as a bare name": {"stats_columns": "id"},
+    "threads": {"threads": 0},
+    "level as text": {"compression_level": "high"},
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_bad_options_are_refused_before_a_byte_is_written(case: str, target: Path) -> None:
+    table = pa.table(
+        {
+            "id": [1],
+            "l": pa.array([[1]]),
+            "bin": pa.array([b"x"]),
+            "dec": pa.array([Decimal(1)], pa.decimal128(19, 0)),
+        }
+    )
+    with pytest.raises((ValueError, TypeError)) as caught:
+        smalti.write_table(table, target, **BAD_OPTIONS[case])
+    (option,) = BAD_OPTIONS[case]
+    value = BAD_OPTIONS[case][option]
+    assert option in str(caught.value) or str(value if isinstance(value, str) else value[0]) in str(caught.value)
+    assert files(target) == []
+
+
+def test_unknown_option_is_refused(target: Path) -> None:
+    with pytest.raises(TypeError, match="num_bukets"):
+        smalti.write_table(GOOD, target, num_bukets=3)
+    assert files(target) == []
+
+
+def test_stats_columns_all_takes_what_can_be_ordered(target: Path) -> None:
+    table = pa.table({"i": [1, 2], "b": pa.array([b"x", b"y"]), "l": [[1], [2]], "s": ["p", "q"]})
+    smalti.write_table(table, target, stats_columns="all")
+    with smalti.open(target) as file:
+        statistics = file.row_group(0).statistics
+    assert {name: (s.min, s.max) for name, s in statistics.items()} == {"i": (1, 2), "s": ("p", "q")}
+
+
+class TestBatches:
+    def test_columns_are_matched_by_name(self, target: Path) -> None:
+        """The reference goes by position and swaps the data."""
+        schema = pa.schema([("a", pa.int32()), ("b", pa.int32())])
+        swapped = pa.table({"b": pa.array([10, 20], pa.int32()), "a": pa.array([1, 2], pa.int32())})
+        with smalti.MosaicWriter(target, schema) as writer:
+            writer.write(swapped)
+        assert_same(smalti.read_table(target), swapped.select(["a", "b"]))
+
+    def test_other_scale_or_zone_is_not_stored_under_the_declared_type(self, target: Path) -> None:
+        schema = pa.schema([("d", pa.decimal128(9, 2)), ("t", pa.timestamp("ms", "UTC"))])
+        scaled = pa.table(
+            {"d": pa.array([Decimal("1.234")], pa.decimal128(9, 3)), "t": pa.array([0], schema.field("t").type)}
+        )
+        zoned = pa.table(
+            {"d": pa.array([Decimal("1.23")], schema.field("d").type), "t": pa.array([0], pa.timestamp("ms", "+01:00"))}
+        )
+        for table in (scaled, zoned):
+            with pytest.raises(smalti.SchemaError):
+                write_all(target, schema, table)
+        assert files(target) == []
+
+    def test_many_small_batches_make_one_row_group(self, target: Path) -> None:
+        with smalti.MosaicWriter(target, SCHEMA) as writer:
+            for _ in range(50):
+                writer.write(GOOD)
+                writer.write(GOOD.slice(0, 0))
+        with smalti.open(target) as file:
+            assert file.num_row_groups == 1
+            assert_same(file.read(), pa.concat_tables([GOOD] * 50))
+
+    def test_no_batch_at_all(self, target: Path) -> None:
+        with smalti.MosaicWriter(target, SCHEMA):
+            pass
+        assert_same(smalti.read_table(target), SCHEMA.empty_table())
+
+    def test_not_null_column_in_a_later_batch(self, target: Path) -> None:
+        schema = pa.schema([pa.field("a", pa.int32(), nullable=False)])
+        tables = [pa.table({"a": pa.array(values, pa.int32())}) for values in ([1], [1, None])]
+        with pytest.raises(smalti.SchemaError, match="a"):
+            write_all(target, schema, *tables)
+        assert files(target) == []
+
+    def test_nullable_batch_without_nulls_fits_a_not_null_column(self, target: Path) -> None:
+        schema = pa.schema([pa.field("a", pa.int32(), nullable=False)])
+        with smalti.MosaicWriter(target, schema) as writer:
+            writer.write(pa.table({"a": pa.array([1, 2], pa.int32())}))
+        assert smalti.read_table(target).schema == schema
+
+
+def test_summary(target: Path) -> None:
+    with smalti.MosaicWriter(
+        target, SCHEMA, options=smalti.WriterOptions(row_group_max_rows=3, stats_columns=["a"])
+    ) as writer:
+        writer.write(pa.concat_tables([GOOD] * 4))
+    with smalti.open(target) as file:
+        assert (
+            (writer.summary.num_rows, writer.summary.num_row_groups) == (file.num_rows, file.num_row_groups) == (8, 3)
+        )
+        assert writer.summary.size == target.stat().st_size
+
+
+def test_options_cannot_be_changed() -> None:
+    options = smalti.WriterOptions(num_buckets=3)
+    with pytest.raises(AttributeError):
+        options.num_buckets = 4
+    assert (options.compression, options.compression_level, options.checksum) == ("zstd", 1, True)
+    assert (options.dict_max_bytes, options.dict_max_entries, options.page_size_threshold) == (32768, 255, 32768)
+    assert options.row_group_max_bytes == 256 << 20
