@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,9 +45,6 @@ class Peer:
     def traffic(self, path: Path, columns: list[str] | None) -> Traffic | None:
         """Requests and bytes of one such read, or None where the library hides them."""
         raise NotImplementedError
-
-    def version(self) -> str:
-        return version(self.package)
 
 
 class FilePeer(Peer):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from benchmarks.datasets import DATASETS, Dataset
+from benchmarks.peers import PEERS
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,13 @@ FULL = (
 
 
 def tiny(plan: Plan) -> Plan:
-    """The same plan on a table small enough for a test, memory being taken once in the whole profile."""
+    """The same plan on a table small enough for a test; memory is taken of a few works and peers only."""
     columns = min(24, plan.dataset.columns)
     dataset = replace(plan.dataset, columns=columns, rows=min(40, plan.dataset.rows))
     reads = dict.fromkeys(count if count is None else min(count, columns) for count in plan.reads)
-    return replace(plan, dataset=dataset, reads=tuple(reads), peaks=plan.peaks if plan is FULL[0] else (), without=())
+    peaks = ("write", "read-1") if plan.dataset.name == "wide-500" else ()
+    few = tuple(name for name in PEERS if name not in ("smalti", "reference", "parquet"))
+    return replace(plan, dataset=dataset, reads=tuple(reads), peaks=peaks, peaks_without=few, without=())
 
 
 PROFILES: dict[str, tuple[tuple[Plan, ...], Effort]] = {
