@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -53,54 +54,68 @@ def draw(document: dict[str, Any], out: Path) -> dict[str, str]:
     """Write every chart the results allow into ``out``; the names of the files and what each shows."""
     results = [Measurement.from_json(record) for record in document["results"] if not record["error"]]
     labels = {name: peer["label"] for name, peer in document["environment"]["peers"].items()}
-    prefix = document["profile"]
-    drawn: dict[str, str] = {}
-
-    def keep(name: str, alt: str, figure: Figure | None) -> None:
-        if figure is not None:
-            save(figure, out / f"{prefix}-{name}.svg")
-            drawn[f"{prefix}-{name}.svg"] = alt
-
+    wide = [result for result in results if result.dataset == "wide-500"]
+    reads = [work for work in dict.fromkeys(result.work for result in wide) if work.startswith("read-")]
     with mpl.rc_context(STYLE):
-        wide = [result for result in results if result.dataset == "wide-500"]
-        reads = [work for work in dict.fromkeys(r.work for r in wide) if work.startswith("read-")]
-        keep("read", "Time to read columns of a wide table", bars(wide, labels, reads, best, seconds))
-        keep("bytes", "Bytes read for those columns", bars(wide, labels, reads, lambda r: r.bytes_read, size))
-        keep("write", "Time to write a wide table", bars(wide, labels, ["write"], best, seconds))
-        keep("size", "Size of the file", bars(wide, labels, ["write"], lambda r: r.file_bytes, size))
-        keep("growth", "Cost against the number of columns", growth(results, labels, document["datasets"]))
+        figures = {
+            ("read", "Time to read columns of a wide table"): bars(
+                wide, labels, [(f"{work.replace('-', ' ')}: time", work, best, seconds) for work in reads]
+            ),
+            ("bytes", "Bytes read for those columns"): bars(
+                wide, labels, [(f"{work.replace('-', ' ')}: bytes", work, bytes_read, size) for work in reads]
+            ),
+            ("write", "Time to write a wide table, size of the file, peak memory"): bars(
+                wide,
+                labels,
+                [
+                    ("write: time", "write", best, seconds),
+                    ("file size", "write", file_bytes, size),
+                    ("write: peak memory", "write", peak_bytes, size),
+                    ("read all: peak memory", "read-all", peak_bytes, size),
+                ],
+            ),
+            ("growth", "Cost against the number of columns"): growth(results, labels, document["datasets"]),
+        }
+        drawn = {}
+        for (name, alt), figure in figures.items():
+            if figure is not None:
+                path = out / f"{document['profile']}-{name}.svg"
+                save(figure, path)
+                drawn[path.name] = alt
     return drawn
 
 
-def best(result: Measurement) -> float | None:
-    return result.best
+best = attrgetter("best")
+bytes_read = attrgetter("bytes_read")
+file_bytes = attrgetter("file_bytes")
+peak_bytes = attrgetter("peak_bytes")
 
 
 def bars(
-    results: list[Measurement], labels: dict[str, str], works: list[str], value: Value, show: Callable[[Any], str]
+    results: list[Measurement], labels: dict[str, str], panels: list[tuple[str, str, Value, Callable[[Any], str]]]
 ) -> Figure | None:
-    """A panel for each work, a bar for each peer, shortest on top; logarithmic, since peers differ by powers of ten."""
-    panels = {}
-    for work in works:
+    """A panel for each (title, work, value, how to show it), a bar for each peer, the shortest on top, from zero."""
+    filled = []
+    for title, work, value, show in panels:
         found = {result.peer: value(result) for result in results if result.work == work}
-        panels[work] = sorted(((v, peer) for peer, v in found.items() if v), reverse=True)
-    panels = {work: pairs for work, pairs in panels.items() if pairs}
-    if not panels:
+        pairs = sorted(((amount, peer) for peer, amount in found.items() if amount), reverse=True)
+        if pairs:
+            filled.append((title, pairs, show))
+    if not filled:
         return None
-    figure = Figure(figsize=(9, 0.5 + sum(0.3 * len(pairs) + 0.5 for pairs in panels.values())), layout="constrained")
-    heights = [len(pairs) + 1 for pairs in panels.values()]
-    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    top = max(pairs[0][0] for pairs in panels.values())
-    for axis, (work, pairs) in zip(axes, panels.items(), strict=True):
-        values = [pair[0] for pair in pairs]
-        axis.barh([labels[peer] for _, peer in pairs], values, color=[COLOURS[peer] for _, peer in pairs], height=0.7)
-        for row, (amount, _) in enumerate(pairs):
-            axis.text(amount * 1.08, row, show(amount), va="center")
-        axis.set_xscale("log")
-        axis.set_xlim(right=top * 4)
-        axis.set_title(work, loc="left", fontsize=10, fontweight="bold")
+    figure = Figure(figsize=(9, sum(0.27 * len(pairs) + 0.45 for _, pairs, _ in filled)), layout="constrained")
+    heights = [len(pairs) + 1 for _, pairs, _ in filled]
+    axes = figure.subplots(len(filled), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axis, (title, pairs, show) in zip(axes, filled, strict=True):
+        amounts = [amount for amount, _ in pairs]
+        axis.barh([labels[peer] for _, peer in pairs], amounts, color=[COLOURS[peer] for _, peer in pairs], height=0.7)
+        for row, amount in enumerate(amounts):
+            axis.text(amount + amounts[0] * 0.01, row, show(amount), va="center")
+        axis.set_xlim(0, amounts[0] * 1.15)
+        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
         axis.tick_params(axis="both", length=0)
-        axis.tick_params(axis="x", which="both", labelbottom=False, length=0)
+        axis.set_xticks([])
+        axis.spines["bottom"].set_visible(False)
     return figure
 
 

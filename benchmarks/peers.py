@@ -138,14 +138,14 @@ class ParquetFile(Parquet):
 class Orc(FilePeer):
     name = "orc"
     label = "ORC (pyarrow)"
-    settings = "zstd, compression_strategy='compression': the level cannot be set"
+    settings = "zstd: the level cannot be set"
     suffix = ".orc"
 
     def __init__(self) -> None:
         self.orc = importlib.import_module("pyarrow.orc")
 
     def write(self, table: pa.Table, path: Path) -> None:
-        self.orc.write_table(table, str(path), compression="zstd", compression_strategy="compression")
+        self.orc.write_table(table, str(path), compression="zstd")
 
     def read_source(self, source: str | CountingFile, columns: list[str] | None) -> pa.Table:
         return self.orc.ORCFile(source).read(columns=columns)

@@ -168,7 +168,7 @@ def test_charts_are_drawn_for_light_and_dark_pages(tmp_path):
     peers = [name for name in ("smalti", "reference", "parquet") if name in HERE]
     main(["--smoke", "--only", "wide-500", "growth-1000", "--peers", *peers, "--rounds", "1", "--out", str(tmp_path)])
     drawn = {path.name: path.read_text() for path in tmp_path.glob("*.svg")}
-    assert set(drawn) == {f"smoke-{name}.svg" for name in ("read", "bytes", "write", "size", "growth")}
+    assert set(drawn) == {f"smoke-{name}.svg" for name in ("read", "bytes", "write", "growth")}
     assert all("prefers-color-scheme: dark" in text for text in drawn.values())
 
 
