@@ -57,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
         "minutes": round((time.monotonic() - start) / 60, 1),
         "missing": missing,
         "datasets": {p.dataset.name: {"columns": p.dataset.columns, "rows": p.dataset.rows} for p in plans},
-        "goals": [outcome.to_json() for outcome in outcomes(results)],
+        # The goals speak of tables of a certain size: a smoke run, on tiny ones, reaches and misses none of them.
+        "goals": [outcome.to_json() for outcome in outcomes([] if args.profile == "smoke" else results)],
         "results": [result.to_json() for result in results],
     }
 
