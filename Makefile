@@ -6,14 +6,14 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test lint bench fuzz clean
+.PHONY: help demo test lint bench bench-full fuzz clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo   run the main job on a wide table and show the result"
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   ruff, mypy, stubtest"
-	@echo "make bench  measure against the reference, Parquet and others"
+	@echo "make bench  measure against the reference, Parquet and others (five minutes; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps, longer than in the tests"
 	@echo "make clean  remove everything that was built"
 
@@ -53,6 +53,11 @@ test: lint
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
+
+bench-full: $(VENV)/.bench
+	@echo ">> running the whole benchmark (half an hour or more)"
+	@$(BIN)/python -m benchmarks --full
+	@$(BIN)/python -m benchmarks.buckets
 
 fuzz: $(VENV)/.installed
 	@echo ">> fuzzing"

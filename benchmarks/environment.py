@@ -1,0 +1,58 @@
+"""Where a result comes from: versions, processor, load. A figure without these is hearsay."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import Peer
+
+
+def describe(peers: list[Peer]) -> dict[str, Any]:
+    """The machine and the software, as JSON."""
+    return {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "load_average": os.getloadavg()[0],
+        "pyarrow": version("pyarrow"),
+        "numpy": version("numpy"),
+        "peers": {
+            peer.name: {
+                "label": peer.label,
+                "package": peer.package,
+                "version": version(peer.package),
+                "settings": peer.settings,
+            }
+            for peer in peers
+        },
+    }
+
+
+def commit() -> str | None:
+    """The commit of the tree measured, marked when files were changed since."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def processor() -> str:
+    """The processor's name, as the kernel tells it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,100 @@
+"""The goals smalti set itself (issue 3), as data, and the arithmetic that says which are reached.
+
+A goal compares one figure of ours with the same figure of a peer in the same run. Nothing here is a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from benchmarks.measure import Measurement
+
+OURS = "smalti"
+Figure = Literal["seconds", "file_bytes", "peak_bytes"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Seconds: ``factor`` times faster than the peer, or more. Bytes: ``factor`` times the peer's, or less."""
+
+    title: str
+    dataset: str
+    work: str
+    figure: Figure
+    peer: str
+    factor: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A goal beside what was measured; ``measured`` and ``reached`` are None when either side is missing."""
+
+    goal: Goal
+    measured: float | None
+    of_medians: float | None
+
+    @property
+    def reached(self) -> bool | None:
+        if self.measured is None:
+            return None
+        return self.measured >= self.goal.factor if self.goal.figure == "seconds" else self.measured <= self.goal.factor
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self.goal), "measured": self.measured, "of_medians": self.of_medians, "reached": self.reached}
+
+
+def _speed(title: str, dataset: str, work: str, reference: float, parquet: float) -> list[Goal]:
+    return [
+        Goal(title, dataset, work, "seconds", "reference", reference),
+        Goal(title, dataset, work, "seconds", "parquet", parquet),
+    ]
+
+
+def _size(title: str, dataset: str, work: str = "write") -> Goal:
+    return Goal(title, dataset, work, "file_bytes", "reference", 1.01)
+
+
+def _memory(title: str, work: str) -> list[Goal]:
+    return [Goal(title, "wide-500", work, "peak_bytes", peer, 1.0) for peer in ("reference", "parquet")]
+
+
+GOALS: tuple[Goal, ...] = (
+    *_speed("open and read 1 of 10,000", "wide-500", "read-1", 10, 30),
+    *_speed("read 10 of 10,000, scattered", "wide-500", "read-10", 4, 10),
+    *_speed("read 100 of 10,000, scattered", "wide-500", "read-100", 2, 2),
+    *_speed("read all 10,000", "wide-500", "read-all", 1.5, 3),
+    *_speed("write 500 rows", "wide-500", "write", 2, 1.2),
+    *_speed("write 10 rows", "wide-10", "write", 6, 3),
+    *_speed("sparse: read 10", "sparse", "read-10", 4, 8),
+    *_speed("sparse: write", "sparse", "write", 1.5, 1.5),
+    _size("size, 500 rows, level 9", "wide-500"),
+    _size("size, 500 rows, level 1", "wide-500", "write-level-1"),
+    _size("size, 10 rows, level 9", "wide-10"),
+    _size("size, sparse, level 9", "sparse"),
+    _size("size, sparse, level 1", "sparse", "write-level-1"),
+    *_memory("peak memory of write", "write"),
+    *_memory("peak memory of read-all", "read-all"),
+)
+
+
+def outcomes(results: Iterable[Measurement], goals: Iterable[Goal] = GOALS) -> list[Outcome]:
+    """Every goal with the ratio measured, best against best, and median against median beside it for times."""
+    known = {(result.dataset, result.work, result.peer): result for result in results}
+    found = []
+    for goal in goals:
+        ours = known.get((goal.dataset, goal.work, OURS))
+        theirs = known.get((goal.dataset, goal.work, goal.peer))
+        if ours is None or theirs is None:
+            found.append(Outcome(goal, None, None))
+        elif goal.figure == "seconds":
+            found.append(Outcome(goal, ratio(theirs.best, ours.best), ratio(theirs.median, ours.median)))
+        else:
+            found.append(Outcome(goal, ratio(getattr(ours, goal.figure), getattr(theirs, goal.figure)), None))
+    return found
+
+
+def ratio(above: float | None, below: float | None) -> float | None:
+    """One over the other, or None when there is nothing to compare."""
+    return above / below if above is not None and below else None
