@@ -1,5 +1,6 @@
 """Mosaic, the columnar-bucket file format for very wide tables: Arrow in, Arrow out."""
 
+from smalti.dataset import MosaicDataset, dataset
 from smalti.errors import CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
 from smalti.options import WriterOptions
@@ -10,6 +11,7 @@ from smalti.writer import MosaicWriter, WriteSummary, write_table
 __all__ = [
     "ColumnStatistics",
     "CorruptFileError",
+    "MosaicDataset",
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
@@ -18,6 +20,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteSummary",
     "WriterOptions",
+    "dataset",
     "open",
     "read_table",
     "write_table",

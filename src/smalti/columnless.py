@@ -14,4 +14,5 @@ def columnless_batch(num_rows: int) -> pa.RecordBatch:
     >>> columnless_batch(5).num_rows
     5
     """
-    return pa.RecordBatch._import_from_c(Batch(0, num_rows).address(), pa.schema([]))
+    batch = Batch(0, num_rows)  # named, so that it outlives the import
+    return pa.RecordBatch._import_from_c(batch.address(), pa.schema([]))

@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.format.statistics import raw_value, to_scalar
-from smalti.predicate import GroupStatistics, Outcome, normalize_filters, prune
+from smalti.predicate import Filter, GroupStatistics, Outcome, normalize_filters, prune
 from smalti.tail import Tail
+
+__all__ = ["FilterPlan", "filter_batch", "normalize_filters", "prune_partitions"]
 
 
 class FilterPlan:
@@ -50,8 +52,24 @@ class FilterPlan:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that match."""
-        batches = pa.Table.from_batches([batch]).filter(self._filter.expression).combine_chunks().to_batches()
-        return batches[0] if batches else batch.slice(0, 0)
+        return filter_batch(batch, self._filter)
+
+
+def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
+    """The rows of a batch that match."""
+    batches = pa.Table.from_batches([batch]).filter(filter_.expression).combine_chunks().to_batches()
+    return batches[0] if batches else batch.slice(0, 0)
+
+
+def prune_partitions(filter_: Filter, partitions: dict[str, list[pa.Scalar]], num_files: int) -> list[bool]:
+    """Which files may have rows that match: to a filter, a partition is a column with one value."""
+    statistics = {}
+    for name, scalars in partitions.items():
+        if scalars:
+            values = _array(scalars, scalars[0].type)
+            nulls = pa.array([0 if scalar.is_valid else 1 for scalar in scalars], pa.int64())
+            statistics[name] = GroupStatistics(nulls, values, values)
+    return [outcome is not Outcome.NONE for outcome in prune(filter_.tree, statistics, [1] * num_files)]
 
 
 def _group_statistics(tail: Tail, position: int, name: str, records: list[Any]) -> GroupStatistics:
@@ -59,12 +77,15 @@ def _group_statistics(tail: Tail, position: int, name: str, records: list[Any]) 
     type_id, _, precision, _ = tail.schema.descriptor(position)
 
     def bounds(which: int) -> pa.Array:
-        arrays = []
+        scalars = []
         for record in records:
             raw = None if record is None or record[which] is None else raw_value(type_id, precision, record[which])
-            scalar = to_scalar(raw, type_)
-            arrays.append(pa.repeat(scalar, 1) if scalar.is_valid else pa.nulls(1, type_))
-        return pa.concat_arrays(arrays)
+            scalars.append(to_scalar(raw, type_))
+        return _array(scalars, type_)
 
     nulls = pa.array([None if record is None else record[1] for record in records], pa.int64())
     return GroupStatistics(nulls, bounds(2), bounds(3))
+
+
+def _array(scalars: list[pa.Scalar], type_: pa.DataType) -> pa.Array:
+    return pa.concat_arrays([pa.repeat(scalar, 1) if scalar.is_valid else pa.nulls(1, type_) for scalar in scalars])

@@ -75,6 +75,14 @@ class MosaicFile:
             self._schema = self._arrow_schema(self._tail.schema.column_order(), self.column_names)
         return self._schema
 
+    def find_columns(self, names: Sequence[str]) -> list[int | None]:
+        """Where columns are in name order, None for those the file does not have; builds nothing for the others."""
+        return [at if at >= 0 else None for at in self._tail.schema.find(list(names))]
+
+    def schema_of(self, columns: Sequence[str]) -> pa.Schema:
+        """The Arrow schema of some columns, without building that of all."""
+        return self._arrow_schema(self._find(columns), list(columns))
+
     def row_group(self, index: int) -> RowGroup:
         """One row group; negative numbers count from the end."""
         if not -self.num_row_groups <= index < self.num_row_groups:

@@ -7,7 +7,7 @@ from smalti._core.bits cimport __builtin_bswap16, __builtin_bswap32, __builtin_b
 from smalti._core.cursor cimport load_be, put_uv32
 from smalti._core.decimals cimport put_decimal
 from smalti._core.fault cimport NONE, corrupt
-from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_W1, K_W2, K_W4, K_W8, Node
+from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_W1, K_W2, K_W4, K_W8, Node, T_TIME
 
 
 cdef bint fits_precision(const uint8_t* decimal, int precision) noexcept nogil:
@@ -61,6 +61,15 @@ cdef int _load_nanoseconds(const uint8_t* at, int64_t n, int64_t* out) except -1
     return 0
 
 
+cdef int _check_times(const uint32_t* times, int64_t n) except -1 nogil:
+    """Arrow holds no time outside a day; a negative one is a large unsigned one."""
+    cdef int64_t i
+    for i in range(n):
+        if times[i] >= MILLISECONDS_OF_DAY:
+            return corrupt(b"TIME outside a day (milliseconds)", NONE, <int32_t>times[i], MILLISECONDS_OF_DAY - 1)
+    return 0
+
+
 cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t* out) except -1 nogil:
     """Decode n values of a fixed Arrow width into `out`. A walk has checked that they are there."""
     cdef int64_t i
@@ -86,6 +95,8 @@ cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t
             memcpy(&w4, source + 4 * i, 4)
             w4 = __builtin_bswap32(w4)
             memcpy(out + 4 * i, &w4, 4)
+        if node.type_id == T_TIME:
+            return _check_times(<const uint32_t*>out, n)
     elif node.kind == K_W8:
         for i in range(n):
             memcpy(&w8, source + 8 * i, 8)

@@ -71,10 +71,10 @@ def to_scalar(raw: Any, type_: pa.DataType) -> pa.Scalar:
 
 
 def to_python(scalar: pa.Scalar) -> Any:
-    """A Python value; nanoseconds that no `datetime` can hold stay an Arrow scalar where pandas is missing."""
+    """A Python value; what Python has no value for (nanoseconds without pandas, the year -5000) stays an Arrow scalar."""
     try:
         return scalar.as_py()
-    except ValueError:
+    except (ValueError, OverflowError):
         return scalar
 
 

@@ -112,6 +112,8 @@ class _Pruner:
             nothing = [False] * len(self.num_rows)
             return _Answer(nothing, nothing, [True] * len(self.num_rows))
         low, high, value = column.min, column.max, tree.value
+        if pa.types.is_floating(value.type) and value.as_py() != value.as_py():
+            return self.unknown  # NaN compares with nothing, whatever the column holds
         match tree.op:
             case "equal" | "not_equal":
                 equal = _known(pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value)))

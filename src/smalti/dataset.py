@@ -1,0 +1,188 @@
+"""Many files as one table: a directory, partitions in its paths, the union of the files' schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from smalti.columnless import columnless_batch
+from smalti.discovery import FoundFile, discover, partition_schema, partition_value
+from smalti.errors import SchemaError
+from smalti.reader import MosaicFile, open_file
+from smalti.unify import adapt_batch, unify_schemas
+
+if TYPE_CHECKING:
+    from smalti.predicate import Filter
+
+
+class MosaicDataset:
+    """A set of Mosaic files read as one table. Made by `smalti.dataset`.
+
+    Files are opened when they are needed: for `schema`, all of them, once; for reading, those whose partition and
+    statistics leave a chance that rows match.
+    """
+
+    def __init__(self, files: list[FoundFile], filesystem: Any, schema: pa.Schema | None, partitioned: bool) -> None:
+        self._found = files
+        self._filesystem = filesystem
+        self._schema = schema
+        self.partition_schema = partition_schema(files) if partitioned else pa.schema([])
+
+    @property
+    def files(self) -> list[str]:
+        """Paths, sorted."""
+        return [file.path for file in self._found]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of all files, then the partition columns."""
+        if self._schema is None:
+            stored = unify_schemas((file.path, self._file_schema(file)) for file in self._found)
+            self._schema = _with_partitions(stored, self.partition_schema)
+        return self._schema
+
+    def to_table(self, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
+        """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
+        return pa.Table.from_batches(list(self.to_batches(columns, filters)), schema=self._output_schema(columns))
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, filters: Any = None, batch_size: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read batch by batch, one row group of one file at a time."""
+        output = self._output_schema(columns)
+        if filters is None:
+            for file in self._found:
+                yield from self._read_file(file, output, batch_size)
+            return
+        from smalti.filtering import normalize_filters, prune_partitions  # see there why not at the top
+
+        filter_ = normalize_filters(filters)
+        self._check_columns(filter_.columns)
+        partitions = {
+            field.name: [partition_value(file, field) for file in self._found] for field in self.partition_schema
+        }
+        for file, keep in zip(self._found, prune_partitions(filter_, partitions, len(self._found)), strict=True):
+            if keep:
+                yield from self._filter_file(file, output, batch_size, filter_)
+
+    def count_rows(self, filters: Any = None) -> int:
+        """How many rows there are, or would remain."""
+        if filters is not None:
+            return sum(batch.num_rows for batch in self.to_batches([], filters))
+        total = 0
+        for file in self._found:
+            with self._open(file) as opened:
+                total += opened.num_rows
+        return total
+
+    def __repr__(self) -> str:
+        return f"<smalti.MosaicDataset: {len(self._found):,} files>"
+
+    # --- how --------------------------------------------------------------------------------------------------------
+
+    def _open(self, file: FoundFile) -> MosaicFile:
+        return open_file(file.path, filesystem=self._filesystem)
+
+    def _file_schema(self, file: FoundFile) -> pa.Schema:
+        with self._open(file) as opened:
+            return opened.schema
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        known = set(self.schema.names)
+        for name in names:
+            if name not in known:
+                raise SchemaError("no such column in the dataset", found=name)
+
+    def _output_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        if columns is None:
+            return self.schema
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
+        self._check_columns(columns)
+        return pa.schema([self.schema.field(name) for name in dict.fromkeys(columns)])
+
+    def _present(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
+        """Those of the columns that are stored in a file."""
+        partitions = set(self.partition_schema.names)
+        stored = [name for name in names if name not in partitions]
+        return [name for name, at in zip(stored, opened.find_columns(stored), strict=True) if at is not None]
+
+    def _read_file(self, file: FoundFile, output: pa.Schema, batch_size: int | None) -> Iterator[pa.RecordBatch]:
+        with self._open(file) as opened:
+            for batch in opened.iter_batches(batch_size, self._present(opened, output.names)):
+                yield self._adapt(batch, file, output)
+
+    def _filter_file(
+        self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter
+    ) -> Iterator[pa.RecordBatch]:
+        from smalti.filtering import filter_batch
+
+        needed = list(dict.fromkeys([*output.names, *filter_.columns]))
+        schema = pa.schema([self.schema.field(name) for name in needed])
+        with self._open(file) as opened:
+            if self._is_pushable(opened, filter_):
+                read = self._present(opened, output.names)
+                for batch in opened.iter_batches(batch_size, read, filter_.expression):
+                    yield self._adapt(batch, file, output)
+                return
+            for batch in opened.iter_batches(batch_size, self._present(opened, needed)):
+                kept = filter_batch(self._adapt(batch, file, schema), filter_)
+                if kept.num_rows:
+                    yield adapt_batch(kept, output)
+
+    def _is_pushable(self, opened: MosaicFile, filter_: Filter) -> bool:
+        """A filter is left to the file if it reads only columns the file has, in the dataset's types."""
+        if self._present(opened, filter_.columns) != list(filter_.columns):
+            return False
+        stored = opened.schema_of(filter_.columns)
+        return all(field.type == self.schema.field(field.name).type for field in stored)
+
+    def _adapt(self, batch: pa.RecordBatch, file: FoundFile, schema: pa.Schema) -> pa.RecordBatch:
+        """A batch of one file with the columns of `schema`, partition columns among them."""
+        partitions = {field.name: field for field in self.partition_schema if field.name in set(schema.names)}
+        if not len(schema):
+            return columnless_batch(batch.num_rows)
+        stored = pa.schema([field for field in schema if field.name not in partitions])
+        columns = dict(zip(stored.names, adapt_batch(batch, stored).columns, strict=True))
+        for name, field in partitions.items():
+            value = partition_value(file, field)
+            columns[name] = pa.repeat(value, batch.num_rows) if value.is_valid else pa.nulls(batch.num_rows, field.type)
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
+    """Partition columns at the end; what a path says about a column stands above what a file says."""
+    names = set(partitions.names)
+    return pa.schema([field for field in stored if field.name not in names] + list(partitions))
+
+
+def dataset(
+    source: Any, *, schema: pa.Schema | None = None, partitioning: str | None = "hive", filesystem: Any = None
+) -> MosaicDataset:
+    """Open a directory, glob or list of Mosaic files as one table.
+
+    Parameters
+    ----------
+    source : str, os.PathLike or list of them
+        Directories are searched for ``*.mosaic`` at any depth; names that start with a dot or an underscore are
+        passed over.
+    schema : pyarrow.Schema, optional
+        Read as this schema instead of the union of the files' schemas, partition columns included.
+    partitioning : {"hive", None}
+        Whether directories called ``key=value`` are columns.
+    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+
+    Examples
+    --------
+    >>> import os, pyarrow as pa, smalti
+    >>> os.makedirs("sales/year=2024", exist_ok=True)
+    >>> _ = smalti.write_table(pa.table({"a": [1, 2]}), "sales/year=2024/part.mosaic")
+    >>> smalti.dataset("sales").to_table(filters=[("year", "=", 2024)]).to_pydict()
+    {'a': [1, 2], 'year': [2024, 2024]}
+    """
+    if partitioning not in ("hive", None):
+        raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
+    found_on, files = discover(source, filesystem)
+    return MosaicDataset(files, found_on, schema, partitioning == "hive")
