@@ -71,7 +71,7 @@ def to_scalar(raw: Any, type_: pa.DataType) -> pa.Scalar:
 
 
 def to_python(scalar: pa.Scalar) -> Any:
-    """A Python value; what Python has no value for (nanoseconds without pandas, the year -5000) stays an Arrow scalar."""
+    """A Python value; what Python cannot hold (nanoseconds without pandas, the year -5000) stays an Arrow scalar."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
