@@ -1,18 +1,21 @@
 """UTF-8 checks, quick on ASCII."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcpy
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memchr
 
 
 cdef inline int64_t ascii_prefix(const uint8_t* s, int64_t n) noexcept nogil:
-    """How many leading bytes are ASCII, rounded down to a multiple of 8 before the tail."""
-    cdef int64_t i = 0
-    cdef uint64_t word
-    while i + 8 <= n:
-        memcpy(&word, s + i, 8)
-        if word & <uint64_t>0x8080808080808080:
+    """How many leading bytes are surely ASCII; all n of them if all are."""
+    cdef int64_t i = 0, k
+    cdef uint8_t high
+    # No exit inside a stretch, so that the compiler makes it a few wide instructions.
+    while i + 128 <= n:
+        high = 0
+        for k in range(128):
+            high |= s[i + k]
+        if high >= 0x80:
             return i
-        i += 8
+        i += 128
     while i < n and s[i] < 0x80:
         i += 1
     return i
