@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import io
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +12,9 @@ import smalti
 
 def written(data: Any, **options: Any) -> bytes:
     """The bytes of a file written by `smalti.write_table`."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "t.mosaic"
-        smalti.write_table(data, path, **options)
-        return path.read_bytes()
+    stream = io.BytesIO()
+    smalti.write_table(data, stream, **options)
+    return stream.getvalue()
 
 
 def read(data: bytes, **arguments: Any) -> pa.Table:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import smalti
@@ -272,6 +273,17 @@ class TestStatistics:
         real = [value for value in values if value is not None]
         assert (found.null_count, found.min, found.max) == (len(values) - len(real), min(real), max(real))
         assert type(found.min) is type(real[0])
+
+    @pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("ms", "UTC")], ids=str)
+    def test_bounds_no_python_date_can_hold(self, kind: pa.DataType) -> None:
+        """They stay Arrow scalars; the other columns' statistics are not lost over them."""
+        extreme = (1 << kind.bit_width - 1) - 1
+        table = pa.table({"x": pa.array([extreme, -extreme], kind), "y": [1, 2]})
+        with smalti.open(written(table, stats_columns=["x", "y"])) as file:
+            found = file.row_group(0).statistics
+            assert file.read(filters=pc.field("y") == 2)["y"].to_pylist() == [2]
+        assert (found["y"].min, found["y"].max) == (1, 2)
+        assert (found["x"].min, found["x"].max) == (table["x"][1], table["x"][0])
 
     def test_no_statistics_asked_for(self) -> None:
         with smalti.open(written(TABLE)) as file:

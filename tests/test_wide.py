@@ -36,15 +36,17 @@ def wide_table() -> pa.Table:
     return pa.Table.from_arrays(arrays, names)
 
 
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return wide_table()
+
+
+@pytest.fixture(scope="module")
+def data(table: pa.Table) -> bytes:
+    return written(table, checksum=False)
+
+
 class TestThirtyThousandColumns:
-    @pytest.fixture(scope="class")
-    def table(self) -> pa.Table:
-        return wide_table()
-
-    @pytest.fixture(scope="class")
-    def data(self, table: pa.Table) -> bytes:
-        return written(table, checksum=False)
-
     def test_round_trip(self, table: pa.Table, data: bytes) -> None:
         found = read(data)
         assert found.schema.equals(table.schema)
