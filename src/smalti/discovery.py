@@ -101,12 +101,13 @@ def _expand_glob(fs: Any, pattern: str, suffix: str) -> list[FoundFile]:
     while not any(character in parts[fixed] for character in "*?["):
         fixed += 1
     level = [str(PurePosixPath(*parts[:fixed])) if fixed else "."]
-    for part in parts[fixed:]:
+    for depth, part in enumerate(parts[fixed:], start=fixed + 1):
         following = []
         for directory in level:
             for info in fs.get_file_info(pyarrow.fs.FileSelector(directory, allow_not_found=True)):
                 name = PurePosixPath(info.path).name
-                if fnmatchcase(name, part) and (_visible([name]) or part[0] in "._"):
+                last = depth == len(parts) or info.type == pyarrow.fs.FileType.Directory
+                if last and fnmatchcase(name, part) and (_visible([name]) or part[0] in "._"):
                     following.append(info.path)
         level = sorted(following)
     files: list[FoundFile] = []

@@ -11,7 +11,7 @@ import pyarrow as pa
 from smalti.columnless import columnless_batch
 from smalti.errors import MosaicError, SchemaError
 from smalti.format.statistics import ColumnStatistics, describe
-from smalti.io import Source, open_source
+from smalti.io import CachedEnd, Source, open_source
 from smalti.layout import FileLayout, build_layout
 from smalti.row_groups import RowGroupReader
 from smalti.tail import read_tail
@@ -28,16 +28,18 @@ class MosaicFile:
     """
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        self._source: Source = source
         try:
-            self._tail = read_tail(source)
+            self._tail, end = read_tail(source)
         except MosaicError as error:
             source.close()
             raise error.locate(path=source.name) from None
         except BaseException:
             source.close()
             raise
-        self._groups = RowGroupReader(source, self._tail)
+        if source.is_remote:
+            self._source = CachedEnd(source, end)
+        self._groups = RowGroupReader(self._source, self._tail)
         self._schema: pa.Schema | None = None
         self._names: list[str] | None = None
         self._positions: dict[str, int] = {}

@@ -23,15 +23,16 @@ class Tail:
     index: RowGroupIndex
 
 
-def read_tail(source: Source) -> Tail:
-    """Read and check the end of a file."""
+def read_tail(source: Source) -> tuple[Tail, bytes]:
+    """Read and check the end of a file; returns the bytes it took as well."""
     size = source.size
     guess = min(size, source.tail_size)
     data = source.read_at(size - guess, guess)
     footer = parse_footer(data[-FOOTER_SIZE:], size)
     start = footer.schema_offset
-    missing = size - guess - start
-    data = source.read_at(start, missing) + data if missing > 0 else data[-missing:]
+    if start < size - guess:
+        data = source.read_at(start, size - guess - start) + data
+    read, data = data, data[start - size :]
     index_at = footer.index_offset - start
     try:
         block = _schema_bytes(data[:index_at], footer.compression)
@@ -50,7 +51,7 @@ def read_tail(source: Source) -> Tail:
         index = RowGroupIndex(data[index_at:-FOOTER_SIZE], schema, footer.num_row_groups, start, compressed)
     except MosaicError as error:
         raise error.locate(section="row group index") from None
-    return Tail(footer, schema, len(block), index)
+    return Tail(footer, schema, len(block), index), read
 
 
 def _schema_bytes(section: bytes, compression: Compression) -> bytes:

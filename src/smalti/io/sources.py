@@ -149,6 +149,29 @@ class ArrowSource:
             self._file.close()
 
 
+class CachedEnd:
+    """A source whose last bytes are at hand: what opening a remote file has fetched need not be fetched again."""
+
+    def __init__(self, source: Source, end: bytes) -> None:
+        self.name = source.name
+        self.size = source.size
+        self.tail_size = source.tail_size
+        self.max_gap = source.max_gap
+        self.is_remote = source.is_remote
+        self._source = source
+        self._end = end
+        self._start = source.size - len(end)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        if offset < self._start:
+            return self._source.read_at(offset, size)
+        at = offset - self._start
+        return _checked(self._end[at : at + size], offset, size, self.name)
+
+    def close(self) -> None:
+        self._source.close()
+
+
 def open_source(source: Any, filesystem: Any = None) -> Source:
     """Open a path, URI, bytes-like object or file object for reading.
 

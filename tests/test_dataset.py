@@ -1,0 +1,179 @@
+"""Many files as one table: discovery, partitions, union of schemas, filters across them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pytest
+
+import smalti
+from smalti.discovery import discover, parse_partition, partition_schema
+from smalti.predicate import normalize_filters
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    """Three partitions: the second widens a column and adds one, the third has a null partition value."""
+    tables = {
+        "year=2023/city=Oslo/a.mosaic": pa.table({"id": pa.array([1, 2], pa.int32()), "x": [0.5, None]}),
+        "year=2024/city=S%C3%A3o%20Paulo/b.mosaic": pa.table({"id": [3, 4 << 40], "note": ["n", None]}),
+        "year=2024/city=__HIVE_DEFAULT_PARTITION__/c.mosaic": pa.table({"id": [5], "x": [1.5]}),
+    }
+    for name, table in tables.items():
+        path = tmp_path / "sales" / name
+        path.parent.mkdir(parents=True)
+        smalti.write_table(table, path, stats_columns=["id"])
+    for hidden in ("_SUCCESS", ".c.mosaic.crc", "_temporary/x.mosaic", ".staging/y.mosaic", "notes.txt"):
+        path = tmp_path / "sales" / hidden
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"not mosaic")
+    return tmp_path / "sales"
+
+
+ROWS = [
+    {"id": 1, "x": 0.5, "note": None, "year": 2023, "city": "Oslo"},
+    {"id": 2, "x": None, "note": None, "year": 2023, "city": "Oslo"},
+    {"id": 3, "x": None, "note": "n", "year": 2024, "city": "São Paulo"},
+    {"id": 4 << 40, "x": None, "note": None, "year": 2024, "city": "São Paulo"},
+    {"id": 5, "x": 1.5, "note": None, "year": 2024, "city": None},
+]
+
+
+def by_id(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: row["id"])
+
+
+def test_union_of_schemas_with_partitions(sales: Path) -> None:
+    ds = smalti.dataset(sales)
+    assert [Path(path).name for path in ds.files] == ["a.mosaic", "b.mosaic", "c.mosaic"] or len(ds.files) == 3
+    assert {field.name: field.type for field in ds.schema} == {
+        "id": pa.int64(),
+        "x": pa.float64(),
+        "note": pa.string(),
+        "year": pa.int64(),
+        "city": pa.string(),
+    }
+    assert by_id(ds.to_table()) == sorted(ROWS, key=lambda row: row["id"])
+    assert ds.count_rows() == 5
+
+
+FILTERS = [
+    [("year", "=", 2024)],
+    [("year", "=", 2023), ("id", ">", 1)],
+    [("note", "=", "n")],
+    [[("city", "=", "Oslo")], [("id", ">=", 4)]],
+    [("city", "not in", ["Oslo"])],
+    pc.field("city").is_null(),
+    pc.field("x").is_null() & (pc.field("year") > 2023),
+    pc.field("id") == 4 << 40,
+    ~(pc.field("year") == 2023),
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+@pytest.mark.parametrize("columns", [None, ["id"], ["city", "id"], ["note", "id", "year"]], ids=str)
+def test_filters_keep_exactly_their_rows(sales: Path, filters: Any, columns: list[str] | None) -> None:
+    ds = smalti.dataset(sales)
+    expression = filters if isinstance(filters, pc.Expression) else normalize_filters(filters).expression
+    expected = ds.to_table().filter(expression)
+    if columns is not None:
+        expected = expected.select(columns)
+    found = ds.to_table(columns, filters)
+    assert found.schema.equals(expected.schema)
+    assert by_id(found) == by_id(expected)
+    assert ds.count_rows(filters) == expected.num_rows
+
+
+def test_a_partition_that_cannot_match_is_not_opened(sales: Path) -> None:
+    ds = smalti.dataset(sales)
+    assert ds.schema  # opens every file
+    next((sales / "year=2023").rglob("a.mosaic")).write_bytes(b"broken")
+    assert ds.to_table(["id"], [("year", ">", 2023)]).num_rows == 3
+    with pytest.raises(smalti.CorruptFileError, match=r"a\.mosaic"):
+        ds.to_table(["id"])
+
+
+def test_batches_are_bounded(sales: Path) -> None:
+    batches = list(smalti.dataset(sales).to_batches(["id"], batch_size=1))
+    assert [batch.num_rows for batch in batches] == [1] * 5
+
+
+def test_a_given_schema_is_read_as_given(sales: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("missing", pa.string()), ("year", pa.int64())])
+    table = smalti.dataset(sales, schema=schema).to_table()
+    assert table.schema.equals(schema)
+    assert table["missing"].null_count == 5
+
+
+def test_without_partitioning_directories_say_nothing(sales: Path) -> None:
+    assert smalti.dataset(sales, partitioning=None).schema.names == ["id", "x", "note"]
+    with pytest.raises(ValueError, match="partitioning"):
+        smalti.dataset(sales, partitioning="directory")
+
+
+def test_unknown_columns(sales: Path) -> None:
+    ds = smalti.dataset(sales)
+    for call in (lambda: ds.to_table(["nope"]), lambda: ds.to_table(filters=[("nope", "=", 1)])):
+        with pytest.raises(smalti.SchemaError, match="nope"):
+            call()
+
+
+class TestDiscovery:
+    @pytest.mark.parametrize(
+        ("pattern", "files"),
+        [
+            ("", 3),
+            ("year=2024", 2),
+            ("year=*/city=Oslo/*.mosaic", 1),
+            ("year=202[34]/*", 3),
+            ("*/*/?.mosaic", 3),
+        ],
+    )
+    def test_paths_and_globs(self, sales: Path, pattern: str, files: int) -> None:
+        assert len(discover(f"{sales}/{pattern}".rstrip("/"))[1]) == files
+
+    def test_globs_keep_the_partitions_of_what_they_match(self, sales: Path) -> None:
+        _, files = discover(f"{sales}/year=2023/*/*.mosaic")
+        assert [file.partition for file in files] == [{"city": "Oslo"}]
+        _, files = discover(f"{sales}/year=*")
+        assert {file.partition["year"] for file in files} == {"2023", "2024"}
+
+    def test_lists_are_joined_and_repeats_collapse(self, sales: Path) -> None:
+        one = next(sales.rglob("a.mosaic"))
+        assert len(discover([one, one, sales / "year=2024"])[1]) == 3
+
+    def test_a_named_file_is_taken_whatever_its_suffix(self, tmp_path: Path) -> None:
+        path = tmp_path / "data.bin"
+        smalti.write_table(pa.table({"a": [1]}), path)
+        assert smalti.dataset(path).to_table().to_pydict() == {"a": [1]}
+
+    @pytest.mark.parametrize("missing", ["nowhere", "nowhere/*.mosaic", "year=1999/*"])
+    def test_what_is_not_there(self, sales: Path, missing: str) -> None:
+        with pytest.raises(FileNotFoundError):
+            discover(f"{sales}/{missing}")
+
+    def test_a_pyarrow_file_system_and_a_uri(self, sales: Path) -> None:
+        local = pyarrow.fs.SubTreeFileSystem(str(sales.parent), pyarrow.fs.LocalFileSystem())
+        assert smalti.dataset("sales", filesystem=local).count_rows() == 5
+        assert smalti.dataset(sales.as_uri()).count_rows() == 5
+
+    def test_partition_values_keep_their_text_unless_they_are_whole_numbers(self, tmp_path: Path) -> None:
+        for value in ("007", "8"):
+            path = tmp_path / f"code={value}" / "x.mosaic"
+            path.parent.mkdir()
+            smalti.write_table(pa.table({"a": [1]}), path)
+        assert partition_schema(discover(tmp_path)[1]) == pa.schema([("code", pa.string())])
+
+    def test_files_partitioned_in_different_ways(self, tmp_path: Path) -> None:
+        for directory in ("a=1", "b=1"):
+            (tmp_path / directory).mkdir()
+            smalti.write_table(pa.table({"x": [1]}), tmp_path / directory / "x.mosaic")
+        with pytest.raises(smalti.SchemaError, match="different ways"):
+            smalti.dataset(tmp_path)
+
+    def test_a_partition_shows_what_the_path_says(self) -> None:
+        assert parse_partition(["x", "k=a=b", "=v", "e="]) == {"k": "a=b", "e": ""}
