@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 from smalti._core.arrow_c cimport ArrowArray, drop_zeros, new_array, new_child, new_zeros, share_zeros
 from smalti._core.bits cimport Pair, bitmap_size, copy_inverted, expand_nulls, index_width, unpack_indices, word
-from smalti._core.fault cimport NONE, corrupt, no_memory
+from smalti._core.fault cimport NONE, corrupt, no_memory, unsupported
 from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, Node, PLAIN, T_MAP, arrow_width, is_text
 from smalti._core.utf8 cimport valid_strings, valid_utf8
 from smalti._core.values cimport load_values
@@ -198,7 +198,7 @@ cdef inline void _copy_text(uint8_t* out, const uint8_t* text, uint32_t size, co
 
 
 cdef int _too_long(int64_t total) except -1 nogil:
-    return corrupt(b"column holds more bytes than one Arrow array can", NONE, total, MAX_INT32)
+    return unsupported(b"column of a row group holds more bytes than one Arrow array can", total, MAX_INT32)
 
 
 cdef int _sum_offsets(View* view, int32_t* offsets) noexcept nogil:

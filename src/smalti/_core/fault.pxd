@@ -9,4 +9,5 @@ cdef int corrupt(const char* reason, int64_t offset, int64_t found, int64_t expe
 cdef int corrupt_column(
     const char* reason, int64_t column, int64_t offset, int64_t found, int64_t expected
 ) except -1 with gil
+cdef int unsupported(const char* reason, int64_t found, int64_t expected) except -1 with gil
 cdef int no_memory(int64_t nbytes) except -1 with gil

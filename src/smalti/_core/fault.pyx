@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from smalti.errors import CorruptFileError
+from smalti.errors import CorruptFileError, UnsupportedFeatureError
 
 
 cdef object _number(int64_t value):
@@ -21,6 +21,10 @@ cdef int corrupt_column(
     raise CorruptFileError(
         reason.decode(), column=_number(column), offset=_number(offset), found=_number(found), expected=_number(expected)
     )
+
+
+cdef int unsupported(const char* reason, int64_t found, int64_t expected) except -1 with gil:
+    raise UnsupportedFeatureError(reason.decode(), found=_number(found), expected=_number(expected))
 
 
 cdef int no_memory(int64_t nbytes) except -1 with gil:

@@ -5,13 +5,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcmp, memcpy
 
-from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_u8, read_uv32, skip
+from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
 from smalti._core.fault cimport NONE, corrupt
 from smalti._core.nodes cimport (
     BucketNodes, K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, file_width, has_statistics, is_text, parse_descriptor,
 )
 from smalti._core.schema cimport SchemaBlock
 from smalti._core.utf8 cimport valid_utf8
+from smalti._core.values cimport load_values
 
 cdef enum:
     MIN_GROUP_SIZE = 3      # rows, number of entries, number of statistics
@@ -197,6 +198,7 @@ cdef class RowGroupIndex:
 
     cdef int64_t _read_value(self, Cursor* c, Node* node, const uint8_t** value) except -1 nogil:
         """Step over one value, without its length prefix; returns its size."""
+        cdef uint8_t decoded[16]
         cdef int64_t size = file_width(node.kind)
         if node.kind == K_VAR:
             size = read_uv32(c)
@@ -204,8 +206,8 @@ cdef class RowGroupIndex:
         value[0] = c.data + c.pos
         if is_text(node) and not valid_utf8(value[0], size):
             return corrupt(b"statistics of a text column are not UTF-8", c.pos, NONE, NONE)
-        if node.type_id == T_BOOLEAN and value[0][0] > 1:
-            return corrupt(b"statistics of a boolean are neither 0 nor 1", c.pos, value[0][0], 1)
+        if node.kind != K_VAR:
+            load_values(node, value[0], 1, decoded)     # refuses what no column could hold
         c.pos += size
         return size
 
