@@ -2,5 +2,14 @@
 
 from smalti.kudu.array_block import decode_array_block, encode_array_block
 from smalti.kudu.encodings import Dictionary
+from smalti.kudu.reader import CFileMetadata, CFileReader
+from smalti.kudu.writer import CFileWriter
 
-__all__ = ["Dictionary", "decode_array_block", "encode_array_block"]
+__all__ = [
+    "CFileMetadata",
+    "CFileReader",
+    "CFileWriter",
+    "Dictionary",
+    "decode_array_block",
+    "encode_array_block",
+]

@@ -73,7 +73,9 @@ def element_type_of(arrow: pa.DataType) -> pa.DataType:
 def cells_of_lists(array: pa.Array) -> Cells:
     """Cells of a list array. An array of more than 65,535 elements is refused."""
     if not is_list(array.type):
-        raise SchemaError("not an array of lists", found=str(array.type), expected="list, large_list or fixed_size_list")
+        raise SchemaError(
+            "not an array of lists", found=str(array.type), expected="list, large_list or fixed_size_list"
+        )
     physical = physical_of(data_type_of(array.type.value_type))
     lengths = pc.fill_null(pc.list_value_length(array), 0)
     if lengths.type != pa.int32():

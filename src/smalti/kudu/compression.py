@@ -30,7 +30,9 @@ def compress_block(data: bytes, compression: Compression) -> bytes:
         return data
     if len(data) > MAX_COMPRESSED_BLOCK:
         raise SchemaError(
-            "block is too large to compress: Kudu would refuse it", found=len(data), expected=f"{MAX_COMPRESSED_BLOCK} at most"
+            "block is too large to compress: Kudu would refuse it",
+            found=len(data),
+            expected=f"{MAX_COMPRESSED_BLOCK} at most",
         )
     packed = _compress(data, compression)
     if len(packed) >= len(data) or len(packed) / len(data) > MAX_RATIO:

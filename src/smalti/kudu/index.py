@@ -69,7 +69,8 @@ def parse_index_block(data: memoryview) -> tuple[list[Entry], Level]:
     if count * (_MIN_ENTRY + _U32.size) > end:
         raise CorruptFileError("more entries than there is room for", found=count, offset=end)
     end -= count * _U32.size
-    entries, at = [], 0
+    entries: list[Entry] = []
+    at = 0
     for i in range(count):
         (start,) = _U32.unpack_from(data, end + i * _U32.size)
         if start != at:
@@ -77,7 +78,10 @@ def parse_index_block(data: memoryview) -> tuple[list[Entry], Level]:
         entry, at = _parse_entry(data[:end], at)
         if entries and entry.ordinal <= entries[-1].ordinal:
             raise CorruptFileError(
-                f"entry {i} is out of order", found=entry.ordinal, expected=f"more than {entries[-1].ordinal}", offset=at
+                f"entry {i} is out of order",
+                found=entry.ordinal,
+                expected=f"more than {entries[-1].ordinal}",
+                offset=at,
             )
         entries.append(entry)
     if at != end:

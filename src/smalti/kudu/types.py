@@ -6,6 +6,7 @@ nested ones, unsigned integers, decimals of more than 18 digits.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -106,6 +107,28 @@ def normal_type(element_type: pa.DataType) -> pa.DataType:
     if data_type is DataType.UNIXTIME_MICROS:
         return pa.timestamp("us", element_type.tz)
     return element_type if data_type in (DataType.DECIMAL32, DataType.DECIMAL64) else _DEFAULT_ARROW[data_type]
+
+
+def type_note(element_type: pa.DataType) -> bytes | None:
+    """What a file must remember of a type beyond Kudu's code: precision, scale and time zone; `None` if nothing."""
+    normal = normal_type(element_type)
+    return None if normal == _DEFAULT_ARROW[data_type_of(normal)] else str(normal).encode()
+
+
+def noted_type(note: bytes, data_type: DataType) -> pa.DataType:
+    """The type of a `type_note`, which must be one stored as `data_type`."""
+    text = note.decode(errors="replace")
+    decimal = re.fullmatch(r"decimal128\((\d{1,2}), (-?\d{1,2})\)", text)
+    zone = re.fullmatch(r"timestamp\[us, tz=([\w+:/-]{1,64})\]", text)
+    if decimal and 1 <= int(decimal[1]) <= 18:
+        found = pa.decimal128(int(decimal[1]), int(decimal[2]))
+    elif zone:
+        found = pa.timestamp("us", zone[1])
+    else:
+        found = None
+    if found is None or data_type_of(found) is not data_type:
+        raise CorruptFileError("note of the element type", found=text[:80], expected=data_type.name)
+    return found
 
 
 def to_physical(values: pa.Array) -> pa.Array:

@@ -28,7 +28,9 @@ def encode_words(words: memoryview, width: int, ordinal: int) -> bytes:
     """The same for words of any width, which the codes of a dictionary use."""
     count = len(words) // width
     padded = -(-count // 8) * 8
-    planes = memoryview(bitshuffle.shuffle(words if count == padded else bytes(words).ljust(padded * width, b"\0"), width))
+    planes = memoryview(
+        bitshuffle.shuffle(words if count == padded else bytes(words).ljust(padded * width, b"\0"), width)
+    )
     codec = pa.Codec("lz4_raw")
     parts = [b""]
     for at in range(0, len(planes), _CHUNK):
@@ -45,9 +47,7 @@ def decode(data: memoryview, physical: Physical, count: int, ordinal: int | None
     return Dense(physical, count, words)
 
 
-def decode_words(
-    data: memoryview, widths: tuple[int, ...], count: int, ordinal: int | None
-) -> tuple[memoryview, int]:
+def decode_words(data: memoryview, widths: tuple[int, ...], count: int, ordinal: int | None) -> tuple[memoryview, int]:
     """`count` words of one of these widths, and the width found."""
     need_header(data, _HEADER.size)
     first, found, size, padded, width = _HEADER.unpack(data[: _HEADER.size])

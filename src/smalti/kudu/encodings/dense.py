@@ -46,6 +46,12 @@ class Dense:
         at = self.offsets.cast("i")
         return self.data[at[0] : at[self.count]]
 
+    def to_texts(self) -> pa.Array:
+        """The values of a text type as an Arrow array."""
+        return pa.Array.from_buffers(
+            pa.binary(), self.count, [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        )
+
 
 def dense_of(values: pa.Array, physical: Physical) -> Dense:
     """The buffers of an array of a physical type that has no nulls."""

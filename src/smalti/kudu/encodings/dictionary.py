@@ -100,10 +100,7 @@ def encode(values: Dense, ordinal: int, words: Dictionary) -> bytes:
     """The data part of a DICT block; plain if the dictionary was full before."""
     if words.full:
         return _MODE.pack(DictMode.PLAIN) + plain.encode(values, ordinal)
-    texts = pa.Array.from_buffers(
-        pa.binary(), values.count, [None, pa.py_buffer(values.offsets), pa.py_buffer(values.data)]
-    )
-    codes = words.codes(texts)
+    codes = words.codes(values.to_texts())
     top = max(pc.max(codes).as_py() or 0, 0)
     narrow, width = (pa.uint8(), 1) if top < 256 else (pa.uint16(), 2) if top < 65536 else (pa.uint32(), 4)
     data = memoryview(codes.cast(narrow).buffers()[1]).cast("B")[: values.count * width] if values.count else b""

@@ -1,4 +1,4 @@
-"""RLE as a value encoding: a header, then the stream of `smalti.kudu.rle` at the width of the type (note, section 5)."""
+"""RLE as a value encoding: a header, then a stream of runs at the width of the type (note, section 5)."""
 
 from __future__ import annotations
 
