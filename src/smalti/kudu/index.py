@@ -136,9 +136,8 @@ class _Open:
         self.entries.append(entry)
         self.size += len(entry.pack()) + _U32.size
 
-    @property
-    def full(self) -> bool:
-        return len(self.entries) > 1 and self.size + INDEX_TRAILER_ESTIMATE > INDEX_BLOCK_SIZE
+    def passes(self, block_size: int) -> bool:
+        return len(self.entries) > 1 and self.size + INDEX_TRAILER_ESTIMATE > block_size
 
 
 class IndexBuilder:
@@ -148,10 +147,13 @@ class IndexBuilder:
     ----------
     write : callable
         Stores the inside of an index block and says where.
+    block_size : int
+        Bytes at which an index block is closed.
     """
 
-    def __init__(self, write: Callable[[bytes], BlockPointer]) -> None:
+    def __init__(self, write: Callable[[bytes], BlockPointer], block_size: int = INDEX_BLOCK_SIZE) -> None:
         self._write = write
+        self._block_size = block_size
         self._levels = [_Open()]
 
     def add(self, ordinal: int, pointer: BlockPointer) -> None:
@@ -170,7 +172,7 @@ class IndexBuilder:
         if height == len(self._levels):
             self._levels.append(_Open())
         self._levels[height].add(entry)
-        if self._levels[height].full:
+        if self._levels[height].passes(self._block_size):
             self._close(height)
 
     def _close(self, height: int) -> None:
