@@ -29,7 +29,7 @@ def fill_point(values: Dense, encoding: Encoding, block_size: int, words: Dictio
     if encoding is Encoding.RLE:
         if width:
             return rle.ints_full_at(values.data, width, WORD_HEADER, block_size)
-        return rle.bits_full_at(values.data, 0, values.count, WORD_HEADER, block_size)
+        return rle.bits_full_at(values.data, values.start, values.count, WORD_HEADER, block_size)
     room = block_size - WORD_HEADER
     return _within(room // width if width else room * 8, values)
 

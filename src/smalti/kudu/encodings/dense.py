@@ -18,21 +18,25 @@ _NOTHING = memoryview(b"")
 
 @dataclass(frozen=True)
 class Dense:
-    """`count` values: `data` holds words, packed bits or text, `offsets` where texts start (int32, one more)."""
+    """`count` values: `data` holds words, packed bits or text.
+
+    `offsets` say where texts start (int32, one more than texts), `start` at which bit the first of packed bits is.
+    """
 
     physical: Physical
     count: int
     data: memoryview
     offsets: memoryview = _NOTHING
+    start: int = 0
 
     def slice(self, start: int, count: int) -> Dense:
-        """Some of the values, without a copy except of bits that do not start on a byte."""
+        """Some of the values, without a copy."""
         if self.physical.width:
             width = self.physical.width
             return Dense(self.physical, count, self.data[start * width : (start + count) * width])
         if self.is_text:
             return Dense(self.physical, count, self.data, self.offsets[start * 4 : (start + count + 1) * 4])
-        return Dense(self.physical, count, memoryview(lists.pack_bits(self.data, start, count)))
+        return Dense(self.physical, count, self.data, start=self.start + start)
 
     @property
     def is_text(self) -> bool:
@@ -45,6 +49,12 @@ class Dense:
             return _NOTHING
         at = self.offsets.cast("i")
         return self.data[at[0] : at[self.count]]
+
+    def packed(self) -> memoryview:
+        """The words, or the bits from the first on."""
+        if self.physical.width:
+            return self.data
+        return memoryview(lists.pack_bits(self.data, self.start, self.count))
 
     def to_texts(self) -> pa.Array:
         """The values of a text type as an Arrow array."""
@@ -64,7 +74,7 @@ def dense_of(values: pa.Array, physical: Physical) -> Dense:
         return Dense(physical, count, _view(buffers[1])[start * width : (start + count) * width])
     if physical.arrow == pa.binary():
         return Dense(physical, count, _view(buffers[2]), _view(buffers[1])[start * 4 : (start + count + 1) * 4])
-    return Dense(physical, count, memoryview(lists.pack_bits(_view(buffers[1]), start, count)))
+    return Dense(physical, count, _view(buffers[1]), start=start)
 
 
 def spread_over_nulls(values: Dense, non_null: bytes, count: int) -> pa.Array:
@@ -79,7 +89,10 @@ def spread_over_nulls(values: Dense, non_null: bytes, count: int) -> pa.Array:
             offsets = memoryview(lists.spread_offsets(offsets, non_null, count))
         else:
             data = memoryview(lists.spread_bits(data, non_null, count))
-    buffers = [None if full else pa.py_buffer(non_null), pa.py_buffer(data)]
+    stored = pa.py_buffer(data)
+    if physical.width and stored.address % physical.width:
+        stored = pa.py_buffer(bytes(data))  # PLAIN words lie anywhere in a block; Arrow wants them aligned
+    buffers = [None if full else pa.py_buffer(non_null), stored]
     if values.is_text:
         buffers.insert(1, pa.py_buffer(offsets))
     return pa.Array.from_buffers(physical.arrow, count, buffers, null_count=count - values.count)

@@ -20,7 +20,7 @@ WORD_HEADER = _WORDS.size
 def encode(values: Dense, ordinal: int) -> bytes:
     """The data part of a PLAIN block."""
     if not values.is_text:
-        return _WORDS.pack(values.count, ordinal) + values.data
+        return _WORDS.pack(values.count, ordinal) + values.packed()
     text = values.text()
     header = _TEXTS.pack(ordinal, values.count, TEXT_HEADER + len(text))
     return b"".join((header, text, strings.pack_offsets(values.offsets)))

@@ -14,7 +14,7 @@ _HEADER = struct.Struct("<II")  # count, ordinal
 def encode(values: Dense, ordinal: int) -> bytes:
     """The data part of an RLE block."""
     width = values.physical.width
-    stream = rle.encode_ints(values.data, width) if width else rle.encode_bits(values.data, 0, values.count)
+    stream = rle.encode_ints(values.data, width) if width else rle.encode_bits(values.data, values.start, values.count)
     return _HEADER.pack(values.count, ordinal) + stream
 
 
