@@ -336,6 +336,39 @@ def test_element_type_comes_back(element_type: pa.DataType) -> None:
     assert CFileReader(written(array)).element_type == element_type
 
 
+def test_any_time_zone_comes_back() -> None:
+    for zone in ("America/Argentina/Buenos_Aires", "+05:30", "Etc/GMT+5", "my zone"):
+        array = pa.array([[0]], pa.list_(pa.timestamp("us", zone)))
+        assert CFileReader(written(array)).element_type == array.type.value_type
+
+
+@pytest.mark.parametrize("note", [b"decimal128(19, 0)", b"timestamp[us, tz=UTC]", b"int32", b"\xff", b""])
+def test_note_that_does_not_fit_the_type(note: bytes) -> None:
+    data = written(pa.array([["1.25"]]).cast(pa.list_(pa.decimal128(10, 2))))
+    footer = Footer.parse(memoryview(footer_of(data)))
+    other = Footer(
+        footer.data_type, footer.encoding, 1, footer.index, metadata={"smalti.element_type": note}, features=3
+    )
+    with pytest.raises(CorruptFileError, match="element type"):
+        CFileReader(with_footer(data, other.pack()))
+
+
+def test_more_cells_than_a_block_may_have() -> None:
+    """Runs could hold them, but the reader's limit is the writer's, too."""
+    array = pa.nulls((1 << 24) + 5, pa.list_(pa.int8()))
+    reader = CFileReader(written(array))
+    assert [entry.ordinal for entry in reader.blocks] == [0, 1 << 24]
+    assert [a.null_count for a in reader.iter_arrays()] == [1 << 24, 5]
+
+
+def test_words_of_plain_blocks_are_aligned_for_arrow() -> None:
+    for lead in range(8):  # moves the data part by a byte each
+        array = pa.array([[1, 2]] + [[]] * (1 << lead), pa.list_(pa.int64()))
+        values = CFileReader(written(array, encoding="plain")).read().values
+        assert values.buffers()[1].address % 8 == 0
+        assert values.to_pylist() == [1, 2]
+
+
 def test_type_of_kudus_own_decimals_is_the_callers_to_know() -> None:
     data = written(pa.array([["1.25"]]).cast(pa.list_(pa.decimal128(10, 2))))
     footer = Footer.parse(memoryview(footer_of(data)))

@@ -12,7 +12,7 @@ from smalti.errors import CorruptFileError, UnsupportedFeatureError
 from smalti.kudu import CFileReader, CFileWriter, decode_array_block, encode_array_block
 
 REFUSED = (CorruptFileError, UnsupportedFeatureError)
-DENSE = 120  # positions at each end tried one by one; in between in steps
+DENSE = 90  # positions at each end tried one by one; in between in steps
 
 
 def positions(size: int) -> list[int]:

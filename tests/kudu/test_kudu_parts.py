@@ -158,6 +158,13 @@ class TestRle:
             with pytest.raises(CorruptFileError, match="go on after"):
                 rle.decode_bits(bytes.fromhex(data), 5, whole=True)
 
+    def test_words_that_do_not_start_on_a_word(self) -> None:
+        packed = struct.pack("<x9Q", *[1] * 8, 2)
+        data = rle.encode_ints(memoryview(packed)[1:], 8)
+        assert data == rle_encode([1] * 8 + [2], 64)
+        shifted = bitshuffle.shuffle(memoryview(packed)[1:65], 8)
+        assert shifted == bit_planes([1] * 8, 8)
+
     def test_count_beyond_16_bits(self) -> None:
         with pytest.raises(SchemaError, match="65536"):
             encode_counts([1, 65536])

@@ -119,7 +119,7 @@ def noted_type(note: bytes, data_type: DataType) -> pa.DataType:
     """The type of a `type_note`, which must be one stored as `data_type`."""
     text = note.decode(errors="replace")
     decimal = re.fullmatch(r"decimal128\((\d{1,2}), (-?\d{1,2})\)", text)
-    zone = re.fullmatch(r"timestamp\[us, tz=([\w+:/-]{1,64})\]", text)
+    zone = re.fullmatch(r"timestamp\[us, tz=([^\]]{1,64})\]", text)
     if decimal and 1 <= int(decimal[1]) <= 18:
         found = pa.decimal128(int(decimal[1]), int(decimal[2]))
     elif zone:
