@@ -414,6 +414,17 @@ class TestWriter:
             writer.write(pa.array([[1] * 65536], pa.list_(pa.int8())))
         assert list(tmp_path.iterdir()) == []
 
+    def test_what_does_not_fit_is_refused_at_once_and_writing_goes_on(self) -> None:
+        file = io.BytesIO()
+        with CFileWriter(file, pa.timestamp("us")) as writer:
+            writer.write(pa.array([[1]], pa.list_(pa.timestamp("s"))))
+            for bad in ([[1]], [[0] * 65536]):
+                with pytest.raises(SchemaError):
+                    writer.write(pa.array(bad, pa.list_(pa.timestamp("ns"))))
+            writer.write(pa.array([[2000], None], pa.list_(pa.timestamp("ns"), 1)))
+            assert writer.num_values == 3
+        assert CFileReader(file).read().cast(pa.list_(pa.int64())).to_pylist() == [[1_000_000], [2], None]
+
     def test_closed(self) -> None:
         writer = CFileWriter(io.BytesIO(), pa.int32())
         writer.close()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kudu_oracle import bit_planes, rle_encode
 
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.kudu._kernels import bitshuffle, lists, lz4, rle, strings
+from smalti.kudu._kernels import bitshuffle, lists, lz4, rle_bits, rle_ints, strings
 from smalti.kudu.checksum import crc32c, seal, unseal
 from smalti.kudu.compression import compress_block, decompress_block
 from smalti.kudu.leb128 import decode_uleb128, encode_uleb128
@@ -67,7 +67,7 @@ class TestRle:
         bits = [value & 1 for value in values]
         packed = sum(bit << (i + start) for i, bit in enumerate(bits))
         bitmap = packed.to_bytes((len(bits) + start) // 8 + 1, "little")
-        data = rle.encode_bits(bitmap, start, len(bits))
+        data = rle_bits.encode(bitmap, start, len(bits))
         assert data == rle_encode(bits, 1)
         assert decode_bitmap(data, len(bits)) == [bool(bit) for bit in bits]
 
@@ -76,9 +76,9 @@ class TestRle:
         top = 256**width - 1
         values = [top - value for value in values]
         packed = b"".join(value.to_bytes(width, "little") for value in values)
-        data = rle.encode_ints(packed, width)
+        data = rle_ints.encode(packed, width)
         assert data == rle_encode(values, 8 * width)
-        assert rle.decode_ints(data, width, len(values)) == packed
+        assert rle_ints.decode(data, width, len(values)) == packed
 
     @pytest.mark.parametrize("count", [503, 504, 505, 512, 1009])
     def test_literal_runs_are_cut_at_504(self, count: int) -> None:
@@ -153,14 +153,14 @@ class TestRle:
             decode_bitmap(bytes.fromhex(data), count)
 
     def test_whole_streams_have_no_rest(self) -> None:
-        assert rle.decode_bits(bytes.fromhex("03ff"), 5, whole=True)[1] == 5
+        assert rle_bits.decode(bytes.fromhex("03ff"), 5, whole=True)[1] == 5
         for data in ("0a010401", "0c01"):
             with pytest.raises(CorruptFileError, match="go on after"):
-                rle.decode_bits(bytes.fromhex(data), 5, whole=True)
+                rle_bits.decode(bytes.fromhex(data), 5, whole=True)
 
     def test_words_that_do_not_start_on_a_word(self) -> None:
         packed = struct.pack("<x9Q", *[1] * 8, 2)
-        data = rle.encode_ints(memoryview(packed)[1:], 8)
+        data = rle_ints.encode(memoryview(packed)[1:], 8)
         assert data == rle_encode([1] * 8 + [2], 64)
         shifted = bitshuffle.shuffle(memoryview(packed)[1:65], 8)
         assert shifted == bit_planes([1] * 8, 8)
@@ -173,7 +173,7 @@ class TestRle:
     def test_full_point_is_where_the_bytes_pass_the_limit(self, values: list[int], limit: int) -> None:
         """An open run counts nothing, so the bytes of a prefix are those of all its closed runs."""
         packed = struct.pack(f"<{len(values)}H", *values)
-        point = rle.ints_full_at(packed, 2, 0, limit)
+        point = rle_ints.full_at(packed, 2, 0, limit)
         whole = len(encode_counts(values))
         if point < 0:
             # Only the tail that is not yet written may lie above the limit: one run, or one group.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
-from smalti.kudu._kernels import leb128, lists, rle
+from smalti.kudu._kernels import leb128, lists, rle_bits, rle_ints
 from smalti.kudu.cells import Cells, cells_of_lists, element_type_of
 from smalti.kudu.checksum import seal, unseal
 from smalti.kudu.compression import compress_block, decompress_block
@@ -137,9 +137,9 @@ def open_block(data: memoryview, checksum: bool, compression: Compression) -> me
 def encode_array_cells(cells: Cells, encoding: Encoding, ordinal: int, words: Dictionary | None) -> bytes:
     """The inside of an array block."""
     elements, arrays = cells.non_null_elements, cells.non_null_cells
-    element_bits = rle.encode_bits(elements.buffer, elements.start, elements.count)
-    numbers = rle.encode_ints(cells.lengths, 2)
-    array_bits = rle.encode_bits(arrays.buffer, arrays.start, arrays.count)
+    element_bits = rle_bits.encode(elements.buffer, elements.start, elements.count)
+    numbers = rle_ints.encode(cells.lengths, 2)
+    array_bits = rle_bits.encode(arrays.buffer, arrays.start, arrays.count)
     parts = [leb128.encode(elements.count), leb128.encode(len(cells))]
     for part in (element_bits, numbers, array_bits):
         parts += (leb128.encode(len(part)), part)
@@ -162,12 +162,12 @@ def decode_array_body(
             parts.append((part, at - len(part)))
     (element_bits, at_elements), (numbers, at_numbers), (array_bits, at_arrays) = parts
     with inside("array non-null bitmap", at_arrays):
-        non_null_arrays, present = rle.decode_bits(array_bits, arrays)
+        non_null_arrays, present = rle_bits.decode(array_bits, arrays)
     with inside("array element numbers", at_numbers):
-        lengths = rle.decode_ints(numbers, 2, arrays)
+        lengths = rle_ints.decode(numbers, 2, arrays)
         offsets = lists.offsets_of(lengths, non_null_arrays if present < arrays else None, count)
     with inside("flattened non-null bitmap", at_elements):
-        non_null, values = rle.decode_bits(element_bits, count)
+        non_null, values = rle_bits.decode(element_bits, count)
     with inside("data", at):
         dense = decode_values(body[at:], physical_of(data_type_of(element_type)), encoding, values, ordinal, words)
         elements = from_physical(spread_over_nulls(dense, non_null, count), normal_type(element_type))

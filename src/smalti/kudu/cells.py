@@ -77,12 +77,16 @@ def cells_of_lists(array: pa.Array) -> Cells:
             "not an array of lists", found=str(array.type), expected="list, large_list or fixed_size_list"
         )
     physical = physical_of(data_type_of(array.type.value_type))
+    return _cells(memoryview(lengths_of(array)), _non_null(array), array.flatten(), physical)
+
+
+def lengths_of(array: pa.Array) -> bytes:
+    """uint16 numbers of elements of a list array, 0 for a null; one that does not fit is refused."""
     lengths = pc.fill_null(pc.list_value_length(array), 0)
-    if lengths.type != pa.int32():
+    if lengths.type != pa.int32():  # of large lists; what is too long for int32 is too long for Kudu
         lengths = pc.min_element_wise(lengths, pa.scalar((1 << 31) - 1, pa.int64())).cast(pa.int32())
     at = lengths.offset * 4
-    narrow = lists.narrow_lengths(_bytes(lengths.buffers()[1])[at : at + len(lengths) * 4])
-    return _cells(memoryview(narrow), _non_null(array), array.flatten(), physical)
+    return lists.narrow_lengths(_bytes(lengths.buffers()[1])[at : at + len(lengths) * 4])
 
 
 def cells_of_values(array: pa.Array) -> Cells:

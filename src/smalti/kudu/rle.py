@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 
 from smalti.errors import SchemaError
-from smalti.kudu._kernels import rle as _kernel
+from smalti.kudu._kernels import rle_bits, rle_ints
 from smalti.kudu.spec import MAX_ARRAY_LENGTH
 
 
@@ -25,7 +25,7 @@ def encode_bitmap(bits: Sequence[bool | int]) -> bytes:
     packed = bytearray(-(-len(bits) // 8))
     for i, bit in enumerate(bits):
         packed[i >> 3] |= bool(bit) << (i & 7)
-    return _kernel.encode_bits(packed, 0, len(bits))
+    return rle_bits.encode(packed, 0, len(bits))
 
 
 def decode_bitmap(data: bytes | memoryview, count: int) -> list[bool]:
@@ -36,7 +36,7 @@ def decode_bitmap(data: bytes | memoryview, count: int) -> list[bool]:
     >>> decode_bitmap(bytes.fromhex("037b"), 7)
     [True, True, False, True, True, True, True]
     """
-    packed, _ = _kernel.decode_bits(data, count)
+    packed, _ = rle_bits.decode(data, count)
     return [bool(packed[i >> 3] >> (i & 7) & 1) for i in range(count)]
 
 
@@ -51,7 +51,7 @@ def encode_counts(counts: Sequence[int]) -> bytes:
     for i, count in enumerate(counts):
         if not 0 <= count <= MAX_ARRAY_LENGTH:
             raise SchemaError(f"number of elements {i}", found=count, expected=f"0 to {MAX_ARRAY_LENGTH}")
-    return _kernel.encode_ints(struct.pack(f"<{len(counts)}H", *counts), 2)
+    return rle_ints.encode(struct.pack(f"<{len(counts)}H", *counts), 2)
 
 
 def decode_counts(data: bytes | memoryview, count: int) -> list[int]:
@@ -62,4 +62,4 @@ def decode_counts(data: bytes | memoryview, count: int) -> list[int]:
     >>> decode_counts(bytes.fromhex("020a00"), 1)
     [10]
     """
-    return list(struct.unpack(f"<{count}H", _kernel.decode_ints(data, 2, count)))
+    return list(struct.unpack(f"<{count}H", rle_ints.decode(data, 2, count)))

@@ -6,7 +6,7 @@ ends with the array that holds that value, and may be far larger than the block 
 
 from __future__ import annotations
 
-from smalti.kudu._kernels import lists, rle, strings
+from smalti.kudu._kernels import lists, rle_bits, rle_ints, strings
 from smalti.kudu.cells import Cells
 from smalti.kudu.encodings import Dense, Dictionary
 from smalti.kudu.encodings.plain import TEXT_HEADER, WORD_HEADER
@@ -28,8 +28,8 @@ def fill_point(values: Dense, encoding: Encoding, block_size: int, words: Dictio
         return _within(block_size // width - 1, values)
     if encoding is Encoding.RLE:
         if width:
-            return rle.ints_full_at(values.data, width, WORD_HEADER, block_size)
-        return rle.bits_full_at(values.data, values.start, values.count, WORD_HEADER, block_size)
+            return rle_ints.full_at(values.data, width, WORD_HEADER, block_size)
+        return rle_bits.full_at(values.data, values.start, values.count, WORD_HEADER, block_size)
     room = block_size - WORD_HEADER
     return _within(room // width if width else room * 8, values)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from smalti.kudu._kernels import leb128, rle
+from smalti.kudu._kernels import leb128, rle_bits
 from smalti.kudu.array_block import check_counts, read_sized
 from smalti.kudu.cells import Cells
 from smalti.kudu.encodings import Dense, Dictionary, decode_values, encode_values
@@ -25,7 +25,7 @@ def encode_value_cells(
     if not nullable:
         return data
     bits = cells.non_null_elements
-    packed = rle.encode_bits(bits.buffer, bits.start, bits.count)
+    packed = rle_bits.encode(bits.buffer, bits.start, bits.count)
     return b"".join((leb128.encode(len(cells)), leb128.encode(len(packed)), packed, data))
 
 
@@ -49,7 +49,7 @@ def decode_value_body(
         with inside("non-null bitmap"):
             bits, at = read_sized(body, at)
         with inside("non-null bitmap", at - len(bits)):
-            non_null, values = rle.decode_bits(bits, count)
+            non_null, values = rle_bits.decode(bits, count)
     with inside("data", at):
         dense = decode_values(body[at:], physical_of(data_type_of(element_type)), encoding, values, ordinal, words)
         return from_physical(spread_over_nulls(dense, non_null, count), normal_type(element_type))

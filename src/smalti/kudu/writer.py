@@ -14,7 +14,7 @@ import pyarrow as pa
 from smalti.errors import SchemaError
 from smalti.io import open_sink
 from smalti.kudu.array_block import encode_array_cells
-from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list
+from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list, lengths_of
 from smalti.kudu.checksum import crc32c, seal
 from smalti.kudu.compression import compress_block
 from smalti.kudu.encodings import Dictionary, choose_encoding
@@ -111,19 +111,22 @@ class CFileWriter:
         self._append(seal(header) if checksum else header)
 
     def write(self, array: pa.Array | pa.ChunkedArray) -> None:
-        """Append the cells of an array; blocks are written as they fill."""
+        """Append the cells of an array; blocks are written as they fill.
+
+        An array that does not fit the column is refused before anything of it is taken, and writing may go on.
+        """
         if self._closed:
             raise ValueError("write to a closed CFileWriter")
-        for chunk in array.chunks if isinstance(array, pa.ChunkedArray) else [array]:
-            self._check(chunk)
-            step = max(1, int(_PIECE * len(chunk) // max(1, chunk.nbytes)))
-            for start in range(0, len(chunk), step):
-                piece = chunk.slice(start, step)
-                self._waiting.append(piece)
-                self._waiting_bytes += piece.nbytes
-                if self._waiting_bytes >= self._threshold:
-                    self._write_full_blocks()
-            self.num_values += len(chunk)
+        chunks = [self._fitted(chunk) for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
+        if self.num_values + len(array) >= 1 << 32:
+            raise SchemaError("too many cells for a CFile", found=self.num_values + len(array), expected="2**32 - 1")
+        try:
+            for chunk in chunks:
+                self._take(chunk)
+        except BaseException:  # a disk that is full, say: some blocks may be out, others not
+            self.abort()
+            raise
+        self.num_values += len(array)
 
     def close(self) -> None:
         """Write what is left, the index, the dictionary and the footer."""
@@ -157,21 +160,38 @@ class CFileWriter:
         else:
             self.abort()
 
-    def _check(self, chunk: pa.Array) -> None:
+    def _fitted(self, chunk: pa.Array) -> pa.Array:
+        """The array with the column's own element type, once all of it is known to fit."""
         found = chunk.type
         if is_list(found) is not self._array or normal_type(element_type_of(found)) != self._element_type:
             kind = f"lists of {self._element_type}" if self._array else str(self._element_type)
             raise SchemaError("array does not fit the column", found=str(found), expected=kind)
         if chunk.null_count and not self._nullable:
             raise SchemaError("null cells in a column that is not nullable", found=chunk.null_count, expected=0)
-        if self.num_values + len(chunk) >= 1 << 32:
-            raise SchemaError("too many cells for a CFile", found=self.num_values + len(chunk), expected="2**32 - 1")
+        if self._array:
+            lengths_of(chunk)
+        wanted = pa.list_(self._element_type) if self._array else self._element_type
+        if found == wanted:
+            return chunk
+        try:
+            return chunk.cast(wanted)
+        except pa.ArrowInvalid as error:
+            raise SchemaError("array does not fit the column", found=str(error), expected=str(wanted)) from None
+
+    def _take(self, chunk: pa.Array) -> None:
+        step = max(1, int(_PIECE * len(chunk) // max(1, chunk.nbytes)))
+        for start in range(0, len(chunk), step):
+            piece = chunk.slice(start, step)
+            self._waiting.append(piece)
+            self._waiting_bytes += piece.nbytes
+            if self._waiting_bytes >= self._threshold:
+                self._write_full_blocks()
 
     def _write_full_blocks(self) -> Cells | None:
         """Write the blocks that what waits can fill, and keep the rest; the rest is also returned as cells."""
         if not self._waiting:
             return None
-        waiting = self._waiting[0] if len(self._waiting) == 1 else _joined(self._waiting)
+        waiting = pa.concat_arrays(self._waiting)
         cells = cells_of_lists(waiting) if self._array else cells_of_values(waiting)
         total = len(cells)
         while len(cells) and (cut := cut_block(cells, self._encoding, self._block_size, self._words)):
@@ -218,12 +238,3 @@ class CFileWriter:
         end = footer + MAGIC + _U32.pack(len(footer))
         # The footer's checksum stands before it: the reader learns from the footer whether there is one (section 7).
         return _U32.pack(crc32c(end)) + end if self._checksum else end
-
-
-def _joined(pieces: list[pa.Array]) -> pa.Array:
-    """One array of them; lists of different kinds meet in large lists."""
-    if any(piece.type != pieces[0].type for piece in pieces):
-        first = pieces[0].type
-        wide = pa.large_list(normal_type(first.value_type)) if is_list(first) else normal_type(first)
-        pieces = [piece.cast(wide) for piece in pieces]
-    return pa.concat_arrays(pieces)

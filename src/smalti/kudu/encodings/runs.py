@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from smalti.kudu._kernels import rle
+from smalti.kudu._kernels import rle_bits, rle_ints
 from smalti.kudu.encodings.dense import Dense, check_header, need_header
 from smalti.kudu.types import Physical
 
@@ -14,7 +14,7 @@ _HEADER = struct.Struct("<II")  # count, ordinal
 def encode(values: Dense, ordinal: int) -> bytes:
     """The data part of an RLE block."""
     width = values.physical.width
-    stream = rle.encode_ints(values.data, width) if width else rle.encode_bits(values.data, values.start, values.count)
+    stream = rle_ints.encode(values.data, width) if width else rle_bits.encode(values.data, values.start, values.count)
     return _HEADER.pack(values.count, ordinal) + stream
 
 
@@ -26,5 +26,5 @@ def decode(data: memoryview, physical: Physical, count: int, ordinal: int | None
     check_header("first ordinal", first, ordinal, 4)
     stream = data[_HEADER.size :]
     if physical.width:
-        return Dense(physical, count, memoryview(rle.decode_ints(stream, physical.width, count, padded=True)))
-    return Dense(physical, count, memoryview(rle.decode_bits(stream, count, whole=True)[0]))
+        return Dense(physical, count, memoryview(rle_ints.decode(stream, physical.width, count, padded=True)))
+    return Dense(physical, count, memoryview(rle_bits.decode(stream, count, whole=True)[0]))
