@@ -188,6 +188,17 @@ class TestInvariants:
             decode(bytes(block))
         assert wrong.value.place == {"section": "array element numbers", "offset": at}
 
+    @pytest.mark.parametrize("encoding", ["bit_shuffle", "dict"])
+    def test_place_inside_the_planes(self, encoding: str) -> None:
+        array = pa.array([["a", "b"]] if encoding == "dict" else [[1, 2]])
+        block = bytearray(encode_array_block(array, encoding=encoding, checksum=False))
+        start = bytes(block).index(struct.pack("<II", 0, 2)) + 20  # behind ordinal, count and the rest of the header
+        block[start : start + 4] = b"\0\0\1\0"  # a chunk longer than the block
+        with pytest.raises(CorruptFileError, match="ends early") as wrong:
+            decode_array_block(bytes(block), array.type, encoding=encoding, checksum=False, dictionary=Dictionary())
+        assert wrong.value.place["offset"] == start + 4
+        assert wrong.value.place["section"].endswith("bit planes")
+
 
 class TestClaims:
     """A few bytes may claim anything: nothing is allocated for it."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from smalti.errors import CorruptFileError
 from smalti.kudu._kernels import bitshuffle
 from smalti.kudu.encodings.dense import Dense, check_header, need_header
+from smalti.kudu.place import inside
 from smalti.kudu.types import Physical
 
 _HEADER = struct.Struct("<5I")  # ordinal, count, size of all this, count rounded up to 8, bytes per element
@@ -57,9 +58,6 @@ def decode_words(data: memoryview, widths: tuple[int, ...], count: int, ordinal:
     check_header("padded number of values", padded, -(-count // 8) * 8, 12)
     if width not in widths:
         raise CorruptFileError("bytes per element in the data header", found=width, expected=widths, offset=16)
-    try:
+    with inside("bit planes", _HEADER.size):
         words = bitshuffle.unshuffle(data[_HEADER.size :], width, padded)
-    except CorruptFileError as error:
-        error.place["offset"] = error.place.get("offset", 0) + _HEADER.size
-        raise
     return memoryview(words)[: count * width], width

@@ -15,6 +15,7 @@ from smalti.errors import CorruptFileError, SchemaError
 from smalti.kudu._kernels import strings
 from smalti.kudu.encodings import bitshuffle, plain
 from smalti.kudu.encodings.dense import Dense, dense_of, need_header
+from smalti.kudu.place import inside
 from smalti.kudu.spec import DEFAULT_BLOCK_SIZE, DataType, DictMode
 from smalti.kudu.types import Physical, physical_of, to_physical
 
@@ -101,7 +102,7 @@ def encode(values: Dense, ordinal: int, words: Dictionary) -> bytes:
     if words.full:
         return _MODE.pack(DictMode.PLAIN) + plain.encode(values, ordinal)
     codes = words.codes(values.to_texts())
-    top = max(pc.max(codes).as_py() or 0, 0)
+    top = pc.max(codes).as_py() or 0  # no codes: one byte each
     narrow, width = (pa.uint8(), 1) if top < 256 else (pa.uint16(), 2) if top < 65536 else (pa.uint32(), 4)
     data = memoryview(codes.cast(narrow).buffers()[1]).cast("B")[: values.count * width] if values.count else b""
     return _MODE.pack(DictMode.CODES) + bitshuffle.encode_words(memoryview(data), width, ordinal)
@@ -114,8 +115,10 @@ def decode(data: memoryview, physical: Physical, count: int, ordinal: int | None
     if code not in (DictMode.CODES, DictMode.PLAIN):
         raise CorruptFileError("mode of a dictionary block", found=code, expected="1 or 2", offset=0)
     if code == DictMode.PLAIN:
-        return plain.decode_texts(data[_MODE.size :], physical, count, ordinal)
-    codes, width = bitshuffle.decode_words(data[_MODE.size :], _CODE_WIDTHS, count, ordinal)
+        with inside("plain texts", _MODE.size):
+            return plain.decode_texts(data[_MODE.size :], physical, count, ordinal)
+    with inside("codes", _MODE.size):
+        codes, width = bitshuffle.decode_words(data[_MODE.size :], _CODE_WIDTHS, count, ordinal)
     if words is None:
         raise CorruptFileError("block holds codes, but there is no dictionary", expected="the dictionary's words")
     offsets, text = strings.look_up(words.offsets, words.data, codes, width)
