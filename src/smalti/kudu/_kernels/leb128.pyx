@@ -1,0 +1,68 @@
+"""Unsigned LEB128 as Kudu writes it: 32 bits for counts and sizes, 64 bits for file offsets and protobuf.
+
+Owns the bytes of one number. Refuses numbers that do not fit, are cut off or are longer than they need be.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from smalti._core.cursor cimport Cursor, cursor_over, read_uv32
+from smalti._core.fault cimport NONE, corrupt
+
+
+cdef int read_uv64(Cursor* c, uint64_t* out) except -1 nogil:
+    cdef int64_t start = c.pos
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while True:
+        if c.pos >= c.end:
+            return corrupt(b"varint is cut off", start, NONE, NONE)
+        byte = c.data[c.pos]
+        c.pos += 1
+        if shift == 63 and byte > 1:
+            return corrupt(b"varint does not fit 64 bits", start, NONE, NONE)
+        value |= (<uint64_t>(byte & 0x7F)) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    if byte == 0 and shift > 0:
+        return corrupt(b"varint is written in more bytes than it needs", start, NONE, NONE)
+    out[0] = value
+    return 0
+
+
+def encode(uint64_t value):
+    """The shortest LEB128 of an unsigned number of up to 64 bits."""
+    cdef uint8_t out[10]
+    cdef int n = 0
+    while value >= 0x80:
+        out[n] = <uint8_t>(value | 0x80)
+        value >>= 7
+        n += 1
+    out[n] = <uint8_t>value
+    return PyBytes_FromStringAndSize(<char*>out, n + 1)
+
+
+def decode32(const uint8_t[::1] data, int64_t offset=0):
+    """Read a number below 2**32 at `offset`; return it and the offset after it."""
+    cdef Cursor c = _at(data, offset)
+    cdef int64_t value = read_uv32(&c)
+    return value, c.pos
+
+
+def decode64(const uint8_t[::1] data, int64_t offset=0):
+    """Read a number below 2**64 at `offset`; return it and the offset after it."""
+    cdef Cursor c = _at(data, offset)
+    cdef uint64_t value = 0
+    read_uv64(&c, &value)
+    return value, c.pos
+
+
+cdef Cursor _at(const uint8_t[::1] data, int64_t offset) except *:
+    cdef int64_t size = data.shape[0]
+    if offset < 0 or offset > size:
+        raise IndexError(f"offset {offset} is outside the {size} bytes given")
+    cdef Cursor c = cursor_over(&data[0] if size else NULL, size)
+    c.pos = offset
+    return c

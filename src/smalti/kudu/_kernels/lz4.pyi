@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def decompress(data: Buffer, size: int) -> bytes: ...

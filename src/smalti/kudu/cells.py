@@ -1,0 +1,109 @@
+"""A batch of cells in Kudu's terms: how many elements each has, which are null, and the elements themselves.
+
+Owns the way from Arrow lists (list, large_list, fixed_size_list) or plain arrays to that form, and the cutting of it
+into blocks' worth. Values under a null list are dropped, as they are no part of the column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smalti.errors import SchemaError
+from smalti.kudu._kernels import lists
+from smalti.kudu.encodings.dense import Dense, dense_of
+from smalti.kudu.types import Physical, data_type_of, physical_of, to_physical
+
+
+@dataclass(frozen=True)
+class Bitmap:
+    """`count` bits of a buffer from bit `start`; no buffer means all ones."""
+
+    buffer: memoryview | None
+    start: int
+    count: int
+
+    def slice(self, start: int, count: int) -> Bitmap:
+        """Some of the bits."""
+        return Bitmap(self.buffer, self.start + start, count)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of one column: `lengths` are uint16, `values` the non-null elements."""
+
+    lengths: memoryview
+    non_null_cells: Bitmap
+    non_null_elements: Bitmap
+    values: Dense
+
+    def __len__(self) -> int:
+        return len(self.lengths) // 2
+
+    def cut(self, cells: int, elements: int, values: int) -> tuple[Cells, Cells]:
+        """The first cells with their elements and values, and the rest."""
+        front = Cells(
+            self.lengths[: cells * 2],
+            self.non_null_cells.slice(0, cells),
+            self.non_null_elements.slice(0, elements),
+            self.values.slice(0, values),
+        )
+        rest = Cells(
+            self.lengths[cells * 2 :],
+            self.non_null_cells.slice(cells, self.non_null_cells.count - cells),
+            self.non_null_elements.slice(elements, self.non_null_elements.count - elements),
+            self.values.slice(values, self.values.count - values),
+        )
+        return front, rest
+
+
+def is_list(arrow: pa.DataType) -> bool:
+    """Whether an Arrow type is one of the lists Kudu's arrays come from."""
+    types = pa.types
+    return bool(types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow))
+
+
+def element_type_of(arrow: pa.DataType) -> pa.DataType:
+    """The element type of a list type; any other type is taken for an element type."""
+    return arrow.value_type if is_list(arrow) else arrow
+
+
+def cells_of_lists(array: pa.Array) -> Cells:
+    """Cells of a list array. An array of more than 65,535 elements is refused."""
+    if not is_list(array.type):
+        raise SchemaError(
+            "not an array of lists", found=str(array.type), expected="list, large_list or fixed_size_list"
+        )
+    physical = physical_of(data_type_of(array.type.value_type))
+    return _cells(memoryview(lengths_of(array)), _non_null(array), array.flatten(), physical)
+
+
+def lengths_of(array: pa.Array) -> bytes:
+    """uint16 numbers of elements of a list array, 0 for a null; one that does not fit is refused."""
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    if lengths.type != pa.int32():  # of large lists; what is too long for int32 is too long for Kudu
+        lengths = pc.min_element_wise(lengths, pa.scalar((1 << 31) - 1, pa.int64())).cast(pa.int32())
+    at = lengths.offset * 4
+    return lists.narrow_lengths(_bytes(lengths.buffers()[1])[at : at + len(lengths) * 4])
+
+
+def cells_of_values(array: pa.Array) -> Cells:
+    """Cells of a plain array: one element each; a null cell counts as one null element."""
+    physical = physical_of(data_type_of(array.type))
+    return _cells(memoryview(b"\1\0" * len(array)), Bitmap(None, 0, len(array)), array, physical)
+
+
+def _cells(lengths: memoryview, cells: Bitmap, elements: pa.Array, physical: Physical) -> Cells:
+    stored = to_physical(elements)
+    values = stored.drop_null() if stored.null_count else stored
+    return Cells(lengths, cells, _non_null(stored), dense_of(values, physical))
+
+
+def _non_null(array: pa.Array) -> Bitmap:
+    return Bitmap(_bytes(array.buffers()[0]) if array.null_count else None, array.offset, len(array))
+
+
+def _bytes(buffer: pa.Buffer | None) -> memoryview:
+    return memoryview(b"") if buffer is None or not buffer.size else memoryview(buffer).cast("B")

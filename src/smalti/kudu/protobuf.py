@@ -1,0 +1,93 @@
+"""The few protobuf messages of a CFile, read and written by hand.
+
+Five small messages of a fixed schema need a page of code; the `protobuf` runtime would be a dependency with a compiled
+schema, a version window of its own, and no bound on what it takes from untrusted bytes. Owns the wire format: varint
+and length-delimited fields. Unknown fields are skipped, as protobuf asks; wrong wire types and bytes that end early
+are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smalti.errors import CorruptFileError
+from smalti.kudu._kernels import leb128
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_FIXED_SIZE = {FIXED64: 8, FIXED32: 4}
+
+#: A field's number, and its value: a number, or the bytes of a string or message.
+Field = tuple[int, "int | memoryview"]
+
+
+def fields(data: memoryview) -> Iterator[Field]:
+    """The fields of a message in the order they come.
+
+    Examples
+    --------
+    >>> [(number, value) for number, value in fields(memoryview(bytes.fromhex("08051001")))]
+    [(1, 5), (2, 1)]
+    """
+    at = 0
+    while at < len(data):
+        start = at
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise CorruptFileError("protobuf field without a number", found=tag, offset=start)
+        if wire == VARINT:
+            value, at = _varint(data, at)
+            yield number, value
+            continue
+        if wire == BYTES:
+            size, at = _varint(data, at)
+        elif wire in _FIXED_SIZE:
+            size = _FIXED_SIZE[wire]
+        else:
+            raise CorruptFileError("protobuf wire type", found=wire, expected="0, 1, 2 or 5", offset=start)
+        if size > len(data) - at:
+            raise CorruptFileError("protobuf field is cut off", found=len(data) - at, expected=size, offset=start)
+        yield number, data[at : at + size]
+        at += size
+
+
+def as_int(field: Field) -> int:
+    """The number of a varint field."""
+    number, value = field
+    if not isinstance(value, int):
+        raise CorruptFileError(f"protobuf field {number} is no number", found=bytes(value[:16]))
+    return value
+
+
+def as_bytes(field: Field) -> memoryview:
+    """The bytes of a length-delimited field."""
+    number, value = field
+    if isinstance(value, int):
+        raise CorruptFileError(f"protobuf field {number} is no string or message", found=value)
+    return value
+
+
+def put_int(number: int, value: int) -> bytes:
+    """A varint field."""
+    return leb128.encode(number << 3 | VARINT) + leb128.encode(value)
+
+
+def put_bytes(number: int, value: bytes) -> bytes:
+    """A length-delimited field."""
+    return leb128.encode(number << 3 | BYTES) + leb128.encode(len(value)) + value
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """Like LEB128, but protobuf reads numbers written in more bytes than they need."""
+    value, start = 0, at
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise CorruptFileError("protobuf number is cut off", offset=start)
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> 64:
+                break
+            return value, at
+    raise CorruptFileError("protobuf number does not fit 64 bits", offset=start)

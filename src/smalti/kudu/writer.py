@@ -1,0 +1,240 @@
+"""Writing a CFile: Arrow arrays in, blocks as they fill, index, dictionary and footer at the end.
+
+Owns the order of the file and how much waits for a block to fill. A path holds the file only once it is complete.
+"""
+
+from __future__ import annotations
+
+import struct
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from smalti.errors import SchemaError
+from smalti.io import open_sink
+from smalti.kudu.array_block import encode_array_cells
+from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list, lengths_of
+from smalti.kudu.checksum import crc32c, seal
+from smalti.kudu.compression import compress_block
+from smalti.kudu.encodings import Dictionary, choose_encoding
+from smalti.kudu.index import IndexBuilder
+from smalti.kudu.messages import BlockPointer, Footer
+from smalti.kudu.spec import (
+    DEFAULT_BLOCK_SIZE,
+    MAGIC,
+    MIN_BLOCK_SIZE,
+    Encoding,
+    Feature,
+    compression_named,
+    encoding_named,
+)
+from smalti.kudu.splitting import cut_block
+from smalti.kudu.types import data_type_of, normal_type, physical_of, type_note
+from smalti.kudu.value_block import encode_value_cells
+
+_U32 = struct.Struct("<I")
+#: Input is taken in pieces of about this many bytes, so that conversions do not double a large array.
+_PIECE = 8 << 20
+#: Key under which the footer remembers precision, scale and time zone, which Kudu keeps elsewhere.
+TYPE_KEY = "smalti.element_type"
+
+
+class CFileWriter:
+    """Write one column as a Kudu CFile.
+
+    Parameters
+    ----------
+    path : str, os.PathLike or binary file object
+        Where the file goes; a path holds it only once it is complete.
+    element_type : pyarrow.DataType
+        The type of the elements (a list type stands for its element type).
+    nullable : bool
+        Whether cells may be null. Elements of arrays always may.
+    encoding : str
+        "auto" (Kudu's default of the type), "plain", "bit_shuffle", "rle" or "dict".
+    compression : str, optional
+        "lz4", "snappy" or "zlib".
+    checksum : bool
+        Whether blocks, header and footer carry a CRC-32C.
+    block_size : int
+        Bytes at which a block is closed, counted before compression; at least 512.
+    array : bool
+        `False` writes a plain column: one value a cell.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> with CFileWriter(file, pa.int32(), encoding="plain") as writer:
+    ...     writer.write(pa.array([[1, 2], [], None], pa.list_(pa.int32())))
+    >>> from smalti.kudu import CFileReader
+    >>> CFileReader(file).read().to_pylist()
+    [[1, 2], [], None]
+    """
+
+    def __init__(
+        self,
+        path: Any,
+        element_type: pa.DataType,
+        *,
+        nullable: bool = True,
+        encoding: str = "auto",
+        compression: str | None = None,
+        checksum: bool = True,
+        block_size: int = DEFAULT_BLOCK_SIZE,
+        array: bool = True,
+    ) -> None:
+        element_type = element_type_of(element_type)
+        self._data_type = data_type_of(element_type)
+        self._element_type = normal_type(element_type)
+        physical = physical_of(self._data_type)
+        self._encoding = choose_encoding(None if encoding == "auto" else encoding_named(encoding), physical)
+        self._compression = compression_named(compression)
+        if block_size < MIN_BLOCK_SIZE:
+            raise SchemaError("block size is too small", found=block_size, expected=f"{MIN_BLOCK_SIZE} at least")
+        self._block_size = block_size
+        self._nullable = nullable
+        self._array = array
+        self._checksum = checksum
+        self._words = Dictionary(block_size) if self._encoding is Encoding.DICT else None
+        self._index = IndexBuilder(self._write_block)
+        self._waiting: list[pa.Array] = []
+        self._waiting_bytes = 0
+        self._threshold = block_size
+        self._written = 0  # cells in blocks
+        self.num_values = 0
+        self._offset = 0
+        self._closed = False
+        self._sink = open_sink(path)
+        header = MAGIC + _U32.pack(0)  # CFileHeaderPB is empty
+        self._append(seal(header) if checksum else header)
+
+    def write(self, array: pa.Array | pa.ChunkedArray) -> None:
+        """Append the cells of an array; blocks are written as they fill.
+
+        An array that does not fit the column is refused before anything of it is taken, and writing may go on.
+        """
+        if self._closed:
+            raise ValueError("write to a closed CFileWriter")
+        chunks = [self._fitted(chunk) for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
+        if self.num_values + len(array) >= 1 << 32:
+            raise SchemaError("too many cells for a CFile", found=self.num_values + len(array), expected="2**32 - 1")
+        try:
+            for chunk in chunks:
+                self._take(chunk)
+        except BaseException:  # a disk that is full, say: some blocks may be out, others not
+            self.abort()
+            raise
+        self.num_values += len(array)
+
+    def close(self) -> None:
+        """Write what is left, the index, the dictionary and the footer."""
+        if self._closed:
+            return
+        try:
+            rest = self._write_full_blocks()
+            if rest is not None and len(rest):
+                self._write_cells(rest)
+            self._append(self._footer())
+            self._closed = True
+            self._sink.commit()
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Give up: no file appears."""
+        self._closed = True
+        self._waiting.clear()
+        self._sink.abort()
+
+    def __enter__(self) -> CFileWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _fitted(self, chunk: pa.Array) -> pa.Array:
+        """The array with the column's own element type, once all of it is known to fit."""
+        found = chunk.type
+        if is_list(found) is not self._array or normal_type(element_type_of(found)) != self._element_type:
+            kind = f"lists of {self._element_type}" if self._array else str(self._element_type)
+            raise SchemaError("array does not fit the column", found=str(found), expected=kind)
+        if chunk.null_count and not self._nullable:
+            raise SchemaError("null cells in a column that is not nullable", found=chunk.null_count, expected=0)
+        if self._array:
+            lengths_of(chunk)
+        wanted = pa.list_(self._element_type) if self._array else self._element_type
+        if found == wanted:
+            return chunk
+        try:
+            return chunk.cast(wanted)
+        except pa.ArrowInvalid as error:
+            raise SchemaError("array does not fit the column", found=str(error), expected=str(wanted)) from None
+
+    def _take(self, chunk: pa.Array) -> None:
+        step = max(1, int(_PIECE * len(chunk) // max(1, chunk.nbytes)))
+        for start in range(0, len(chunk), step):
+            piece = chunk.slice(start, step)
+            self._waiting.append(piece)
+            self._waiting_bytes += piece.nbytes
+            if self._waiting_bytes >= self._threshold:
+                self._write_full_blocks()
+
+    def _write_full_blocks(self) -> Cells | None:
+        """Write the blocks that what waits can fill, and keep the rest; the rest is also returned as cells."""
+        if not self._waiting:
+            return None
+        waiting = pa.concat_arrays(self._waiting)
+        cells = cells_of_lists(waiting) if self._array else cells_of_values(waiting)
+        total = len(cells)
+        while len(cells) and (cut := cut_block(cells, self._encoding, self._block_size, self._words)):
+            block, cells = cut
+            self._write_cells(block)
+        self._waiting = [waiting.slice(total - len(cells))] if len(cells) else []
+        self._waiting_bytes = sum(piece.nbytes for piece in self._waiting)
+        # Runs may take any amount before a block is full: looking again only after twice as much keeps this linear.
+        self._threshold = max(self._block_size, 2 * self._waiting_bytes)
+        return cells
+
+    def _write_cells(self, cells: Cells) -> None:
+        if self._array:
+            body = encode_array_cells(cells, self._encoding, self._written, self._words)
+        else:
+            body = encode_value_cells(cells, self._encoding, self._written, self._words, nullable=self._nullable)
+        self._index.add(self._written, self._write_block(body))
+        self._written += len(cells)
+
+    def _write_block(self, body: bytes) -> BlockPointer:
+        block = compress_block(body, self._compression)
+        return BlockPointer(self._offset, self._append(seal(block) if self._checksum else block))
+
+    def _append(self, data: bytes) -> int:
+        self._sink.write(data)
+        self._offset += len(data)
+        return len(data)
+
+    def _footer(self) -> bytes:
+        index = self._index.finish()
+        note = type_note(self._element_type)
+        footer = Footer(
+            data_type=self._data_type,
+            encoding=self._encoding,
+            num_values=self._written,
+            index=index,
+            compression=self._compression,
+            metadata={} if note is None else {TYPE_KEY: note},
+            nullable=self._nullable,
+            dictionary=None if self._words is None else self._write_block(self._words.encode()),
+            features=Feature.CHECKSUM * self._checksum | Feature.ARRAY_DATA_BLOCK * self._array,
+            is_array=self._array,
+        ).pack()
+        end = footer + MAGIC + _U32.pack(len(footer))
+        # The footer's checksum stands before it: the reader learns from the footer whether there is one (section 7).
+        return _U32.pack(crc32c(end)) + end if self._checksum else end
