@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import smalti
@@ -242,5 +242,9 @@ def filtered(draw: st.DrawFn) -> tuple[pa.Table, pc.Expression, int]:
 @given(filtered())
 def test_prune_and_mask_keep_what_the_mask_alone_keeps(case: tuple[pa.Table, pc.Expression, int]) -> None:
     table, expression, rows = case
+    try:
+        expected = table.filter(expression)
+    except pa.ArrowInvalid:
+        reject()  # Arrow narrows literals, and then finds large integers out of range of float
     blob = written(table, row_group_max_rows=rows, stats_columns="all", compression="none")
-    assert_same(read(blob, filters=expression), table.filter(expression))
+    assert_same(read(blob, filters=expression), expected)
