@@ -44,7 +44,7 @@ lint: $(VENV)/.installed
 	@echo ">> mypy"
 	@$(BIN)/mypy
 	@echo ">> stubtest (kernels against their stubs)"
-	@$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist .stubtest-allowlist --ignore-unused-allowlist smalti._core
+	@$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist .stubtest-allowlist --ignore-unused-allowlist smalti._core smalti.kudu._kernels
 
 test: lint
 	@echo ">> pytest"

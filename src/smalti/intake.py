@@ -10,7 +10,7 @@ import pyarrow as pa
 from smalti.columnless import columnless_batch
 from smalti.errors import SchemaError
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
-from smalti.types import storage_schema
+from smalti.types import stored_schema
 
 
 class Intake:
@@ -25,11 +25,15 @@ class Intake:
     ----------
     schema : pyarrow.Schema
         As it is stored; batches leave `conform` like this.
+    descriptors : list of bytes
+        Its packed types.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._given = schema
-        self.schema = storage_schema(schema)
+        stored = stored_schema(schema)
+        self.schema = stored.schema
+        self.descriptors = stored.descriptors
         check_names(self.schema.names)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -63,7 +67,7 @@ class Intake:
 
     def _check_types(self, schema: pa.Schema) -> None:
         """Another type is fine if it is stored the same way; nothing is converted between stored types."""
-        for given, stored in zip(storage_schema(schema), self.schema, strict=True):
+        for given, stored in zip(stored_schema(schema).schema, self.schema, strict=True):
             if not _same_storage(given.type, stored.type):
                 raise SchemaError(
                     "batch has another type than the schema",
@@ -86,18 +90,15 @@ def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
 
 def check_names(names: list[str]) -> None:
     """Refuse names a file cannot hold, or that this reader would not read back."""
-    total = 0
-    for name in names:
-        size = len(name.encode())
-        total += size
-        if not name:
-            raise SchemaError("column name is empty")
-        if "\0" in name:
-            raise SchemaError("column name holds NUL", found=name)
-        if size > MAX_NAME_SIZE:
-            raise SchemaError("column name is too long", found=f"{size} bytes", expected=f"at most {MAX_NAME_SIZE}")
-    if total > MAX_NAMES_SIZE:
-        raise SchemaError("column names are too long together", found=total, expected=MAX_NAMES_SIZE)
+    sizes = [len(name.encode()) for name in names]
+    if 0 in sizes:
+        raise SchemaError("column name is empty", found=names.index(""), expected="a name")
+    if "\0" in "".join(names):
+        raise SchemaError("column name holds NUL", found=next(name for name in names if "\0" in name))
+    if sizes and max(sizes) > MAX_NAME_SIZE:
+        raise SchemaError("column name is too long", found=f"{max(sizes)} bytes", expected=f"at most {MAX_NAME_SIZE}")
+    if sum(sizes) > MAX_NAMES_SIZE:
+        raise SchemaError("column names are too long together", found=sum(sizes), expected=MAX_NAMES_SIZE)
     if len(set(names)) != len(names):
         seen: set[str] = set()
         repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -23,6 +23,22 @@ def cpu_count() -> int:
     return os.cpu_count() or 1
 
 
+def _pool(threads: int) -> ThreadPoolExecutor:
+    pool = _pools.get(threads)
+    if pool is None:
+        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="smalti")
+    return pool
+
+
+def start(function: Callable[[], Result], threads: int) -> Future[Result]:
+    """Begin one piece of work beside others; with one thread it is done on the spot."""
+    if threads > 1:
+        return _pool(threads).submit(function)
+    done: Future[Result] = Future()
+    done.set_result(function())
+    return done
+
+
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], threads: int, ahead: int | None = None
 ) -> Iterator[Result]:
@@ -34,9 +50,7 @@ def ordered_map(
     if threads <= 1:
         yield from map(function, items)
         return
-    pool = _pools.get(threads)
-    if pool is None:
-        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="smalti")
+    pool = _pool(threads)
     waiting = iter(items)
     running: list[Future[Result]] = [pool.submit(function, item) for item in islice(waiting, ahead or 2 * threads)]
     try:

@@ -6,11 +6,13 @@ Types the format has no id for are taken where nothing is lost; anything else is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
 from smalti.format.varint import pack_varint
 from smalti.spec import MAX_COMPACT_PRECISION, MAX_NESTING, TypeId
@@ -113,19 +115,42 @@ def _storage_field(field: pa.Field, depth: int) -> pa.Field:
     return pa.field(field.name, storage_type(field.type, depth), field.nullable)
 
 
-def storage_schema(schema: pa.Schema) -> pa.Schema:
-    """`storage_type` for every field; metadata is dropped, as the format has no place for it."""
-    seen: dict[pa.DataType, pa.DataType] = {}
-    fields = []
-    for field in schema:
-        stored = seen.get(field.type)
-        if stored is None:
+@dataclass(frozen=True)
+class StoredSchema:
+    """A schema as it is stored: `schema` is what is read back, `descriptors` its packed types, in the same order."""
+
+    schema: pa.Schema
+    descriptors: list[bytes]
+
+
+def stored_schema(schema: pa.Schema) -> StoredSchema:
+    """Map every field, looking at each distinct type once. Metadata has no place in the format.
+
+    Raises
+    ------
+    SchemaError
+        With the name of the first column that cannot be stored.
+    """
+    known: dict[Any, tuple[pa.DataType, bytes]] = {}
+    changed: dict[int, pa.Field] = {}
+    descriptors = []
+    for i, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
+        found = known.get(kind) if kind is not None else None
+        if found is None:
+            field = schema.field(i)
             try:
-                stored = seen[field.type] = storage_type(field.type)
+                type_ = storage_type(field.type)
+                found = (type_, pack_descriptor(type_, field.nullable))
             except SchemaError as error:
                 raise error.locate(column=field.name) from None
-        fields.append(pa.field(field.name, stored, field.nullable))
-    return pa.schema(fields)
+            if kind is not None and type_ == field.type:
+                known[kind] = found
+            elif type_ != field.type:
+                changed[i] = pa.field(field.name, type_, field.nullable)
+        descriptors.append(found[1])
+    if changed:
+        schema = pa.schema([changed.get(i, field) for i, field in enumerate(schema)])
+    return StoredSchema(schema, descriptors)
 
 
 def has_statistics(type_: pa.DataType) -> bool:

@@ -31,7 +31,7 @@ from smalti.spec import (
     MAX_UNBACKED_ROWS,
     Compression,
 )
-from smalti.types import has_statistics, pack_descriptor
+from smalti.types import has_statistics
 
 #: One column of one row group must fit an Arrow array with 32-bit offsets when it is read back.
 _MAX_ROW_GROUP_BYTES = (1 << 31) - 1
@@ -103,6 +103,7 @@ class MosaicWriter:
         self.options = WriterOptions.of(options, option_values)
         self._intake = Intake(schema)
         self.schema = self._intake.schema
+        self._threads = self.options.threads or threads.cpu_count()
         self._plan_columns()
         self._pending: list[_Slice] = []
         self._pending_rows = 0
@@ -125,19 +126,13 @@ class MosaicWriter:
         places = [0] * len(names)
         for place, column in enumerate(by_name):
             places[column] = place
-        packed: dict[tuple[pa.DataType, bool], bytes] = {}
-        descriptors = []
-        for column in by_name:
-            field = self.schema.field(column)
-            key = (field.type, field.nullable)
-            if key not in packed:
-                packed[key] = pack_descriptor(*key)
-            descriptors.append(packed[key])
         num_buckets = max(1, min(self.options.num_buckets or DEFAULT_NUM_BUCKETS, len(names)))
-        block = pack_schema_block([names[i] for i in by_name], descriptors, places, num_buckets)
+        descriptors = self._intake.descriptors
+        block = pack_schema_block([names[i] for i in by_name], [descriptors[i] for i in by_name], places, num_buckets)
         self._block = SchemaBlock(block)
-        payload = self._deflate(block)
-        self._schema_section = len(block).to_bytes(4, "big") + payload
+        # Not needed before the end: compressed while buckets are.
+        self._schema_payload = threads.start(lambda: self._deflate(block), self._threads)
+        self._schema_size = len(block)
         self._positions = by_name
         self._all_nodes = self._block.nodes(0, len(names))
         self._buckets = range(num_buckets if names else 0)
@@ -259,14 +254,13 @@ class MosaicWriter:
         self._pending, self._pending_rows = [], 0
         self._raw_bytes += self._pending_bytes
         self._pending_bytes = 0
-        workers = self.options.threads or threads.cpu_count()
         entries: list[bytes] = []
         records: list[_Record] = []
 
         def encode(bucket: int) -> tuple[list[Any], int, EncodedBucket]:
             return self._encode_bucket(bucket, slices)
 
-        results = threads.ordered_map(encode, self._buckets, min(workers, max(1, len(self._buckets))))
+        results = threads.ordered_map(encode, self._buckets, self._threads if len(self._buckets) > 1 else 1)
         for bucket, (blobs, bulk_size, encoded) in enumerate(results):
             size = sum(len(blob) for blob in blobs)
             if size > MAX_UINT32 or bulk_size > MAX_UINT32:
@@ -308,6 +302,10 @@ class MosaicWriter:
     def _slot(self, page: bytes | None) -> bytes:
         return b"" if page is None else pack_varint(len(page)) + self._deflate(page)
 
+    def _schema_section(self) -> bytes:
+        payload: bytes = self._schema_payload.result()
+        return self._schema_size.to_bytes(4, "big") + payload
+
     def _deflate(self, block: Any) -> Any:
         if self.options.codec is Compression.NONE:
             return block
@@ -338,7 +336,7 @@ class MosaicWriter:
         index = sum(len(entry) for entry in self._index)
         if self._pending_rows:
             index += 8 + 18 * len(self._buckets)
-        return self._offset + int(self._pending_bytes * ratio) + len(self._schema_section) + index + FOOTER_SIZE
+        return self._offset + int(self._pending_bytes * ratio) + len(self._schema_section()) + index + FOOTER_SIZE
 
     def close(self) -> None:
         """Write what is open and the end of the file, and make it appear. Closing twice is harmless."""
@@ -349,11 +347,12 @@ class MosaicWriter:
         try:
             self._flush()
             schema_offset = self._offset
-            index_offset = schema_offset + len(self._schema_section)
+            schema_section = self._schema_section()
+            index_offset = schema_offset + len(schema_section)
             footer = Footer(
                 index_offset, schema_offset, self._block.num_buckets, len(self._index), self.options.codec
             ).pack()
-            for blob in (self._schema_section, *self._index, footer):
+            for blob in (schema_section, *self._index, footer):
                 self._sink.write(blob)
                 self._offset += len(blob)
             self._sink.commit()

@@ -260,3 +260,21 @@ def schema_metadata(capsule):
             at += 4 + size
         pairs.append((parts[0], parts[1]))
     return pairs
+
+
+def field_kinds(capsule):
+    """For every field of an `arrow_schema` capsule a key that is equal for fields of equal type and nullability.
+
+    Fields whose type takes more than a format string to tell (nested, dictionary, extension) have None.
+    """
+    cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(capsule, b"arrow_schema")
+    cdef ArrowSchema* field
+    cdef int64_t i
+    cdef list kinds = []
+    for i in range(schema.n_children):
+        field = schema.children[i]
+        if field.n_children or field.dictionary != NULL or field.metadata != NULL:
+            kinds.append(None)
+        else:
+            kinds.append((field.format, field.flags & ARROW_FLAG_NULLABLE))
+    return kinds

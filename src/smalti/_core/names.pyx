@@ -1,150 +1,163 @@
 """Packing a schema block (section 2): BPE training, front coding, and the choice between the two.
 
 Training merges the most frequent pair of tokens up to 128 times. Counts are kept up to date at the places a merge
-touches instead of being taken again, so a merge costs one pass over the names and nothing more.
+touches instead of being taken again, and those places are found many bytes at a time: a merge that touches few names
+costs next to nothing.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from smalti._core.cursor cimport put_uv32, uv32_size
 
 cdef enum:
     MAX_RULES = 128
+    STRIDE = 32         # tokens looked at together when searching for a pair
+    END = 0             # after every name; no name holds NUL, so no merge crosses it
 
-
+# All names in one buffer, each followed by END.
 cdef struct Names:
     int64_t n
     uint8_t* tokens
-    int64_t* start      # n + 1: where each name's room begins
-    int64_t* size       # of each name now; merging makes names shorter within their room
+    int64_t size
 
 
-cdef int64_t _front_coded_size(const Names* names) noexcept nogil:
-    """F of section 2.3: shared size, suffix size and suffix of every name."""
-    cdef int64_t i, shared, total = 0
-    for i in range(names.n):
-        shared = _shared(names, i)
-        total += uv32_size(<uint32_t>shared) + uv32_size(<uint32_t>(names.size[i] - shared)) + names.size[i] - shared
-    return total
+cdef inline int64_t _end_of(const Names* names, int64_t at) noexcept nogil:
+    while names.tokens[at] != END:
+        at += 1
+    return at
 
 
-cdef inline int64_t _shared(const Names* names, int64_t i) noexcept nogil:
-    cdef const uint8_t* a
-    cdef const uint8_t* b
-    cdef int64_t n, k = 0
-    if i == 0:
-        return 0
-    a = names.tokens + names.start[i - 1]
-    b = names.tokens + names.start[i]
-    n = names.size[i - 1] if names.size[i - 1] < names.size[i] else names.size[i]
+cdef inline int64_t _common(const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
+    cdef int64_t k = 0, n = na if na < nb else nb
     while k < n and a[k] == b[k]:
         k += 1
     return k
 
 
-cdef inline void _count(uint32_t* counts, int64_t* rows, uint8_t left, uint8_t right, int by) noexcept nogil:
-    counts[(left << 8) | right] += by
-    rows[left] += by
+cdef int64_t _front_coded_size(const Names* names) noexcept nogil:
+    """F of section 2.3: shared size, suffix size and suffix of every name."""
+    cdef int64_t i, end, shared, before = 0, before_size = 0, at = 0, total = 0
+    for i in range(names.n):
+        end = _end_of(names, at)
+        shared = _common(names.tokens + before, before_size, names.tokens + at, end - at)
+        total += uv32_size(<uint32_t>shared) + uv32_size(<uint32_t>(end - at - shared)) + end - at - shared
+        before = at
+        before_size = end - at
+        at = end + 1
+    return total
+
+
+# --- training -----------------------------------------------------------------------------------------------------
+
+# How often each pair of tokens occurs; rows[left] is the sum over its pairs, to pass over tokens that start none.
+cdef struct Counts:
+    uint32_t pairs[65536]
+    int64_t rows[256]
+
+
+cdef inline void _count(Counts* counts, uint8_t left, uint8_t right, int by) noexcept nogil:
+    counts.pairs[(left << 8) | right] += by
+    counts.rows[left] += by
+
+
+cdef inline int64_t _find_pair(const uint8_t* t, int64_t at, int64_t n, uint8_t left, uint8_t right) noexcept nogil:
+    """First place at or after `at` where left and right stand side by side, n if there is none."""
+    cdef int64_t k
+    cdef uint8_t found
+    while at + STRIDE + 1 <= n:
+        found = 0
+        for k in range(STRIDE):     # no exit inside, so that the compiler makes it a few wide instructions
+            found |= (t[at + k] == left) & (t[at + k + 1] == right)
+        if found:
+            break
+        at += STRIDE
+    while at + 1 < n and not (t[at] == left and t[at + 1] == right):
+        at += 1
+    return at if at + 1 < n else n
+
+
+cdef void _merge(Names* names, Counts* counts, uint8_t left, uint8_t right, uint8_t token) noexcept nogil:
+    """Replace the pair everywhere, greedily from the left, and keep the counts true. Pairs with END are not counted."""
+    cdef uint8_t* t = names.tokens
+    cdef int64_t n = names.size
+    cdef int64_t at = _find_pair(t, 0, n, left, right), out = at, following
+    cdef bint merged = False        # whether the token before, in the old text, was part of a merge
+    while at < n:
+        # Pairs that vanish: the one before (unless the merge before took it), this one, the one after.
+        if out > 0 and t[out - 1] != END and not merged:
+            _count(counts, t[out - 1], left, -1)
+        _count(counts, left, right, -1)
+        if t[at + 2] != END:        # the last token is END: there is one more
+            _count(counts, right, t[at + 2], -1)
+        if out > 0 and t[out - 1] != END:
+            _count(counts, t[out - 1], token, 1)
+        t[out] = token
+        out += 1
+        at += 2
+        if at + 1 < n and t[at] == left and t[at + 1] == right:
+            merged = True
+            continue
+        merged = False
+        if t[at] != END:
+            _count(counts, token, t[at], 1)
+        following = _find_pair(t, at, n, left, right)
+        memmove(t + out, t + at, following - at)
+        out += following - at
+        at = following
+    names.size = out
 
 
 cdef int _train(Names* names, uint8_t* rules) noexcept nogil:
-    """Merge in place; returns the number of rules, two bytes each in `rules`."""
-    cdef uint32_t* counts = <uint32_t*>calloc(65536, sizeof(uint32_t))
-    cdef int64_t rows[256]      # pairs by their left token, to pass over tokens that start none
-    cdef int64_t i, k
+    """Merge in place; returns the number of rules, two bytes each in `rules`, or -1 without memory."""
+    cdef Counts* counts = <Counts*>calloc(1, sizeof(Counts))
+    cdef int64_t k
     cdef int left, right, rule, n_rules = 0
     cdef uint32_t best, at
     if counts == NULL:
         return -1
-    for i in range(256):
-        rows[i] = 0
-    for i in range(names.n):
-        for k in range(names.start[i], names.start[i] + names.size[i] - 1):
-            _count(counts, rows, names.tokens[k], names.tokens[k + 1], 1)
+    for k in range(names.size - 1):
+        if names.tokens[k] != END and names.tokens[k + 1] != END:
+            _count(counts, names.tokens[k], names.tokens[k + 1], 1)
     for rule in range(MAX_RULES):
         best = at = 0
-        for left in range(0x80 + rule):
-            if rows[left] == 0:
+        for left in range(1, 0x80 + rule):
+            if counts.rows[left] == 0:
                 continue
-            for right in range(0x80 + rule):
-                if counts[(left << 8) | right] >= best:     # ties go to the larger pair
-                    best = counts[(left << 8) | right]
+            for right in range(1, 0x80 + rule):
+                if counts.pairs[(left << 8) | right] >= best:     # ties go to the larger pair
+                    best = counts.pairs[(left << 8) | right]
                     at = (left << 8) | right
         if best < 2:
             break
         rules[2 * rule] = at >> 8
         rules[2 * rule + 1] = at & 0xFF
         n_rules += 1
-        for i in range(names.n):
-            names.size[i] = _merge(
-                names.tokens + names.start[i], names.size[i], at >> 8, at & 0xFF, 0x80 + rule, counts, rows
-            )
+        _merge(names, counts, at >> 8, at & 0xFF, 0x80 + rule)
     free(counts)
     return n_rules
 
 
-cdef int64_t _merge(
-    uint8_t* t, int64_t n, uint8_t left, uint8_t right, uint8_t token, uint32_t* counts, int64_t* rows
-) noexcept nogil:
-    """Replace the pair greedily from the left; returns the new size."""
-    cdef int64_t i = 0, out
-    # Up to the first occurrence nothing moves.
-    while i + 1 < n and not (t[i] == left and t[i + 1] == right):
-        i += 1
-    if i + 1 >= n:
-        return n
-    out = i
-    cdef bint merged = False        # whether the token before, in the old text, was part of a merge
-    while i < n:
-        if i + 1 < n and t[i] == left and t[i + 1] == right:
-            # Old pairs that vanish: the one before (unless the previous merge took it), this one, the one after.
-            if out > 0 and not merged:
-                _count(counts, rows, t[out - 1], left, -1)
-            _count(counts, rows, left, right, -1)
-            if i + 2 < n:
-                _count(counts, rows, right, t[i + 2], -1)
-            if out > 0:
-                _count(counts, rows, t[out - 1], token, 1)
-            t[out] = token
-            i += 2
-            merged = True
-        else:
-            if merged:
-                _count(counts, rows, token, t[i], 1)
-            t[out] = t[i]
-            i += 1
-            merged = False
-        out += 1
-    return out
-
+# --- packing ------------------------------------------------------------------------------------------------------
 
 cdef int _load(Names* names, list texts) except -1:
-    cdef int64_t i, total = 0
+    cdef int64_t total = 0, size
     names.n = len(texts)
     for text in texts:
-        total += PyBytes_GET_SIZE(text)
+        total += PyBytes_GET_SIZE(text) + 1
     names.tokens = <uint8_t*>malloc(total + 1)
-    names.start = <int64_t*>malloc((names.n + 1) * sizeof(int64_t))
-    names.size = <int64_t*>malloc((names.n + 1) * sizeof(int64_t))
-    if names.tokens == NULL or names.start == NULL or names.size == NULL:
+    if names.tokens == NULL:
         raise MemoryError()
+    names.size = total
     total = 0
-    for i in range(names.n):
-        text = texts[i]
-        names.start[i] = total
-        names.size[i] = PyBytes_GET_SIZE(text)
-        memcpy(names.tokens + total, PyBytes_AS_STRING(text), names.size[i])
-        total += names.size[i]
+    for text in texts:
+        size = PyBytes_GET_SIZE(text)
+        memcpy(names.tokens + total, PyBytes_AS_STRING(text), size)
+        names.tokens[total + size] = END
+        total += size + 1
     return 0
-
-
-cdef void _free(Names* names) noexcept:
-    free(names.tokens)
-    free(names.start)
-    free(names.size)
 
 
 def pack_schema_block(list names not None, list descriptors not None, list order not None, int64_t num_buckets):
@@ -153,7 +166,7 @@ def pack_schema_block(list names not None, list descriptors not None, list order
     Parameters
     ----------
     names : list of bytes
-        UTF-8, ascending, without repeats.
+        UTF-8, ascending, without repeats, without NUL.
     descriptors : list of bytes
         The packed type of each.
     order : list of int
@@ -168,7 +181,6 @@ def pack_schema_block(list names not None, list descriptors not None, list order
     cdef int64_t plain
     cdef bytearray out = bytearray()
     raw.tokens = merged.tokens = NULL
-    raw.start = raw.size = merged.start = merged.size = NULL
     try:
         _load(&raw, names)
         chosen = &raw
@@ -190,8 +202,8 @@ def pack_schema_block(list names not None, list descriptors not None, list order
             out += rules[:2 * n_rules]
         _put_columns(out, chosen, descriptors)
     finally:
-        _free(&raw)
-        _free(&merged)
+        free(raw.tokens)
+        free(merged.tokens)
     _put_order(out, order)
     return bytes(out)
 
@@ -203,15 +215,17 @@ cdef _put(bytearray out, int64_t value):
 
 
 cdef _put_columns(bytearray out, const Names* names, list descriptors):
-    cdef int64_t i, shared
-    cdef const uint8_t* text
+    cdef int64_t i, end, shared, before = 0, before_size = 0, at = 0
     for i in range(names.n):
-        shared = _shared(names, i)
+        end = _end_of(names, at)
+        shared = _common(names.tokens + before, before_size, names.tokens + at, end - at)
         _put(out, shared)
-        _put(out, names.size[i] - shared)
-        text = names.tokens + names.start[i]
-        out += text[shared:names.size[i]]
+        _put(out, end - at - shared)
+        out += names.tokens[at + shared:end]
         out += <bytes>descriptors[i]
+        before = at
+        before_size = end - at
+        at = end + 1
 
 
 cdef _put_order(bytearray out, list order):
