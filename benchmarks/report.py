@@ -81,7 +81,9 @@ def setting(document: dict[str, Any]) -> str:
     return (
         "## Setting\n\n"
         f"{where['date']}, commit {where['commit']}. {where['processor']}, {where['cores']} cores, "
-        f"{where['memory_bytes'] / 2**30:.0f} GiB, {where['system']}, load {where['load_average']:.2f} at the start. "
+        f"{where['memory_bytes'] / 2**30:.0f} GiB, {where['system']}; load average "
+        f"{where['load_at_start']:.1f} at the start, {document['load_at_end']:.1f} at the end, "
+        f"{document['minutes']:g} minutes later. "
         f"Python {where['python']}, pyarrow {where['pyarrow']}, numpy {where['numpy']}. "
         f"Up to {effort['rounds']} rounds of turns, a peer leaving the round after {effort['budget']:g} s of work."
         f"\n\n{markdown(['peer', 'version', 'settings'], rows)}{missing}"
