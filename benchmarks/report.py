@@ -60,7 +60,8 @@ def section(dataset: str, document: dict[str, Any], results: list[Measurement]) 
     ]
     failures = [f"- {labels[r.peer]}, {r.work}: failed: {r.error}" for r in here if r.error]
     title = f"## {dataset}: {shape['columns']:,} columns x {shape['rows']:,} rows"
-    return "\n\n".join([title, DATASETS[dataset].about.capitalize() + ".", *filter(None, tables), *failures])
+    about = DATASETS[dataset].about
+    return "\n\n".join([title, f"{about[0].upper()}{about[1:]}.", *filter(None, tables), *failures])
 
 
 def table(what: str, results: list[Measurement], labels: dict[str, str], show: Callable[[Measurement], str]) -> str:
