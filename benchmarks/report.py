@@ -20,12 +20,23 @@ def page(document: dict[str, Any], charts: dict[str, str]) -> str:
     parts = [
         f"# Benchmark: {document['profile']} run",
         f"Written by `{document['command']}`; do not edit. How to read it: [README](README.md).",
+        warning(document["environment"]),
         goals(document["goals"]),
         *(f"![{alt}]({name})" for name, alt in charts.items()),
         *(section(dataset, document, results) for dataset in dict.fromkeys(result.dataset for result in results)),
         setting(document),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def warning(where: dict[str, Any]) -> str:
+    """A word to the reader when other work had the machine before this run began."""
+    if where["load_at_start"] <= where["cores"] / 2:
+        return ""
+    return (
+        f"**The machine was busy** (load average {where['load_at_start']:.1f} on {where['cores']} cores beforehand): "
+        "sizes, bytes and memory hold, times and their ratios are not to be quoted."
+    )
 
 
 def goals(records: list[dict[str, Any]]) -> str:

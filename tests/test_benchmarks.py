@@ -156,6 +156,11 @@ def test_durations_are_shown_with_three_digits(value, text):
     assert report.seconds(value) == text
 
 
+@pytest.mark.parametrize(("load", "busy"), [(0.2, False), (1.0, False), (1.1, True)])
+def test_a_busy_machine_is_admitted(load, busy):
+    assert ("not to be quoted" in report.warning({"load_at_start": load, "cores": 2})) is busy
+
+
 def test_smoke_run(tmp_path, capsys):
     """Every data set, work and peer installed here, on tiny tables, memory included."""
     assert main(["--smoke", "--no-charts", "--out", str(tmp_path)]) == 0
