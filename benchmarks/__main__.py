@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, replace
@@ -54,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         "command": " ".join(["python -m benchmarks", *(sys.argv[1:] if arguments is None else arguments)]),
         "environment": where,
         "effort": asdict(effort),
+        "load_at_end": os.getloadavg()[0],
         "minutes": round((time.monotonic() - start) / 60, 1),
         "missing": missing,
         "datasets": {p.dataset.name: {"columns": p.dataset.columns, "rows": p.dataset.rows} for p in plans},

@@ -23,7 +23,7 @@ def describe(peers: list[Peer]) -> dict[str, Any]:
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "load_average": os.getloadavg()[0],
+        "load_at_start": os.getloadavg()[0],
         "pyarrow": version("pyarrow"),
         "numpy": version("numpy"),
         "peers": {

@@ -5,7 +5,8 @@ A goal compares one figure of ours with the same figure of a peer in the same ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import statistics
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,7 +81,10 @@ GOALS: tuple[Goal, ...] = (
 
 
 def outcomes(results: Iterable[Measurement], goals: Iterable[Goal] = GOALS) -> list[Outcome]:
-    """Every goal with the ratio measured, best against best, and median against median beside it for times."""
+    """Every goal with the ratio measured; for times best against best, with median against median beside it.
+
+    Times are compared over the rounds both took part in: the best of nine against the best of three flatters the nine.
+    """
     known = {(result.dataset, result.work, result.peer): result for result in results}
     found = []
     for goal in goals:
@@ -89,10 +93,19 @@ def outcomes(results: Iterable[Measurement], goals: Iterable[Goal] = GOALS) -> l
         if ours is None or theirs is None:
             found.append(Outcome(goal, None, None))
         elif goal.figure == "seconds":
-            found.append(Outcome(goal, ratio(theirs.best, ours.best), ratio(theirs.median, ours.median)))
+            pairs = list(zip(theirs.seconds, ours.seconds, strict=False))
+            found.append(Outcome(goal, ratio_of(min, pairs), ratio_of(statistics.median, pairs)))
         else:
             found.append(Outcome(goal, ratio(getattr(ours, goal.figure), getattr(theirs, goal.figure)), None))
     return found
+
+
+def ratio_of(choose: Callable[[list[float]], float], pairs: list[tuple[float, float]]) -> float | None:
+    """The chosen one of the first members over the chosen one of the second."""
+    if not pairs:
+        return None
+    above, below = zip(*pairs, strict=True)
+    return choose(list(above)) / choose(list(below))
 
 
 def ratio(above: float | None, below: float | None) -> float | None:

@@ -78,7 +78,7 @@ def tiny(plan: Plan) -> Plan:
 PROFILES: dict[str, tuple[tuple[Plan, ...], Effort]] = {
     "headline": (HEADLINE, Effort(rounds=9, budget=5.0, children=2)),
     "full": (FULL, Effort(rounds=11, budget=10.0, children=3)),
-    "smoke": (tuple(tiny(plan) for plan in FULL), Effort(rounds=2, budget=1.0, children=1)),
+    "smoke": (tuple(tiny(plan) for plan in FULL), Effort(rounds=1, budget=1.0, children=1)),
 }
 
 

@@ -20,12 +20,23 @@ def page(document: dict[str, Any], charts: dict[str, str]) -> str:
     parts = [
         f"# Benchmark: {document['profile']} run",
         f"Written by `{document['command']}`; do not edit. How to read it: [README](README.md).",
+        warning(document["environment"]),
         goals(document["goals"]),
         *(f"![{alt}]({name})" for name, alt in charts.items()),
         *(section(dataset, document, results) for dataset in dict.fromkeys(result.dataset for result in results)),
         setting(document),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def warning(where: dict[str, Any]) -> str:
+    """A word to the reader when other work had the machine before this run began."""
+    if where["load_at_start"] <= where["cores"] / 2:
+        return ""
+    return (
+        f"**The machine was busy** (load average {where['load_at_start']:.1f} on {where['cores']} cores beforehand): "
+        "sizes, bytes and memory hold, times and their ratios are not to be quoted."
+    )
 
 
 def goals(records: list[dict[str, Any]]) -> str:
@@ -60,7 +71,8 @@ def section(dataset: str, document: dict[str, Any], results: list[Measurement]) 
     ]
     failures = [f"- {labels[r.peer]}, {r.work}: failed: {r.error}" for r in here if r.error]
     title = f"## {dataset}: {shape['columns']:,} columns x {shape['rows']:,} rows"
-    return "\n\n".join([title, DATASETS[dataset].about.capitalize() + ".", *filter(None, tables), *failures])
+    about = DATASETS[dataset].about
+    return "\n\n".join([title, f"{about[0].upper()}{about[1:]}.", *filter(None, tables), *failures])
 
 
 def table(what: str, results: list[Measurement], labels: dict[str, str], show: Callable[[Measurement], str]) -> str:
@@ -81,7 +93,9 @@ def setting(document: dict[str, Any]) -> str:
     return (
         "## Setting\n\n"
         f"{where['date']}, commit {where['commit']}. {where['processor']}, {where['cores']} cores, "
-        f"{where['memory_bytes'] / 2**30:.0f} GiB, {where['system']}, load {where['load_average']:.2f} at the start. "
+        f"{where['memory_bytes'] / 2**30:.0f} GiB, {where['system']}; load average "
+        f"{where['load_at_start']:.1f} at the start, {document['load_at_end']:.1f} at the end, "
+        f"{document['minutes']:g} minutes later. "
         f"Python {where['python']}, pyarrow {where['pyarrow']}, numpy {where['numpy']}. "
         f"Up to {effort['rounds']} rounds of turns, a peer leaving the round after {effort['budget']:g} s of work."
         f"\n\n{markdown(['peer', 'version', 'settings'], rows)}{missing}"

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from benchmarks import buckets, report
+from benchmarks import buckets, measure, report
 from benchmarks.__main__ import main
 from benchmarks.datasets import DATASETS, column_names, np, scattered
 from benchmarks.goals import GOALS, Goal, outcomes
@@ -77,6 +77,7 @@ BYTES = Goal("t", "d", "w", "file_bytes", "reference", 1.01)
     [
         pytest.param(SECONDS, {"seconds": [2.0, 1.0]}, {"seconds": [9.0, 4.0]}, 4.0, True, id="best against best"),
         pytest.param(SECONDS, {"seconds": [1.0]}, {"seconds": [3.9]}, 3.9, False, id="slower than the goal"),
+        pytest.param(SECONDS, {"seconds": [2.0, 1.0]}, {"seconds": [4.0]}, 2.0, False, id="same rounds only"),
         pytest.param(SECONDS, {"seconds": [1.0]}, None, None, None, id="the peer was not measured"),
         pytest.param(SECONDS, {"error": "x"}, {"seconds": [3.9]}, None, None, id="we failed"),
         pytest.param(BYTES, {"file_bytes": 101}, {"file_bytes": 100}, 1.01, True, id="exactly at the limit"),
@@ -114,6 +115,12 @@ def test_turns_are_interleaved_and_rotate():
     assert errors == {}
 
 
+@pytest.mark.parametrize(("each", "samples"), [(0.0, 5), (0.6, 3), (1.0, 1)])
+def test_a_slow_turn_leaves_early(monkeypatch, each, samples):
+    monkeypatch.setattr(measure, "clocked", lambda _: each)
+    assert take_turns({"a": Turn(lambda: None)}, rounds=5, budget=1.0) == ({"a": [each] * samples}, {})
+
+
 def test_a_turn_that_fails_is_not_asked_again():
     calls = []
 
@@ -147,6 +154,11 @@ def test_what_a_peer_gives_back_is_compared(found, expected):
 )
 def test_durations_are_shown_with_three_digits(value, text):
     assert report.seconds(value) == text
+
+
+@pytest.mark.parametrize(("load", "busy"), [(0.2, False), (1.0, False), (1.1, True)])
+def test_a_busy_machine_is_admitted(load, busy):
+    assert ("not to be quoted" in report.warning({"load_at_start": load, "cores": 2})) is busy
 
 
 def test_smoke_run(tmp_path, capsys):
