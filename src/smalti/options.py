@@ -23,7 +23,8 @@ class WriterOptions:
         How many buckets columns are spread over, at most one per column; by default 100. More buckets make reading a
         few columns cheaper and the file larger.
     row_group_max_bytes : int
-        A row group is flushed before its values and null bitmaps, uncompressed, would exceed this.
+        A row group is flushed before its values and null bitmaps, uncompressed, would exceed this; 511 MiB at most,
+        whatever is asked for.
     row_group_max_rows : int, optional
         A row group has at most so many rows.
     dict_max_bytes, dict_max_entries : int

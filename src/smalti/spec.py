@@ -94,7 +94,13 @@ MAX_NAMES_SIZE = 1 << 28
 MAX_NESTING = 30
 #: Rows (or elements) of a column whose encoding stores nothing per row: CONST, ALL_NULL, one-entry DICT.
 MAX_UNBACKED_ROWS = 1 << 27
+#: Rows (or elements) of any column of a row group; what the reference's default row group size can hold at most.
+MAX_ROWS = 1 << 28
 #: Section 9: a zstd block of 128 KiB takes at least 4 bytes, so nothing expands further than this.
 MAX_ZSTD_RATIO = 1 << 15
+#: One block, uncompressed, that is read: 32-bit offsets of Arrow reach no further.
+MAX_BLOCK_SIZE = (1 << 31) - 1
+#: One row group, uncompressed, that is written: newer readers of the reference refuse blocks above 512 MiB.
+MAX_ROW_GROUP_SIZE = 511 << 20
 #: Every size and count in the format is a 32-bit number.
 MAX_UINT32 = 0xFFFFFFFF

@@ -27,15 +27,12 @@ from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     FOOTER_SIZE,
     MAX_PAGED_CHILDREN,
+    MAX_ROW_GROUP_SIZE,
     MAX_UINT32,
     MAX_UNBACKED_ROWS,
     Compression,
 )
 from smalti.types import has_statistics
-
-#: One column of one row group must fit an Arrow array with 32-bit offsets when it is read back.
-_MAX_ROW_GROUP_BYTES = (1 << 31) - 1
-
 
 #: Sorted index, null count, minimum, maximum.
 _Record = tuple[int, int, bytes | None, bytes | None]
@@ -217,7 +214,7 @@ class MosaicWriter:
 
     def _limits(self) -> tuple[int, int]:
         return (
-            min(self.options.row_group_max_bytes, _MAX_ROW_GROUP_BYTES),
+            min(self.options.row_group_max_bytes, MAX_ROW_GROUP_SIZE),
             min(self.options.row_group_max_rows or MAX_UNBACKED_ROWS, MAX_UNBACKED_ROWS),
         )
 

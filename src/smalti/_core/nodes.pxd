@@ -48,6 +48,7 @@ cdef enum Kind:
 cdef enum:
     MAX_NESTING = 30
     MAX_UNBACKED_ROWS = 134217728
+    MAX_ROWS = 268435456
 
 # One type descriptor; in a bucket, one physical column (section 6). Text points into the schema block.
 cdef struct Node:

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t
 from smalti._core.bits cimport bitmap_size, count_bits, index_width
 from smalti._core.cursor cimport Cursor, cursor_over, need, read_u8, read_uv32, skip
 from smalti._core.fault cimport NONE, corrupt
-from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_DECV, K_VAR, MAX_UNBACKED_ROWS, Node, PLAIN, file_width
+from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_DECV, K_VAR, MAX_ROWS, MAX_UNBACKED_ROWS, Node, PLAIN, file_width
 
 
 cdef int64_t walk_values(Cursor* c, const Node* node, int64_t n) except -1 nogil:
@@ -54,6 +54,8 @@ cdef int _check_rows(View* view, int64_t offset) except -1 nogil:
     cdef bint backed = view.has_nulls or view.encoding == PLAIN or (view.encoding == DICT and view.entries > 1)
     if not backed and view.rows > MAX_UNBACKED_ROWS:
         return corrupt(b"too many rows in a column that stores nothing per row", offset, view.rows, MAX_UNBACKED_ROWS)
+    if view.rows > MAX_ROWS:
+        return corrupt(b"too many rows in one row group", offset, view.rows, MAX_ROWS)
     return 0
 
 

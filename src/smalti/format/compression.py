@@ -11,8 +11,8 @@ import threading
 
 import zstandard
 
-from smalti.errors import CorruptFileError
-from smalti.spec import MAX_ZSTD_RATIO
+from smalti.errors import CorruptFileError, UnsupportedFeatureError
+from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 _contexts = threading.local()
 
@@ -26,6 +26,8 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
         raise CorruptFileError(
             "declared size is beyond what zstd can expand", found=size, expected=f"at most {len(data) * MAX_ZSTD_RATIO}"
         )
+    if size > MAX_BLOCK_SIZE:
+        raise UnsupportedFeatureError("block is too large", found=size, expected=f"at most {MAX_BLOCK_SIZE}")
     try:
         if zstandard.frame_content_size(data) == size:
             # Content sizes agree: one allocation, one call. A file of many frames takes the other road.
