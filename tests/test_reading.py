@@ -315,6 +315,25 @@ class TestStatistics:
         assert (found.null_count, found.min, found.max) == (0, None, None)
 
 
+@pytest.mark.parametrize(("millis", "nanos"), [(1 << 62, 0), (-(1 << 63), 0), (0, 1_000_000), (0, -1)])
+def test_impossible_nanosecond_statistics_are_corruption(millis: int, nanos: int) -> None:
+    """Bounds no nanosecond timestamp can have, in a file that is otherwise whole."""
+    schema = pa.schema([("t", pa.timestamp("ns"))])
+    options = oracle.Options(compression="none")
+    bucket = pack_bucket(0, [schema.field(0)], [pa.array([1, 2], schema.field(0).type)], options)
+    bound = millis.to_bytes(8, "big", signed=True) + nanos.to_bytes(4, "big", signed=True)
+    record = b"\x01" + b"\x00\x00" + bound + bound  # one record: column 0, no nulls
+    blob = oracle.assemble(schema_payload(schema, 1), [RowGroup(2, (bucket,), record)], 1, options)
+
+    with pytest.raises(smalti.CorruptFileError):
+        read_statistics(blob)
+
+
+def read_statistics(blob: bytes) -> None:
+    with smalti.open(blob) as file:
+        _ = file.row_group(0).statistics
+
+
 class TestMissingBuckets:
     """A bucket the index does not list reads as nulls where the column allows them."""
 
