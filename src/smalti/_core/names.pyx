@@ -6,7 +6,7 @@ costs next to nothing.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove
 
@@ -233,5 +233,5 @@ cdef _put_order(bytearray out, list order):
     cdef int64_t previous = 0, place, delta
     for place in order:
         delta = place - previous
-        _put(out, (delta << 1) ^ (delta >> 63))
+        _put(out, <int64_t>((<uint64_t>delta << 1) ^ <uint64_t>(delta >> 63)))
         previous = place
