@@ -83,7 +83,7 @@ def encode_array_block(
 
 def decode_array_block(
     data: bytes | memoryview,
-    element_type: pa.DataType,
+    element_type: pa.DataType | str,
     *,
     encoding: str = "plain",
     checksum: bool = True,

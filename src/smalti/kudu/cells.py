@@ -65,8 +65,13 @@ def is_list(arrow: pa.DataType) -> bool:
     return bool(types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow))
 
 
-def element_type_of(arrow: pa.DataType) -> pa.DataType:
-    """The element type of a list type; any other type is taken for an element type."""
+def element_type_of(arrow: pa.DataType | str) -> pa.DataType:
+    """The element type of a list type, or of its name ("int32"); any other type is taken for an element type."""
+    if isinstance(arrow, str):
+        try:
+            arrow = pa.type_for_alias(arrow)
+        except ValueError:
+            raise SchemaError("unknown element type", found=arrow) from None
     return arrow.value_type if is_list(arrow) else arrow
 
 

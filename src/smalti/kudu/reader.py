@@ -98,7 +98,7 @@ class CFileReader:
     [[['a', None], None]]
     """
 
-    def __init__(self, path: Any, *, element_type: pa.DataType | None = None) -> None:
+    def __init__(self, path: Any, *, element_type: pa.DataType | str | None = None) -> None:
         self._source = open_source(path)
         try:
             footer = self._read_footer()

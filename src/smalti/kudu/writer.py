@@ -76,7 +76,7 @@ class CFileWriter:
     def __init__(
         self,
         path: Any,
-        element_type: pa.DataType,
+        element_type: pa.DataType | str,
         *,
         nullable: bool = True,
         encoding: str = "auto",
