@@ -185,7 +185,7 @@ def test_names_are_not_compared_with_each_other() -> None:
     shipped = pickle.loads(cloudpickle.dumps(schema))
     assert len(shipped.fieldNames()) == 10_000
     started = time.process_time()
-    assert list(records_to_arrow_batches(iter([batch]), 1, shipped, None))[0].num_columns == 10_000
+    assert next(iter(records_to_arrow_batches(iter([batch]), 1, shipped, None))).num_columns == 10_000
     assert time.process_time() - started < 8
     with pytest.raises(PySparkRuntimeError, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
         list(records_to_arrow_batches(iter([wrong]), 1, shipped, None))

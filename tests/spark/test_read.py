@@ -34,6 +34,7 @@ def rows(frame: Any) -> list[tuple[Any, ...]]:
 def test_every_type(spark: Any, tmp_path: Path) -> None:
     kinds = {k: t for k, t in tables.TYPES.items() if not k.startswith(("ts", "tz", "lm", "time"))}
     table = tables.matrix(3, 40, kinds, nan=False)
+    table = table.select([name for name in table.column_names if name.endswith(("_Pn", "_Dn"))])
     smalti.write_table(table, tmp_path / "t.mosaic")
     frame = load(spark, str(tmp_path / "t.mosaic"))
     assert frame.columns == table.column_names
