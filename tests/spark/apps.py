@@ -38,10 +38,10 @@ def cluster(master: str, table: str) -> None:
         from pyspark import TaskContext
 
         yield from batches
-        time.sleep(2)
+        time.sleep(1)
         if TaskContext.get().partitionId() == 0 and not marker.exists():
             marker.touch()
-            time.sleep(20)
+            time.sleep(10)
 
     settings = {
         "spark.speculation": "true",

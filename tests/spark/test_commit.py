@@ -69,7 +69,8 @@ from pyarrow.fs import LocalFileSystem
 from smalti.commit import CommitLog, plan_commit
 root, step = sys.argv[1:]
 log = CommitLog(LocalFileSystem(), root)
-commit = plan_commit("job", ["_mosaic_jobs/job/0/new1.mosaic", "_mosaic_jobs/job/0/new2.mosaic"], ["old.mosaic"], "overwrite")
+staged = [f"_mosaic_jobs/job/0/new{n}.mosaic" for n in (1, 2)]
+commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
 if step == "before the record":
     os.kill(os.getpid(), signal.SIGKILL)
 log.publish(commit)

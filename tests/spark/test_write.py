@@ -178,8 +178,7 @@ class TestFailures:
         before = files(path)
 
         def fail_late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                yield batch
+            yield from batches
             if TaskContext.get().partitionId() == 1:
                 raise RuntimeError("on purpose")
 
@@ -198,8 +197,7 @@ class TestFailures:
             """Once: let rows through, then end every other Python worker of this machine's daemon, the writers'."""
             context = TaskContext.get()
             (attempts / f"{context.partitionId()}-{context.attemptNumber()}").touch()
-            for batch in batches:
-                yield batch
+            yield from batches
             try:
                 marker.touch(exist_ok=False)
             except FileExistsError:

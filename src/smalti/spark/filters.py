@@ -53,36 +53,46 @@ def may_match(filters: Sequence[ds.Filter], partition: Mapping[str, Any]) -> boo
     >>> may_match([ds.EqualTo(("day",), 3)], {"day": 4})
     False
     """
-    return not any(_answer(filter_, partition) is False for filter_ in filters)
+    return all(_may_be_true(filter_, partition) for filter_ in filters)
 
 
-def _answer(filter_: ds.Filter, partition: Mapping[str, Any]) -> bool | None:
-    """False where no row passes, True where every row does, None where the partition has no answer."""
+class _NoAnswer(Exception):
+    """The partition's values do not decide it."""
+
+
+def _may_be_true(filter_: ds.Filter, partition: Mapping[str, Any]) -> bool:
+    try:
+        return _truth(filter_, partition) is True
+    except _NoAnswer:
+        return True
+
+
+def _truth(filter_: ds.Filter, partition: Mapping[str, Any]) -> bool | None:
+    """What SQL says of a filter: true, false or null (None)."""
+    if isinstance(filter_, ds.Not):
+        inner = _truth(filter_.child, partition)
+        return None if inner is None else not inner
     column = column_of(filter_)
     if column is None or column not in partition:
-        return None
+        raise _NoAnswer
     value = partition[column]
     if isinstance(filter_, ds.IsNull):
         return value is None
     if isinstance(filter_, ds.IsNotNull):
         return value is not None
     if isinstance(filter_, ds.EqualNullSafe):
-        return None if filter_.value is None else bool(value == filter_.value)
+        return bool(value == filter_.value)
     if value is None:
-        return False  # any other filter is null for it, and so is its negation
-    if isinstance(filter_, ds.Not):
-        inner = _answer(filter_.child, partition)
-        return None if inner is None else not inner
+        return None
     if isinstance(filter_, ds.In):
         return value in filter_.value
+    compare = _COMPARISONS.get(type(filter_)) or _TEXT.get(type(filter_))
+    if compare is None:
+        raise _NoAnswer
     try:
-        if type(filter_) in _COMPARISONS:
-            return bool(_COMPARISONS[type(filter_)](value, filter_.value))  # type: ignore[attr-defined]
-        if type(filter_) in _TEXT:
-            return bool(_TEXT[type(filter_)](value, filter_.value))  # type: ignore[attr-defined]
+        return bool(compare(value, filter_.value))  # type: ignore[attr-defined]
     except TypeError:
-        pass  # values of different kinds: Spark knows better
-    return None
+        raise _NoAnswer from None  # values of different kinds: Spark knows better
 
 
 # --- statistics -----------------------------------------------------------------------------------------------------
