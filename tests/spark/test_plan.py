@@ -76,7 +76,10 @@ class TestOptions:
             parse_read_options(given)
 
     def test_paths(self) -> None:
-        assert parse_read_options({"paths": '["a", "b"]'}).paths == ("a", "b")
+        here = str(Path.cwd())
+        assert parse_read_options({"paths": '["a", "b/*"]'}).paths == (f"{here}/a", f"{here}/b/*")
+        assert parse_read_options({"path": "s3://b/t"}).paths == ("s3://b/t",)
+        assert parse_write_options({"path": "t"}).path == f"{here}/t"
         assert parse_read_options({"path": "a", "storage.region": "r"}).storage == {"region": "r"}
 
     def test_listing_bad_files_skips_them(self) -> None:

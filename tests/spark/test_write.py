@@ -113,6 +113,11 @@ class TestModes:
         save(spark.range(0), tmp_path / "t", "overwrite")
         assert spark.read.format("mosaic").load(str(tmp_path / "t")).dtypes == [("id", "bigint")]
         assert values(spark, tmp_path / "t") == []
+        dated = spark.range(2).selectExpr("id", "id AS p")
+        save(dated.where("id > 5"), tmp_path / "dated", partitionBy="p")
+        save(dated, tmp_path / "dated", partitionBy="p")
+        assert spark.read.format("mosaic").load(str(tmp_path / "dated")).dtypes == [("id", "bigint"), ("p", "bigint")]
+        assert values(spark, tmp_path / "dated", "p") == [0, 1]
 
     def test_partitions(self, spark: Any, tmp_path: Path) -> None:
         path = tmp_path / "t"

@@ -7,6 +7,7 @@ is no second list of them here. Everything is parsed on the driver, before a tas
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar
@@ -156,6 +157,18 @@ def _positive(parse: Callable[[str], int]) -> Callable[[str], int]:
     return checked
 
 
+def absolute(path: str) -> str:
+    """A local path from the root, since tasks may run elsewhere than the driver; URIs are as they are.
+
+    Examples
+    --------
+    >>> absolute("/data/../t"), absolute("s3://bucket/t")
+    ('/t', 's3://bucket/t')
+    """
+    scheme, colon, _ = path.partition(":")
+    return path if colon and "/" not in scheme else os.path.abspath(path)  # noqa: PTH100 (resolve follows links)
+
+
 def _parse_statistics(text: str) -> tuple[str, ...] | str:
     return "all" if text.strip().lower() == "all" else parse_names(text)
 
@@ -167,6 +180,7 @@ _COUNT: tuple[Callable[[str], Any], str] = (_positive(int), "a positive whole nu
 _INTEGER: tuple[Callable[[str], Any], str] = (int, "a whole number")
 _BYTES: tuple[Callable[[str], Any], str] = (_positive(parse_bytes), "a size such as 1048576 or 64MB")
 _TEXT: tuple[Callable[[str], Any], str] = (str, "text")
+_PATH: tuple[Callable[[str], Any], str] = (absolute, "a path")
 
 _READ = {
     "columns": _NAMES,
@@ -175,8 +189,8 @@ _READ = {
     "max_partition_bytes": _BYTES,
     "open_cost_bytes": _BYTES,
     "ignore_corrupt_files": _BOOL,
-    "bad_files_path": _TEXT,
-    "metrics_path": _TEXT,
+    "bad_files_path": _PATH,
+    "metrics_path": _PATH,
     "max_files_per_trigger": _COUNT,
 }
 _WRITE = {
@@ -247,7 +261,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     if dynamic and not values.get("partition_by"):
         raise MosaicError("partitionOverwriteMode=dynamic needs partitionBy")
     stream_id = values.pop("stream_id", None) or _lookup(given, "checkpointLocation")
-    return WriteOptions(path, writer, dynamic=dynamic, stream_id=stream_id, storage=storage, **values)
+    return WriteOptions(absolute(path), writer, dynamic=dynamic, stream_id=stream_id, storage=storage, **values)
 
 
 def _lookup(given: Mapping[str, str], key: str) -> str | None:
@@ -260,4 +274,4 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     paths += (one,) if one else ()
     if not paths:
         raise MosaicError("where to read is missing: give load() a path, or the option paths a JSON list of paths")
-    return paths
+    return tuple(map(absolute, paths))

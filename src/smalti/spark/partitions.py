@@ -46,11 +46,14 @@ def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) ->
     Numbers, text, dates and booleans compare the same way in Python and in Spark; other types are left out.
     """
     values: dict[str, Any] = {}
-    for target in schema:
+    for name, text in partition.items():
+        place = schema.get_field_index(name)
+        if place < 0:
+            continue
+        target = schema.field(place)
         type_ = target.type
-        simple = pt.is_integer(type_) or pt.is_string(type_) or pt.is_date(type_) or pt.is_boolean(type_)
-        if target.name in partition and simple:
-            values[target.name] = partition_scalar(partition[target.name], target).as_py()
+        if pt.is_integer(type_) or pt.is_string(type_) or pt.is_date(type_) or pt.is_boolean(type_):
+            values[name] = partition_scalar(text, target).as_py()
     return values
 
 

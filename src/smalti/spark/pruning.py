@@ -18,6 +18,8 @@ TESTED_VERSIONS = ("4.3.",)
 #: The session's setting that the rule obeys; "false" turns pruning off again.
 SETTING = "spark.smalti.pruning"
 _warned = False
+#: Applications the rule was installed in; their sessions share it.
+_installed: set[str] = set()
 
 
 def enable(spark: Any) -> bool:
@@ -37,7 +39,8 @@ def enable(spark: Any) -> bool:
     """
     if getattr(spark, "_jsparkSession", None) is None:
         return _unavailable("a Spark Connect session has no optimizer to reach from here")
-    if spark.conf.get(SETTING, None) is not None:  # installed before
+    application = spark.sparkContext.applicationId
+    if application in _installed:
         spark.conf.set(SETTING, "true")
         return True
     if not spark.version.startswith(TESTED_VERSIONS):
@@ -48,6 +51,7 @@ def enable(spark: Any) -> bool:
         spark._jsparkSession.extensions().injectOptimizerRule(_compile(spark))
     except Py4JError as error:
         return _unavailable(f"the rule did not compile: {str(error).splitlines()[0]}")
+    _installed.add(application)
     spark.conf.set(SETTING, "true")
     return True
 

@@ -151,6 +151,7 @@ class Adapter:
 
     def __init__(self, file: MosaicFile, entry: TableFile, schema: pa.Schema) -> None:
         self._schema = schema
+        self._targets = list(schema)
         self._partition = entry.partition
         wanted = [name for name in schema.names if name not in entry.partition]
         found = zip(wanted, file.find_columns(wanted), strict=True)
@@ -167,7 +168,8 @@ class Adapter:
                     found=str(type_),
                     expected=str(target),
                 )
-        missing = [f.name for f in schema if not f.nullable and f.name in wanted and f.name not in self._sources]
+        known = {*self.columns, *entry.partition}
+        missing = [target.name for target in self._targets if not target.nullable and target.name not in known]
         if missing:
             raise SchemaError("a column that must not be null is not in the file", path=entry.path, column=missing[0])
         self._path = entry.path
@@ -175,7 +177,7 @@ class Adapter:
     def adapt(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of `columns` as one of the schema."""
         arrays = []
-        for target in self._schema:
+        for target in self._targets:
             place = self._sources.get(target.name)
             if place is not None:
                 arrays.append(self._converted(batch.column(place), target))

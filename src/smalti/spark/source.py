@@ -44,7 +44,8 @@ class MosaicDataSource(DataSource):
         return spark_schema(table.schema(self._files))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return MosaicReader(parse_read_options(self.options), schema, self._files)
+        files, self._files = self._files, None  # what is left of this object goes to every task
+        return MosaicReader(parse_read_options(self.options), schema, files)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from smalti.spark.write import MosaicBatchWriter
@@ -84,12 +85,14 @@ class MosaicReader(DataSourceReader):
         if files is None:
             files = table.files()
             table.check(files, self._schema)
-        self._files = None  # tasks need no list of all files
         splits = table.splits(files, self._schema, self._filters)
         return [InputPartition(split) for split in splits] or [InputPartition(Split())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_split(partition.value, self._schema, self._options, self._filters)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": None}  # tasks have their splits and need no list of all files
 
 
 class _PushFilters:

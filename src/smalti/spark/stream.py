@@ -115,8 +115,8 @@ def query_name(options: WriteOptions) -> str:
     """A name for the query that lasts across restarts: the id Spark keeps in its checkpoint, else what was given."""
     given = options.stream_id
     assert given is not None
-    filesystem, path = resolve(given, {})
     try:
+        filesystem, path = resolve(given, {})
         with filesystem.open_input_stream(f"{path.rstrip('/')}/metadata") as stream:
             given = str(json.loads(stream.read())["id"])
     except (OSError, ValueError, KeyError):

@@ -70,7 +70,8 @@ class Table:
             raise MosaicError("no file can be read", path=", ".join(self._places))
         partitions = partition_schema([FoundFile(file.path, file.size, dict(file.partition)) for file in files])
         stored = unify_schemas(schemas)
-        fields = [field for field in stored if field.name not in set(partitions.names)]
+        above = set(partitions.names)  # what a path says of a column stands above what a file says
+        fields = [field for field in stored if field.name not in above]
         return self._chosen(pa.schema([*fields, *partitions]))
 
     def _chosen(self, schema: pa.Schema) -> pa.Schema:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from smalti.commit import CommitLog, Mode, plan_commit, staging_directory
 from smalti.errors import SchemaError
 from smalti.spark.options import WriteOptions
-from smalti.spark.partitions import by_directory, check_partition_columns
+from smalti.spark.partitions import by_directory, check_partition_columns, partition_directory
 from smalti.spark.storage import resolve
 from smalti.spark.table import list_files
 from smalti.spark.types import convert, stored_schema
@@ -37,7 +37,6 @@ class Written(WriterCommitMessage):
     """What one task attempt staged, relative to the table."""
 
     files: tuple[str, ...]
-    rows: int
 
 
 class Job:
@@ -108,12 +107,11 @@ class Job:
             raise
 
     def write_empty(self) -> list[str]:
-        """A file without rows, so that a table without rows has a schema; partition columns are in the file then."""
+        """A file without rows, in the partition of nulls if any, so that a table without rows has a schema."""
         filesystem, root, _ = self.log()
-        staged = f"{staging_directory(self.id, 'empty')}/part-{uuid.uuid4().hex[:12]}{FILE_SUFFIX}"
-        filesystem.create_dir(f"{root}/{staged}".rpartition("/")[0], recursive=True)
-        MosaicWriter(f"{root}/{staged}", self.schema, self.options.writer, filesystem=filesystem).close()
-        return [staged]
+        writer = TaskWriter(filesystem, root, staging_directory(self.id, "empty"), 0, self)
+        writer.start(partition_directory([(name, None) for name in self.options.partition_by]))
+        return list(writer.finish().files)
 
 
 class TaskWriter:
@@ -127,14 +125,12 @@ class TaskWriter:
         self._job = job
         self._open: dict[str, MosaicWriter] = {}
         self._files: list[str] = []
-        self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._rows += batch.num_rows
         if not batch.num_rows:
             return
         for directory, rows in by_directory(self._stored(batch), self._job.options.partition_by):
-            writer = self._open.get(directory) or self._start(directory)
+            writer = self._open.get(directory) or self.start(directory)
             writer.write(rows)
             if writer.estimated_size >= self._job.options.max_file_bytes:
                 self._open.pop(directory).close()
@@ -152,7 +148,8 @@ class TaskWriter:
                 raise error.locate(column=target.name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self._job.schema)
 
-    def _start(self, directory: str) -> MosaicWriter:
+    def start(self, directory: str) -> MosaicWriter:
+        """Begin another file of a partition."""
         if len(self._open) >= _MAX_OPEN:
             largest = max(self._open, key=lambda name: self._open[name].estimated_size)
             self._open.pop(largest).close()
@@ -169,7 +166,7 @@ class TaskWriter:
     def finish(self) -> Written:
         while self._open:
             self._open.popitem()[1].close()
-        return Written(tuple(self._files), self._rows)
+        return Written(tuple(self._files))
 
     def abort(self) -> None:
         """Leave as little as possible; what stays is invisible."""
@@ -200,7 +197,7 @@ class MosaicBatchWriter(DataSourceArrowWriter):
         log = self._job.log()[2]
         log.recover()
         staged = staged_files(messages)
-        existing = self._job.existing()
+        existing = [] if staged and self._mode == "append" else self._job.existing()
         if not staged and (self._mode == "overwrite" or not existing):
             staged = self._job.write_empty()
         log.commit(plan_commit(self._job.id, staged, existing, self._mode))
