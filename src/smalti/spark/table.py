@@ -1,0 +1,167 @@
+"""Driver side, acting: the files of a table as they are now, its schema, and its splits.
+
+A directory is listed together with the commits that are being carried out in it (see `smalti.commit`), so that a
+reader sees a job's files all or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import Filter
+
+from smalti.commit import CommitLog, visible_files
+from smalti.discovery import FoundFile, discover, parse_partition, partition_schema
+from smalti.errors import MosaicError, SchemaError
+from smalti.spark.filters import may_match
+from smalti.spark.options import ReadOptions
+from smalti.spark.partitions import comparable_values
+from smalti.spark.plan import Piece, Split, TableFile, divide, pack
+from smalti.spark.read import Adapter, open_table_file, report_bad_file
+from smalti.spark.storage import resolve
+from smalti.unify import unify_schemas
+
+#: Ends of files read at once.
+_PARALLEL = 16
+#: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
+_MAX_LISTINGS = 100
+
+
+class Table:
+    """The table that read options name.
+
+    Parameters
+    ----------
+    options : ReadOptions
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        places = [resolve(path, options.storage) for path in options.paths]
+        self.filesystem = places[0][0]
+        for (filesystem, _), path in zip(places, options.paths, strict=True):
+            if not filesystem.equals(self.filesystem):
+                raise MosaicError("paths on several file systems", found=path, expected=self.filesystem.type_name)
+        if options.storage and self.filesystem.type_name == "local":
+            raise MosaicError("storage options are for remote paths", found=options.paths[0])
+        self._places = [place for _, place in places]
+
+    def files(self) -> list[TableFile]:
+        """All files, sorted by path; at least one."""
+        files: dict[str, TableFile] = {}
+        for place in self._places:
+            for file in list_files(self.filesystem, place):
+                files.setdefault(file.settled or file.path, file)
+        if not files:
+            raise MosaicError("no Mosaic files", path=", ".join(self._places), expected="names that end in .mosaic")
+        return [files[path] for path in sorted(files)]
+
+    def schema(self, files: Sequence[TableFile]) -> pa.Schema:
+        """The union of the files' schemas, or the first one's; then the partition columns."""
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            found = (pool.map if self.options.merge_schema else map)(self._stored_schema, files)
+            readable = ((file.path, schema) for file, schema in zip(files, found, strict=True) if schema is not None)
+            schemas = list(readable if self.options.merge_schema else islice(readable, 1))
+        if not schemas:
+            raise MosaicError("no file can be read", path=", ".join(self._places))
+        partitions = partition_schema([FoundFile(file.path, file.size, dict(file.partition)) for file in files])
+        stored = unify_schemas(schemas)
+        above = set(partitions.names)  # what a path says of a column stands above what a file says
+        fields = [field for field in stored if field.name not in above]
+        return self._chosen(pa.schema([*fields, *partitions]))
+
+    def _chosen(self, schema: pa.Schema) -> pa.Schema:
+        """Only what the option `columns` names."""
+        if self.options.columns is None:
+            return schema
+        known = set(schema.names)
+        for name in self.options.columns:
+            if name not in known:
+                raise SchemaError("option columns names a column the table does not have", found=name)
+        return pa.schema([schema.field(name) for name in dict.fromkeys(self.options.columns)])
+
+    def check(self, files: Sequence[TableFile], schema: pa.Schema) -> None:
+        """Raise if a schema that may be the user's does not fit the files.
+
+        The first file stands for all where `mergeSchema` is off, and in scans that are planned for each query anew;
+        tasks check the others.
+        """
+        first_only = self.options.own_scan or not self.options.merge_schema
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            list(pool.map(lambda file: self._check(file, schema), files[:1] if first_only else files))
+
+    def _check(self, file: TableFile, schema: pa.Schema) -> None:
+        try:
+            with open_table_file(file, self.filesystem) as opened:
+                Adapter(opened, file, schema)
+        except SchemaError:
+            raise
+        except (MosaicError, FileNotFoundError) as error:
+            self._skip(file, error)
+
+    def splits(self, files: Sequence[TableFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[Split]:
+        """What each task reads: partitions that cannot match are left out, the row groups of large files spread."""
+        target = self.options.max_partition_bytes
+        kept = [file for file in files if may_match(filters, comparable_values(file.partition, schema))]
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            cut = pool.map(lambda file: self._cut(file, schema.names, target), kept)
+            pieces = [piece for some in cut for piece in some]
+        return pack(pieces, target, self.options.open_cost_bytes)
+
+    def _cut(self, file: TableFile, columns: list[str], target: int) -> list[Piece]:
+        if file.size <= target:
+            return [Piece(file, file.size)]  # no need to look inside
+        try:
+            with open_table_file(file, self.filesystem) as opened:
+                found = zip(columns, opened.find_columns(columns), strict=True)
+                stored = [name for name, position in found if position is not None]
+                groups = map(opened.row_group, range(opened.num_row_groups))
+                return divide(file, [group.stored_bytes(stored) for group in groups], target)
+        except (MosaicError, FileNotFoundError) as error:
+            self._skip(file, error)
+            return []
+
+    def _stored_schema(self, file: TableFile) -> pa.Schema | None:
+        try:
+            with open_table_file(file, self.filesystem) as opened:
+                return opened.schema
+        except (MosaicError, FileNotFoundError) as error:
+            self._skip(file, error)
+            return None
+
+    def _skip(self, file: TableFile, error: Exception) -> None:
+        if not self.options.ignore_corrupt_files:
+            raise error
+        report_bad_file(file.path, error, self.options)
+
+
+def list_files(filesystem: Any, place: str) -> list[TableFile]:
+    """The files of one path, directory or glob, as if every commit were carried out at once."""
+    if filesystem.get_file_info(place).type.name != "Directory":  # a file, a glob, or nothing
+        return [TableFile(file.path, file.size, file.partition) for file in discover(place, filesystem)[1]]
+    log = CommitLog(filesystem, place)
+    before = log.state()
+    for _ in range(_MAX_LISTINGS):
+        found = {file.path: file for file in discover(place, filesystem)[1]}
+        after = log.state()
+        if after == before:
+            break
+        before = after
+    else:
+        raise MosaicError("the table keeps changing while it is listed", path=place)
+    if not after[1]:
+        return [TableFile(file.path, file.size, file.partition) for file in found.values()]
+    base = place.rstrip("/") + "/"
+    files = []
+    for final, now in visible_files([path.removeprefix(base) for path in found], after[1]).items():
+        if now == final:
+            file = found[base + now]
+            files.append(TableFile(file.path, file.size, file.partition))
+        else:
+            size = filesystem.get_file_info(base + now).size or 0
+            files.append(TableFile(base + now, size, parse_partition(final.split("/")[:-1]), settled=base + final))
+    return files

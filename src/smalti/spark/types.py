@@ -1,0 +1,247 @@
+"""Arrow (and so Mosaic) types and Spark types: one table, both ways, and arrays brought from one side to the other.
+
+==============================  =====================================  ==========================================
+Mosaic, as Arrow                Spark                                  to know
+==============================  =====================================  ==========================================
+bool, int8 to int64             boolean, tinyint to bigint
+float32, float64                float, double
+string, binary, date32          string, binary, date
+decimal128(p, s)                decimal(p, s)                          a negative scale becomes decimal(p - s, 0)
+time32[ms]                      int, milliseconds of the day           back with the option `timeColumns`; see below
+timestamp[ms | us]              timestamp_ntz
+timestamp[ms | us, any zone]    timestamp                              the instant is kept; written back as UTC
+timestamp[ns], with a zone too  timestamp_ntz, timestamp               rounded down to microseconds
+list, map                       array, map
+==============================  =====================================  ==========================================
+
+Spark's own TIME type is off unless `spark.sql.timeType.enabled` is set; where it is, `.schema("t time(3)")` reads a
+column as TIME, and TIME columns are written as such if no digit below the millisecond is lost. Every column and
+element is nullable in Spark, since another file of the same table may lack it. Structs, intervals, variants and the
+like have no place in Mosaic and are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark.sql import types as st
+
+from smalti.errors import SchemaError
+from smalti.types import storage_type
+
+_MAX_PRECISION = 38
+_DAY = 86_400_000  # milliseconds
+
+#: Types without parameters: the same value on both sides.
+_PLAIN: dict[pa.DataType, st.DataType] = {
+    pa.bool_(): st.BooleanType(),
+    pa.int8(): st.ByteType(),
+    pa.int16(): st.ShortType(),
+    pa.int32(): st.IntegerType(),
+    pa.int64(): st.LongType(),
+    pa.float32(): st.FloatType(),
+    pa.float64(): st.DoubleType(),
+    pa.string(): st.StringType(),
+    pa.binary(): st.BinaryType(),
+    pa.date32(): st.DateType(),
+}
+_TO_ARROW = {type(spark): arrow for arrow, spark in _PLAIN.items()}
+
+
+def spark_type(type_: pa.DataType) -> st.DataType:
+    """The Spark type of a column stored as an Arrow type.
+
+    Examples
+    --------
+    >>> spark_type(pa.list_(pa.timestamp("ns"))).simpleString()
+    'array<timestamp_ntz>'
+    """
+    if type_ in _PLAIN:
+        return _PLAIN[type_]
+    if pt.is_time(type_):
+        return st.IntegerType()
+    if pt.is_timestamp(type_):
+        return st.TimestampNTZType() if type_.tz is None else st.TimestampType()
+    if pt.is_decimal(type_):
+        precision, scale = (type_.precision, type_.scale) if type_.scale >= 0 else (type_.precision - type_.scale, 0)
+        if precision > _MAX_PRECISION:
+            raise SchemaError("decimal is too wide for Spark", found=str(type_), expected=f"{_MAX_PRECISION} digits")
+        return st.DecimalType(precision, scale)
+    if pt.is_list(type_):
+        return st.ArrayType(spark_type(type_.value_type))
+    if pt.is_map(type_):
+        return st.MapType(spark_type(type_.key_type), spark_type(type_.item_type))
+    raise SchemaError("type has no place in Spark", found=str(type_))
+
+
+def spark_schema(schema: pa.Schema) -> st.StructType:
+    """`spark_type` for every field."""
+    cached = lru_cache(maxsize=None)(spark_type)
+    fields = []
+    for field in schema:
+        try:
+            fields.append(st.StructField(field.name, cached(field.type)))
+        except SchemaError as error:
+            raise error.locate(column=field.name) from None
+    return st.StructType(fields)
+
+
+def arrow_type(type_: st.DataType) -> pa.DataType:
+    """The Arrow type in which Spark takes and hands out a type.
+
+    Examples
+    --------
+    >>> arrow_type(st.TimestampType())
+    TimestampType(timestamp[us, tz=UTC])
+    """
+    if type(type_) in _TO_ARROW:
+        return _TO_ARROW[type(type_)]
+    if isinstance(type_, st.StringType):  # char, varchar, collations
+        return pa.string()
+    if isinstance(type_, st.TimeType):
+        return pa.time64("ns")
+    if isinstance(type_, st.TimestampNTZType):
+        return pa.timestamp("us")
+    if isinstance(type_, st.TimestampType):
+        return pa.timestamp("us", "UTC")
+    if isinstance(type_, st.DecimalType):
+        return pa.decimal128(type_.precision, type_.scale)
+    if isinstance(type_, st.ArrayType):
+        return pa.list_(pa.field("element", arrow_type(type_.elementType), type_.containsNull))
+    if isinstance(type_, st.MapType):
+        item = pa.field("value", arrow_type(type_.valueType), type_.valueContainsNull)
+        return pa.map_(pa.field("key", arrow_type(type_.keyType), nullable=False), item)
+    if isinstance(type_, st.NullType):
+        return pa.null()
+    raise SchemaError("Spark type has no place in Mosaic", found=type_.simpleString())
+
+
+def arrow_schema(schema: st.StructType) -> pa.Schema:
+    """What Spark's worker expects batches of a schema to look like."""
+    fields = []
+    for field in schema.fields:
+        try:
+            fields.append(pa.field(field.name, arrow_type(field.dataType), field.nullable))
+        except SchemaError as error:
+            raise error.locate(column=field.name) from None
+    return pa.schema(fields)
+
+
+def stored_schema(schema: st.StructType, time_columns: Collection[str] = ()) -> pa.Schema:
+    """The Arrow schema a DataFrame of `schema` is written with; `time_columns` are ints that stand for times."""
+    fields = []
+    for field in arrow_schema(schema):
+        is_time = field.name in time_columns
+        if is_time and field.type != pa.int32():
+            raise SchemaError("option timeColumns takes int columns", column=field.name, found=str(field.type))
+        try:
+            type_ = pa.time32("ms") if is_time else storage_type(_times_in_milliseconds(field.type))
+        except SchemaError as error:
+            raise error.locate(column=field.name) from None
+        fields.append(pa.field(field.name, type_, field.nullable))
+    unknown = set(time_columns) - set(schema.names)
+    if unknown:
+        raise SchemaError("option timeColumns names a column there is not", found=sorted(unknown))
+    return pa.schema(fields)
+
+
+def _times_in_milliseconds(type_: pa.DataType) -> pa.DataType:
+    if pt.is_time(type_):
+        return pa.time32("ms")
+    if pt.is_list(type_):
+        field = type_.value_field
+        return pa.list_(pa.field(field.name, _times_in_milliseconds(field.type), field.nullable))
+    if pt.is_map(type_):
+        key, item = type_.key_field, type_.item_field
+        return pa.map_(
+            pa.field(key.name, _times_in_milliseconds(key.type), nullable=False),
+            pa.field(item.name, _times_in_milliseconds(item.type), item.nullable),
+        )
+    return type_
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def is_exact(stored: pa.DataType) -> bool:
+    """Whether Spark sees the very values that are stored, so that statistics speak about what Spark compares."""
+    return not (pt.is_timestamp(stored) and stored.unit == "ns") and not pt.is_time(stored)
+
+
+def fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a stored column can be read as `wanted` (an Arrow type as Spark has it) without loss but ns to us.
+
+    Examples
+    --------
+    >>> fits(pa.int32(), pa.int64()), fits(pa.int64(), pa.int32())
+    (True, False)
+    """
+    if stored == wanted:
+        return True
+    if pt.is_list(stored) and pt.is_list(wanted):
+        return fits(stored.value_type, wanted.value_type)
+    if pt.is_map(stored) and pt.is_map(wanted):
+        return fits(stored.key_type, wanted.key_type) and fits(stored.item_type, wanted.item_type)
+    if pt.is_integer(stored) and pt.is_integer(wanted):
+        return bool(stored.bit_width <= wanted.bit_width)
+    if pt.is_floating(stored) and pt.is_floating(wanted):
+        return bool(stored.bit_width <= wanted.bit_width)
+    if pt.is_timestamp(stored) and pt.is_timestamp(wanted):
+        return (stored.tz is None) == (wanted.tz is None)
+    if pt.is_decimal(stored) and pt.is_decimal(wanted):
+        whole = stored.precision - stored.scale
+        return bool(wanted.scale >= max(0, stored.scale) and wanted.precision - wanted.scale >= whole)
+    return bool(pt.is_time(stored) and (pt.is_time(wanted) or wanted == pa.int32()))
+
+
+def convert(array: Any, target: pa.DataType) -> pa.Array:
+    """`array` as `target`, which it `fits` (or the other way round, when writing: then only if nothing is lost)."""
+    source = array.type
+    if source == target:
+        return array
+    if pt.is_list(source) or pt.is_large_list(source):
+        offsets, (values,) = _rebased(array, array.values)
+        return pa.ListArray.from_arrays(offsets, convert(values, target.value_type), type=target, mask=_mask(array))
+    if pt.is_map(source):
+        offsets, (keys, items) = _rebased(array, array.keys, array.items)
+        keys, items = convert(keys, target.key_type), convert(items, target.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=_mask(array))
+    if pt.is_timestamp(source) and source.unit == "ns" and pt.is_timestamp(target) and target.unit == "us":
+        return _floor_to_microseconds(array).cast(target)
+    if pt.is_integer(source) and pt.is_time(target):
+        _check_times(array)
+    return array.cast(target)
+
+
+def _rebased(array: Any, *children: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+    """Offsets that start at 0, and only the values they point at: what is left of an array that may be a slice."""
+    import pyarrow.compute as pc
+
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    offsets = pc.subtract(array.offsets, first).cast(pa.int32())
+    return offsets, [child.slice(first, last - first) for child in children]
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _check_times(array: pa.Array) -> None:
+    import pyarrow.compute as pc
+
+    outside = pc.any(pc.or_(pc.less(array, 0), pc.greater_equal(array, _DAY)), min_count=0).as_py()
+    if outside:
+        raise SchemaError("milliseconds of the day out of range", expected=f"0 to {_DAY - 1}")
+
+
+def _floor_to_microseconds(array: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    ticks = array.cast(pa.int64())
+    whole = pc.divide(ticks, 1000)
+    below = pc.less(ticks, pc.multiply(whole, 1000))
+    return pc.subtract(whole, below.cast(pa.int64()))

@@ -1,0 +1,125 @@
+"""Real applications, killed: a driver in the middle of an overwrite, a worker of a standalone cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyspark
+import pytest
+
+import smalti
+import smalti.spark
+from smalti.commit import JOBS
+from smalti.spark.java import ensure_java
+from tests.children import ROOT
+from tests.spark.apps import ROWS
+
+pytestmark = pytest.mark.xdist_group("spark")
+HOME = Path(pyspark.__file__).parent
+
+
+@contextlib.contextmanager
+def process(command: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a group of its own, all of which ends with the block."""
+    ensure_java()
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **environment},
+        )
+    try:
+        yield child
+    finally:
+        kill_all(child)
+
+
+def kill_all(child: subprocess.Popen[bytes]) -> None:
+    """The process and everything below it, executors that have left its group included."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for below in psutil.Process(child.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                below.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait(30)
+
+
+def wait_for(condition: Callable[[], Any], what: str, log: Path, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"no {what} in {seconds} s: {log.read_text()[-3000:]}")
+        time.sleep(0.1)
+
+
+def test_killed_driver_leaves_the_table_as_it_was(tmp_path: Path) -> None:
+    table, log = tmp_path / "t", tmp_path / "log"
+    table.mkdir()
+    smalti.write_table(pa.table({"id": [1, 2, 3]}), table / "old.mosaic")
+    with process([sys.executable, "-m", "tests.spark.apps", "endless", str(table)], log) as app:
+        wait_for(lambda: len(list((table / JOBS).rglob("*.mosaic"))) > 4, "staged files", log)
+        kill_all(app)
+    assert list((table / JOBS).rglob("*.mosaic"))
+    assert [path.name for path in table.glob("*.mosaic")] == ["old.mosaic"]
+    assert smalti.dataset(table).to_table().to_pydict() == {"id": [1, 2, 3]}
+    assert len(smalti.spark.clean(str(table), timedelta(0))) == 1
+    assert list((table / JOBS).rglob("*")) == []
+    assert smalti.dataset(table).to_table().to_pydict() == {"id": [1, 2, 3]}
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def test_cluster_survives_a_killed_worker(tmp_path: Path) -> None:
+    """A master and two workers; one is killed with its executor while it writes, and a slow task has a copy."""
+    table, log = tmp_path / "t", tmp_path / "app.log"
+    master = f"spark://127.0.0.1:{free_port()}"
+    launch = [str(HOME / "bin" / "spark-class")]
+    small = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    deploy = "org.apache.spark.deploy"
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+            return stack.enter_context(process([*launch, *arguments], tmp_path / f"{name}.log", **small))
+
+        port = master.rpartition(":")[2]
+        start("master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", "0")
+        workers = [
+            start(
+                f"worker{number}",
+                *(f"{deploy}.worker.Worker", master, "--host", "127.0.0.1", "--cores", "1", "--memory", "600m"),
+                *("--webui-port", "0", "--work-dir", str(tmp_path / f"work{number}")),
+            )
+            for number in (1, 2)
+        ]
+        for number in (1, 2):
+            mine = tmp_path / f"worker{number}.log"
+            wait_for(lambda mine=mine: "Successfully registered" in mine.read_text(), "worker", mine)  # type: ignore[misc]
+        command = [sys.executable, "-m", "tests.spark.apps", "cluster", master, str(table)]
+        app = stack.enter_context(process(command, log))
+        wait_for(lambda: any((table / JOBS).rglob("*-*")) or app.poll() is not None, "staged files", log)
+        kill_all(workers[1])
+        wait_for(lambda: app.poll() is not None, "end of the application", log, 150)
+        output = log.read_text()
+        assert app.returncode == 0, output[-3000:]
+        assert f"count(1)={ROWS}, count(DISTINCT id)={ROWS}, sum(id)={ROWS * (ROWS - 1) // 2}" in output
+    assert sorted(smalti.dataset(table).to_table()["id"].to_pylist()) == list(range(ROWS))

@@ -1,0 +1,316 @@
+"""The pure parts: options, splits, types, filters, partitions, storage. No session needed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import datasource as ds
+from pyspark.sql import types as st
+
+import smalti
+from smalti.errors import MosaicError, SchemaError
+from smalti.options import WriterOptions
+from smalti.spark.filters import may_match, statistics_filter
+from smalti.spark.options import camel_case, parse_bytes, parse_names, parse_read_options, parse_write_options
+from smalti.spark.partitions import by_directory, check_partition_columns, comparable_values, partition_directory
+from smalti.spark.plan import Piece, Split, TableFile, divide, pack, rows_per_batch
+from smalti.spark.storage import resolve, storage_arguments
+from smalti.spark.types import arrow_schema, convert, fits, spark_schema, spark_type, stored_schema
+from tests import tables
+
+
+class TestOptions:
+    def test_every_writer_option_is_there_in_camel_case(self) -> None:
+        names = [camel_case(name) for name in WriterOptions.__dataclass_fields__]
+        assert "rowGroupMaxBytes" in names
+        given = {
+            "compression": "none",
+            "compressionlevel": "3",
+            "numbuckets": "7",
+            "rowgroupmaxbytes": "1MB",
+            "rowgroupmaxrows": "10",
+            "dictmaxbytes": "0",
+            "dictmaxentries": "5",
+            "pagesizethreshold": "1k",
+            "statscolumns": "a,b",
+            "checksum": "FALSE",
+            "threads": "2",
+        }
+        assert set(given) == {name.lower() for name in names}
+        assert parse_write_options({"path": "t", **given}).writer == WriterOptions(
+            "none", 3, 7, 1 << 20, 10, 0, 5, 1024, ("a", "b"), False, 2
+        )
+        assert parse_write_options({"path": "t"}).writer == WriterOptions()
+
+    @pytest.mark.parametrize(
+        ("text", "names"),
+        [("a", ("a",)), (" a , b ", ("a", "b")), ('["a,b", " c"]', ("a,b", " c")), ("", ())],
+    )
+    def test_names(self, text: str, names: tuple[str, ...]) -> None:
+        assert parse_names(text) == names
+
+    @pytest.mark.parametrize(("text", "size"), [("0", 0), ("12", 12), ("2k", 2048), ("3 MB".replace(" ", ""), 3 << 20)])
+    def test_bytes(self, text: str, size: int) -> None:
+        assert parse_bytes(text) == size
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            (
+                {"path": "t", "colums": "a"},
+                "unknown option 'colums' for reading Mosaic; there are .*columns, .*storage",
+            ),
+            ({"path": "t", "numBuckets": "3"}, "unknown option 'numBuckets' for reading"),
+            ({"path": "t", "maxPartitionBytes": "12 parsecs"}, "maxPartitionBytes .* found '12 parsecs'"),
+            ({"path": "t", "columns": "[1]"}, "option columns cannot be read"),
+            ({}, "where to read is missing"),
+        ],
+    )
+    def test_reading_refuses(self, given: dict[str, str], message: str) -> None:
+        with pytest.raises(MosaicError, match=message):
+            parse_read_options(given)
+
+    def test_paths(self) -> None:
+        here = str(Path.cwd())
+        assert parse_read_options({"paths": '["a", "b/*"]'}).paths == (f"{here}/a", f"{here}/b/*")
+        assert parse_read_options({"path": "s3://b/t"}).paths == ("s3://b/t",)
+        assert parse_write_options({"path": "t"}).path == f"{here}/t"
+        assert parse_read_options({"path": "a", "storage.region": "r"}).storage == {"region": "r"}
+
+    def test_listing_bad_files_skips_them(self) -> None:
+        assert parse_read_options({"path": "t", "badfilespath": "b"}).ignore_corrupt_files
+        assert not parse_read_options({"path": "t"}).ignore_corrupt_files
+
+
+class TestSplits:
+    FILE = TableFile("f", 100)
+
+    @pytest.mark.parametrize(
+        ("sizes", "target", "runs"),
+        [
+            ([], 10, []),
+            ([5], 10, [(0,)]),
+            ([5, 5, 5], 10, [(0, 1), (2,)]),
+            ([50, 1, 50], 10, [(0,), (1,), (2,)]),
+            ([0, 0, 0], 10, [(0, 1, 2)]),
+            ([4, 4, 4, 4], 8, [(0, 1), (2, 3)]),
+        ],
+    )
+    def test_divide(self, sizes: list[int], target: int, runs: list[tuple[int, ...]]) -> None:
+        pieces = divide(self.FILE, sizes, target)
+        assert [piece.row_groups for piece in pieces] == runs
+        assert sum(piece.size for piece in pieces) == sum(sizes)
+
+    @pytest.mark.parametrize(
+        ("sizes", "target", "cost", "packed"),
+        [
+            ([], 10, 0, []),
+            ([3, 3, 3, 3], 10, 0, [[3, 3, 3], [3]]),
+            ([3, 3, 3, 3], 10, 2, [[3, 3], [3, 3]]),
+            ([30, 1, 1], 10, 0, [[30], [1, 1]]),
+            ([10, 10], 10, 5, [[10], [10]]),
+        ],
+    )
+    def test_pack(self, sizes: list[int], target: int, cost: int, packed: list[list[int]]) -> None:
+        splits = pack([Piece(self.FILE, size) for size in sizes], target, cost)
+        assert [[piece.size for piece in split.pieces] for split in splits] == packed
+        assert [split.size for split in splits] == [sum(some) for some in packed]
+        assert Split().size == 0
+
+    @pytest.mark.parametrize(("row", "rows"), [(0, 65_536), (1 << 10, 16 << 10), (1 << 30, 64)])
+    def test_batches(self, row: int, rows: int) -> None:
+        assert rows_per_batch(row, 16 << 20) == rows
+
+
+class TestTypes:
+    @pytest.mark.parametrize("name", tables.TYPES)
+    def test_every_mosaic_type_has_a_spark_type_that_is_stored_as_it_was(self, name: str) -> None:
+        stored = tables.TYPES[name]
+        schema = spark_schema(pa.schema([("x", stored)]))
+        assert fits(stored, arrow_schema(schema).field(0).type)
+        back = stored_schema(schema, ["x"] if name == "time" else ()).field(0).type
+        if name.startswith(("ts", "tz", "decneg", "lm")):
+            assert spark_type(back) == spark_type(stored)  # microseconds, UTC, whole numbers
+        elif pa.types.is_nested(stored):
+            assert spark_type(back) == spark_type(stored)
+        else:
+            assert back == stored
+
+    @pytest.mark.parametrize(
+        ("stored", "wanted", "answer"),
+        [
+            (pa.int8(), pa.int64(), True),
+            (pa.int64(), pa.int32(), False),
+            (pa.float32(), pa.float64(), True),
+            (pa.int32(), pa.float64(), False),
+            (pa.decimal128(5, 2), pa.decimal128(7, 3), True),
+            (pa.decimal128(5, 2), pa.decimal128(5, 3), False),
+            (pa.timestamp("ns"), pa.timestamp("us"), True),
+            (pa.timestamp("us"), pa.timestamp("us", "UTC"), False),
+            (pa.list_(pa.int8()), pa.list_(pa.int16()), True),
+            (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int8()), False),
+            (pa.time32("ms"), pa.time64("ns"), True),
+            (pa.string(), pa.binary(), False),
+        ],
+    )
+    def test_fits(self, stored: pa.DataType, wanted: pa.DataType, answer: bool) -> None:
+        assert fits(stored, wanted) is answer
+
+    def test_nested_values_are_converted(self) -> None:
+        array = pa.array([[1_999, None], None, [], [-1]], pa.list_(pa.timestamp("ns")))[1:]
+        target = pa.list_(pa.field("element", pa.timestamp("us")))
+        assert convert(array, target).cast(pa.list_(pa.int64())).to_pylist() == [None, [], [-1]]
+        pairs = pa.array([[("z", 9)], [("a", 1)], None], pa.map_(pa.string(), pa.int8()))[1:]
+        assert convert(pairs, pa.map_(pa.string(), pa.int64())).to_pylist() == [[("a", 1)], None]
+
+    @pytest.mark.parametrize(
+        "kind",
+        [st.StructType([st.StructField("a", st.LongType())]), st.DayTimeIntervalType(), st.VariantType()],
+    )
+    def test_refused(self, kind: st.DataType) -> None:
+        with pytest.raises(SchemaError, match="column 'c': Spark type has no place in Mosaic"):
+            stored_schema(st.StructType([st.StructField("c", kind)]))
+
+    def test_times_of_spark(self) -> None:
+        schema = st.StructType([st.StructField("t", st.TimeType(6))])
+        assert stored_schema(schema).field(0).type == pa.time32("ms")
+        assert convert(pa.array([5_000_000], pa.time64("ns")), pa.time32("ms")).cast(pa.int32()).to_pylist() == [5]
+        with pytest.raises(pa.ArrowInvalid):
+            convert(pa.array([5_000_001], pa.time64("ns")), pa.time32("ms"))
+
+
+A = ("a",)
+
+
+class TestFilters:
+    @pytest.mark.parametrize(
+        ("filter_", "partition", "answer"),
+        [
+            (ds.EqualTo(A, 3), {"a": 3}, True),
+            (ds.EqualTo(A, 3), {"a": 4}, False),
+            (ds.EqualTo(A, 3), {"a": None}, False),
+            (ds.EqualTo(A, 3), {"b": 4}, True),
+            (ds.EqualTo(("a", "nested"), 3), {"a": 4}, True),
+            (ds.EqualNullSafe(A, None), {"a": 4}, False),
+            (ds.EqualNullSafe(A, 3), {"a": None}, False),
+            (ds.Not(ds.EqualTo(A, 3)), {"a": 3}, False),
+            (ds.Not(ds.EqualTo(A, 3)), {"a": None}, False),
+            (ds.Not(ds.EqualNullSafe(A, 3)), {"a": 3}, False),
+            (ds.Not(ds.EqualNullSafe(A, 3)), {"a": None}, True),
+            (ds.Not(ds.IsNull(A)), {"a": None}, False),
+            (ds.Not(ds.IsNotNull(A)), {"a": None}, True),
+            (ds.In(A, (1, None)), {"a": 2}, False),
+            (ds.In(A, (1, 2)), {"a": 2}, True),
+            (ds.Not(ds.In(A, (1, None))), {"a": 2}, True),
+            (ds.GreaterThan(A, 3), {"a": 3}, False),
+            (ds.LessThanOrEqual(A, 3), {"a": 3}, True),
+            (ds.GreaterThan(A, "x"), {"a": 3}, True),  # cannot be compared here: Spark decides
+            (ds.IsNull(A), {"a": 1}, False),
+            (ds.IsNotNull(A), {"a": None}, False),
+            (ds.StringStartsWith(A, "2024-"), {"a": "2023-01"}, False),
+            (ds.StringContains(A, "3-"), {"a": "2023-01"}, True),
+        ],
+    )
+    def test_partitions(self, filter_: ds.Filter, partition: dict[str, Any], answer: bool) -> None:
+        assert may_match([filter_], partition) is answer
+
+    @pytest.mark.parametrize(
+        ("filter_", "stored", "groups"),
+        [
+            (ds.EqualTo(A, 15), pa.int32(), [1]),
+            (ds.EqualTo(A, 1 << 40), pa.int32(), []),
+            (ds.LessThan(A, 10), pa.int64(), [0]),
+            (ds.GreaterThanOrEqual(A, 10), pa.int64(), [1]),
+            (ds.Not(ds.LessThan(A, 10)), pa.int64(), [1]),
+            (ds.In(A, (3, 900)), pa.int64(), [0]),
+            (ds.In(A, (None,)), pa.int64(), None),
+            (ds.IsNull(A), pa.int64(), [1]),
+            (ds.IsNotNull(A), pa.int64(), [0, 1]),
+            (ds.EqualNullSafe(A, 15), pa.int64(), [1]),
+            (ds.Not(ds.EqualNullSafe(A, 3)), pa.int64(), None),
+            (ds.LessThan(A, 10.0), pa.float64(), [0]),
+            (ds.GreaterThan(A, 100.0), pa.float64(), None),  # NaN would pass
+            (ds.Not(ds.LessThan(A, 100.0)), pa.float64(), None),
+            (ds.EqualTo(A, float("nan")), pa.float64(), None),
+            (ds.EqualTo(A, Decimal("15.00")), pa.decimal128(9, 2), [1]),
+            (ds.EqualTo(A, dt.date(1970, 1, 16)), pa.date32(), [1]),
+            (ds.EqualTo(A, dt.datetime(1970, 1, 1, 0, 0, 0, 15)), pa.timestamp("us"), [1]),
+            (ds.EqualTo(A, dt.datetime(1970, 1, 1, 0, 0, 0, 0)), pa.timestamp("ns"), None),  # Spark sees rounded values
+            (ds.EqualTo(A, 15), pa.time32("ms"), None),
+            (ds.EqualTo(A, "x"), pa.int64(), None),
+            (ds.EqualTo(("b",), 1), pa.int64(), None),
+            (ds.StringStartsWith(A, "x"), pa.string(), None),
+        ],
+    )
+    def test_statistics(
+        self, filter_: ds.Filter, stored: pa.DataType, groups: list[int] | None, tmp_path: Path
+    ) -> None:
+        """Row groups of 0 to 9 and of 10 to 18 with a null; None: the filter is not asked of statistics at all."""
+        expression = statistics_filter([filter_], {"a": stored})
+        if groups is None:
+            assert expression is None
+            return
+        numbers = [*range(19), None]
+        column = (
+            pa.array([None if n is None else Decimal(n) for n in numbers], stored) if "dec" in str(stored) else None
+        )
+        if column is None:
+            wide = pa.int32() if stored.bit_width == 32 else pa.int64()
+            column = pa.array(numbers, wide).cast(stored)
+        smalti.write_table(pa.table({"a": column}), tmp_path / "t", stats_columns="all", row_group_max_rows=10)
+        with smalti.open(tmp_path / "t") as file:
+            assert file.matching_row_groups(expression) == groups
+
+
+class TestPartitions:
+    def test_by_directory(self) -> None:
+        batch = pa.record_batch({"x": [1, 2, 3, 4], "p": ["a", None, "a", ""], "q": [True, True, True, False]})
+        parts = {name: rows.to_pydict() for name, rows in by_directory(batch, ["p", "q"])}
+        assert parts == {
+            "p=a/q=true": {"x": [1, 3]},
+            "p=__HIVE_DEFAULT_PARTITION__/q=true": {"x": [2]},
+            "p=/q=false": {"x": [4]},
+        }
+        assert [name for name, _ in by_directory(batch, [])] == [""]
+
+    def test_names_are_escaped_and_found_again(self) -> None:
+        from smalti.discovery import parse_partition
+
+        values = [("näme", "a/b=c%"), ("k", None), ("d", "2024-01-01 10:00:00"), ("dots", "..")]
+        assert parse_partition(partition_directory(values).split("/")) == dict(values)
+
+    def test_only_what_compares_alike_is_compared(self) -> None:
+        schema = pa.schema(
+            [("i", pa.int64()), ("t", pa.timestamp("us", "UTC")), ("d", pa.date32()), ("x", pa.string())]
+        )
+        texts = {"i": "7", "t": "2024-01-01 00:00:00", "d": "2024-01-01"}
+        assert comparable_values(texts, schema) == {"i": 7, "d": dt.date(2024, 1, 1)}
+        with pytest.raises(SchemaError, match=r"column 'i': partition value does not fit .*: found seven"):
+            comparable_values({"i": "seven"}, schema)
+
+    def test_binary_is_refused(self) -> None:
+        with pytest.raises(SchemaError, match="cannot be partitioned by"):
+            check_partition_columns(["b"], pa.schema([("a", pa.int64()), ("b", pa.binary())]))
+
+
+class TestStorage:
+    def test_local(self) -> None:
+        for path in ("/a/b", "file:/a/b", "file:///a/b"):
+            filesystem, inner = resolve(path, {})
+            assert (filesystem.type_name, inner) == ("local", "/a/b")
+
+    def test_arguments(self) -> None:
+        given = {"accesskey": "k", "secret_key": "s", "endpointoverride": "http://h", "anonymous": "FALSE"}
+        assert storage_arguments("s3", given) == {
+            "access_key": "k",
+            "secret_key": "s",
+            "endpoint_override": "http://h",
+            "anonymous": False,
+        }
+        with pytest.raises(MosaicError, match=r"unknown option 'storage.password' for s3; there are access_key"):
+            storage_arguments("s3", {"password": "p"})

@@ -1,0 +1,219 @@
+"""Columns and row groups that are not needed are not read; rows are right with pruning and without."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.types import DoubleType, StructField, StructType
+from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
+
+import smalti
+from smalti.spark import pruning
+from smalti.spark.names import skip_name_check
+
+Touched = Callable[[], list[dict[str, Any]]]
+COLUMNS = 200
+ROWS = 4_000
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """200 columns of numbers that do not compress, ids 0 to 3,999 in row groups of 1,000, a bucket per column."""
+    root = tmp_path_factory.mktemp("wide")
+    columns = {f"c{i}": [(r * 2_654_435_761 + i * 40_503) % (1 << 62) for r in range(ROWS)] for i in range(COLUMNS)}
+    smalti.write_table(
+        pa.table({"id": list(range(ROWS)), "half": [r / 2 for r in range(ROWS)], **columns}),
+        root / "wide.mosaic",
+        num_buckets=COLUMNS + 2,
+        row_group_max_rows=1000,
+        stats_columns=["id", "half"],
+    )
+    return root
+
+
+@pytest.fixture
+def frame(spark: Any, wide: Path, tmp_path: Path) -> Any:
+    return spark.read.format("mosaic").option("metricsPath", str(tmp_path / "m")).load(str(wide))
+
+
+def columns(reports: list[dict[str, Any]]) -> list[list[str]]:
+    return sorted(sorted(file["columns"]) for report in reports for file in report["files"])
+
+
+class TestColumns:
+    """What tasks say they read: columns, and bytes as counted where the file is read."""
+
+    def test_select(self, frame: Any, wide: Path, touched: Touched) -> None:
+        frame.select("c7", "c11").toArrow()
+        reports = touched()
+        assert columns(reports) == [["c11", "c7"]]
+        size = (wide / "wide.mosaic").stat().st_size
+        tail = 64 << 10
+        assert sum(report["bytes_read"] for report in reports) < tail + size * 4 / COLUMNS
+
+    def test_full_width_reads_it_all(self, frame: Any, wide: Path, touched: Touched) -> None:
+        frame.toArrow()
+        assert sum(report["bytes_read"] for report in touched()) > (wide / "wide.mosaic").stat().st_size * 0.9
+
+    def test_count(self, frame: Any, touched: Touched) -> None:
+        assert frame.count() == ROWS
+        reports = touched()
+        assert columns(reports) == [[]]
+        assert sum(report["bytes_read"] for report in reports) <= 64 << 10
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            ("SELECT c1 FROM wide WHERE c2 > 0", [["c1", "c2"]]),
+            ("SELECT sum(c3) FROM wide GROUP BY id % 2", [["c3", "id"]]),
+            ("SELECT a.c1 FROM wide a JOIN wide b ON a.id = b.id", [["c1", "id"], ["id"]]),
+            ("SELECT c4 FROM wide UNION ALL SELECT c5 FROM wide", [["c4"], ["c5"]]),
+            ("SELECT c6 FROM narrow", [["c6"]]),
+            ("SELECT count(*) FROM wide WHERE c8 IS NOT NULL", [["c8"]]),
+            ("SELECT * FROM (SELECT c1, c2 FROM wide) ORDER BY c1 LIMIT 3", [["c1", "c2"]]),
+        ],
+    )
+    def test_sql(self, spark: Any, frame: Any, touched: Touched, query: str, expected: list[list[str]]) -> None:
+        frame.createOrReplaceTempView("wide")
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW narrow AS SELECT id, c6, c9 FROM wide")
+        spark.sql(query).collect()
+        assert columns(touched()) == expected
+
+
+class TestFilters:
+    def test_row_groups_are_skipped(self, frame: Any, touched: Touched) -> None:
+        assert frame.where("id >= 1500 AND id < 1600").select("c1").count() == 100
+        assert [(file["row_groups"], file["skipped"]) for r in touched() for file in r["files"]] == [([1], 3)]
+        assert frame.where("id IN (5, 3005)").count() == 2
+        assert [file["row_groups"] for r in touched() for file in r["files"]] == [[0, 3]]
+        assert frame.where("id > 10000 OR id IS NULL").count() == 0
+
+    def test_partitions_are_skipped(self, spark: Any, tmp_path: Path, touched: Touched) -> None:
+        for day in range(4):
+            path = tmp_path / f"t/day={day}/x.mosaic"
+            path.parent.mkdir(parents=True)
+            smalti.write_table(pa.table({"x": [day]}), path)
+        days = spark.read.format("mosaic").option("metricsPath", str(tmp_path / "m")).load(str(tmp_path / "t"))
+        assert [row.x for row in days.where("day = 2 OR day = 7").collect()] == [2]
+        touched()
+        assert [row.x for row in days.where("day > 2").collect()] == [3]
+        assert [file["path"] for r in touched() for file in r["files"]] == [f"{tmp_path}/t/day=3/x.mosaic"]
+
+    def test_nothing_is_lost_to_nan(self, spark: Any, tmp_path: Path) -> None:
+        """To Spark NaN is greater than anything; statistics do not know of it."""
+        nan = float("nan")
+        smalti.write_table(pa.table({"x": [1.0, nan, None, -0.0]}), tmp_path / "t.mosaic", stats_columns="all")
+        frame = spark.read.format("mosaic").load(str(tmp_path / "t.mosaic"))
+        assert frame.where("x > 5").count() == 1
+        assert frame.where("x >= 5").count() == 1
+        assert frame.where("x = double('NaN')").count() == 1
+        assert frame.where("NOT (x < 5)").count() == 1
+        assert frame.where("x = 0").count() == 1
+        assert frame.where("x IN (7, double('NaN'))").count() == 1
+
+    def test_nothing_is_lost_to_rounding(self, spark: Any, tmp_path: Path) -> None:
+        """Nanoseconds are rounded down for Spark; statistics have them whole."""
+        column = pa.array([1_500], pa.timestamp("ns"))
+        smalti.write_table(pa.table({"t": column}), tmp_path / "t.mosaic", stats_columns="all")
+        frame = spark.read.format("mosaic").load(str(tmp_path / "t.mosaic"))
+        assert frame.where("t = timestamp_ntz'1970-01-01 00:00:00.000001'").count() == 1
+
+
+class TestWrongRows:
+    """Stock Spark shares one source object among all scans of a DataFrame; filters must not meet in it."""
+
+    @pytest.fixture(params=["push-down off", "push-down on"])
+    def table(self, request: pytest.FixtureRequest, either: Any, tmp_path: Path) -> Any:
+        for p in (1, 2, 3):
+            path = tmp_path / f"t/p={p}/x.mosaic"
+            path.parent.mkdir(parents=True)
+            smalti.write_table(pa.table({"x": [10 * p, 10 * p + 1]}), path, stats_columns="all")
+        setting = "spark.sql.python.filterPushdown.enabled"
+        either.conf.set(setting, str(request.param == "push-down on").lower())
+        yield either.read.format("mosaic").load(str(tmp_path / "t"))
+        either.conf.unset(setting)
+
+    def test_self_union(self, table: Any) -> None:
+        both = table.filter("p = 1").union(table.filter("p = 2")).select("x")
+        assert sorted(row.x for row in both.collect()) == [10, 11, 20, 21]
+
+    def test_self_join(self, table: Any) -> None:
+        one, two = table.filter("x = 10").alias("a"), table.filter("x = 21").alias("b")
+        assert [tuple(row) for row in one.crossJoin(two).select("a.x", "b.x").collect()] == [(10, 21)]
+        joined = table.alias("a").join(table.alias("b"), "x").where("a.p = 1 AND b.p = 1")
+        assert joined.count() == 2
+
+    def test_plan_then_plan_then_collect(self, table: Any) -> None:
+        a, b = table.filter("p = 1"), table.filter("p = 3")
+        a.explain()
+        b.explain()
+        assert sorted(row.x for row in a.collect()) == [10, 11]
+        assert sorted(row.x for row in b.collect()) == [30, 31]
+        assert sorted(row.x for row in a.collect()) == [10, 11]
+
+    def test_cached(self, table: Any) -> None:
+        cached = table.filter("p < 3").cache()
+        try:
+            assert cached.filter("p = 2").count() == 2
+            assert table.filter("p = 3").count() == 2
+            assert cached.count() == 4
+            assert table.filter("p < 3").filter("x = 11").count() == 1
+            assert table.count() == 6
+        finally:
+            cached.unpersist()
+
+
+def test_names_are_not_compared_with_each_other() -> None:
+    """Spark's own check of a first batch, at 10,000 columns: most of a minute unless it is spared; a wrong name is
+    still caught. The schema is pickled on the way, as it is between driver and task."""
+    schema = StructType([StructField(f"feature_{i:05d}", DoubleType()) for i in range(10_000)])
+    batch = pa.record_batch([pa.array([1.5])] * 10_000, names=schema.names)
+    wrong = batch.rename_columns([*schema.names[:-1], "feature_x"])
+    skip_name_check(schema)
+    shipped = pickle.loads(cloudpickle.dumps(schema))
+    assert len(shipped.fieldNames()) == 10_000
+    started = time.process_time()
+    assert next(iter(records_to_arrow_batches(iter([batch]), 1, shipped, None))).num_columns == 10_000
+    assert time.process_time() - started < 8
+    with pytest.raises(PySparkRuntimeError, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
+        list(records_to_arrow_batches(iter([wrong]), 1, shipped, None))
+
+
+class TestWhereItCannotBeInstalled:
+    def test_one_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pruning, "_warned", False)
+        with pytest.warns(UserWarning, match=r"not pruned automatically: a Spark Connect session.*\.schema\(\.\.\.\)"):
+            assert pruning.enable(SimpleNamespace()) is False
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert pruning.enable(SimpleNamespace()) is False
+
+    def test_other_version(self, stock: Any, wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pruning, "_warned", False)
+        monkeypatch.setattr(pruning, "TESTED_VERSIONS", ("9.9.",))
+        with pytest.warns(UserWarning, match=r"Spark 4\.\d\.\d was not tested, 9\.9\.x was"):
+            assert pruning.enable(stock) is False
+        assert stock.read.format("mosaic").load(str(wide)).select("c1").count() == ROWS
+
+    def test_enabling_twice_is_harmless(self, spark: Any, wide: Path) -> None:
+        assert pruning.enable(spark) is True
+        assert pruning.enable(spark) is True
+        assert spark.read.format("mosaic").load(str(wide)).count() == ROWS
+
+
+def test_smalti_does_not_import_pyspark() -> None:
+    script = "import sys, smalti, smalti.spark, smalti.commit; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

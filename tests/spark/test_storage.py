@@ -1,0 +1,45 @@
+"""A table on S3, through Spark: credentials and endpoint by option, commits without renames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"{host}:{port}"
+    server.stop()
+
+
+def test_write_read_overwrite(spark: Any, endpoint: str) -> None:
+    from pyarrow.fs import S3FileSystem
+
+    credentials = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
+    store = S3FileSystem(**credentials, endpoint_override=endpoint, scheme="http", allow_bucket_creation=True)
+    store.create_dir("bucket")
+    options = {
+        "storage.accessKey": "key",
+        "storage.secretKey": "secret",
+        "storage.region": "us-east-1",
+        "storage.endpointOverride": endpoint,
+        "storage.scheme": "http",
+    }
+
+    def read() -> list[tuple[Any, ...]]:
+        return sorted(map(tuple, spark.read.format("mosaic").options(**options).load("s3a://bucket/t").collect()))
+
+    frame = spark.range(4).selectExpr("id", "id % 2 AS p")
+    frame.write.format("mosaic").mode("append").options(**options, partitionBy="p").save("s3a://bucket/t")
+    assert read() == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    frame.where("id = 3").write.format("mosaic").mode("overwrite").options(**options, partitionBy="p").save(
+        "s3a://bucket/t"
+    )
+    assert read() == [(3, 1)]

@@ -1,0 +1,97 @@
+"""Streaming: new files are rows once, batches are files once, across restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from smalti.spark.offsets import added, advance, first_offset
+
+
+@pytest.mark.parametrize(
+    ("start", "listed", "limit", "expected"),
+    [
+        ({}, {"a": 5, "b": 3}, None, ["a", "b"]),
+        ({}, {"a": 5, "b": 3}, 1, ["b"]),  # the oldest first
+        ({"a": 5}, {"a": 5, "b": 3}, None, ["b"]),  # late, with an older time
+        ({"a": 5, "b": 3}, {"a": 5, "b": 3}, None, []),
+        ({"a": 5}, {"b": 6}, None, ["b"]),  # a is gone
+        ({}, {"old": 1, "new": 1000}, None, ["new", "old"]),  # first sight: age does not matter
+        ({"n": 1000}, {"n": 1000, "old": 950}, None, ["old"]),
+        ({}, {"old": 1, "new": 1000}, 1, ["old"]),
+    ],
+)
+def test_offsets(start: dict[str, int], listed: dict[str, int], limit: int | None, expected: list[str]) -> None:
+    before = {"horizon": -1, "files": start}
+    after = advance(before, listed, limit, max_age=100)
+    assert added(before, after) == expected
+
+
+def test_offsets_do_not_grow_and_nothing_is_read_twice() -> None:
+    offset, read = first_offset(), []
+    for now in range(0, 3000, 10):
+        listed = {f"f{t}": t for t in range(0, now + 1, 10)}
+        following = advance(offset, listed, 2, max_age=100)
+        read += added(offset, following)
+        offset = following
+        assert len(offset["files"]) < 20
+    assert read == [f"f{t}" for t in range(0, 3000, 10)]
+
+
+def file(path: Path, values: list[int]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    smalti.write_table(pa.table({"x": values}), path)
+
+
+def run(spark: Any, source: Path, out: Path, checkpoint: Path, **options: str) -> int:
+    """Read what is there into a table, then stop; how many batches it took."""
+    frame = spark.readStream.format("mosaic").schema("x bigint").options(**options).load(str(source))
+    writer = frame.writeStream.format("mosaic").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start(str(out))
+    query.awaitTermination(120)
+    assert query.exception() is None
+    return len([progress for progress in query.recentProgress if progress.numInputRows])
+
+
+def table(out: Path) -> list[int]:
+    return sorted(smalti.dataset(out).to_table()["x"].to_pylist())
+
+
+def test_from_files_to_files(spark: Any, tmp_path: Path) -> None:
+    source, out, checkpoint = tmp_path / "in", tmp_path / "out", tmp_path / "cp"
+    file(source / "a.mosaic", [1, 2])
+    file(source / "b.mosaic", [3])
+    run(spark, source, out, checkpoint)
+    assert table(out) == [1, 2, 3]
+    for number in range(3):
+        file(source / f"c{number}.mosaic", [10 + number])
+    assert run(spark, source, out, checkpoint, maxFilesPerTrigger="2") == 2
+    assert table(out) == [1, 2, 3, 10, 11, 12]
+    # The query dies after the sink has committed and before Spark has noted it: the batch runs again, and counts once.
+    last = max(checkpoint.glob("commits/[0-9]*"), key=lambda p: int(p.name))
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+    run(spark, source, out, checkpoint)
+    assert table(out) == [1, 2, 3, 10, 11, 12]
+    # A new checkpoint is a new query, which reads all files and is not taken for the old one.
+    run(spark, source, out, tmp_path / "cp2")
+    assert table(out) == sorted([1, 2, 3, 10, 11, 12] * 2)
+
+
+def test_a_stream_needs_a_name(spark: Any, tmp_path: Path) -> None:
+    file(tmp_path / "in/a.mosaic", [1])
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "cp"))
+    try:
+        frame = spark.readStream.format("mosaic").load(str(tmp_path / "in"))
+        query = frame.writeStream.format("mosaic").trigger(availableNow=True).start(str(tmp_path / "out"))
+        with pytest.raises(Exception, match="checkpointLocation on the writer, or streamId"):
+            query.awaitTermination(60)
+        writer = frame.writeStream.format("mosaic").option("streamId", "mine").trigger(availableNow=True)
+        writer.start(str(tmp_path / "out")).awaitTermination(60)
+        assert table(tmp_path / "out") == [1]
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
