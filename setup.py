@@ -1,5 +1,6 @@
 """Compiles the Cython kernels; everything else about the package is in pyproject.toml."""
 
+import os
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -7,7 +8,7 @@ from setuptools import Extension, setup
 
 DIRECTIVES = {
     "language_level": 3,
-    "boundscheck": True,  # switched off loop by loop, where the length was proven above
+    "boundscheck": True,  # of memoryviews; loops over pointers carry their own proofs
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
@@ -16,21 +17,18 @@ DIRECTIVES = {
     "embedsignature": True,
     "embedsignature.format": "python",
 }
+FLAGS = ["-O3", "-Wno-unused-function", "-Wno-unreachable-code"]
+CORES = os.cpu_count() or 1
 
-kernels = sorted(Path("src").glob("smalti/**/*.pyx"))
 
-setup(
-    ext_modules=cythonize(
-        [
-            Extension(
-                ".".join(path.relative_to("src").with_suffix("").parts),
-                [str(path)],
-                extra_compile_args=["-O3", "-Wno-unused-function", "-Wno-unreachable-code"],
-            )
-            for path in kernels
-        ],
-        compiler_directives=DIRECTIVES,
-        include_path=["src"],
-        nthreads=0,
-    ),
-)
+def kernels() -> list[Extension]:
+    paths = sorted(Path("src").glob("smalti/**/*.pyx"))
+    names = [".".join(path.relative_to("src").with_suffix("").parts) for path in paths]
+    return [Extension(name, [str(path)], extra_compile_args=FLAGS) for name, path in zip(names, paths, strict=True)]
+
+
+if __name__ == "__main__":
+    setup(
+        ext_modules=cythonize(kernels(), compiler_directives=DIRECTIVES, include_path=["src"], nthreads=CORES),
+        options={"build_ext": {"parallel": CORES}},
+    )
