@@ -214,7 +214,7 @@ class TestFailures:
 
         frame = spark.range(0, 20_000, numPartitions=2).mapInArrow(kill_neighbours, "id bigint")
         save(frame, path, maxFileBytes="20KB", rowGroupMaxRows="1000")
-        assert len(list(attempts.iterdir())) > 2  # something was run again
+        assert any(not path.name.endswith("-0") for path in attempts.iterdir())  # something was run again
         assert values(spark, path) == list(range(20_000))
         assert leftovers(path) == []
 

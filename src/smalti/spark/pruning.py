@@ -39,19 +39,17 @@ def enable(spark: Any) -> bool:
     """
     if getattr(spark, "_jsparkSession", None) is None:
         return _unavailable("a Spark Connect session has no optimizer to reach from here")
-    application = spark.sparkContext.applicationId
-    if application in _installed:
-        spark.conf.set(SETTING, "true")
-        return True
     if not spark.version.startswith(TESTED_VERSIONS):
         return _unavailable(f"Spark {spark.version} was not tested, {', '.join(v + 'x' for v in TESTED_VERSIONS)} was")
-    from py4j.protocol import Py4JError
+    application = spark.sparkContext.applicationId
+    if application not in _installed:
+        from py4j.protocol import Py4JError
 
-    try:
-        spark._jsparkSession.extensions().injectOptimizerRule(_compile(spark))
-    except Py4JError as error:
-        return _unavailable(f"the rule did not compile: {str(error).splitlines()[0]}")
-    _installed.add(application)
+        try:
+            spark._jsparkSession.extensions().injectOptimizerRule(_compile(spark))
+        except Py4JError as error:
+            return _unavailable(f"the rule did not compile: {str(error).splitlines()[0]}")
+        _installed.add(application)
     spark.conf.set(SETTING, "true")
     return True
 
