@@ -121,7 +121,12 @@ class FileLayout:
             ("index", f"{self.index.size:,} bytes"),
         ]
         rows = [
-            [group.index, group.num_rows, sum(bucket.size for bucket in group.buckets), *group.bytes_by_encoding().values()]
+            [
+                group.index,
+                group.num_rows,
+                sum(bucket.size for bucket in group.buckets),
+                *group.bytes_by_encoding().values(),
+            ]
             for group in self.row_groups[:NOTEBOOK_ROWS]
         ]
         header = ["row group", "rows", "bytes", *(encoding.name for encoding in Encoding)]

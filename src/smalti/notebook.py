@@ -22,9 +22,7 @@ def html_summary(
     '<div class="smalti"><strong>T</strong><table><tr><th style="'
     """
     left = ' style="text-align:left"'
-    lines = "".join(
-        f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(value)}</td></tr>" for name, value in facts
-    )
+    lines = "".join(f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(value)}</td></tr>" for name, value in facts)
     titles = "".join(f"<th{left}>{escape(text)}</th>" for text in header)
     body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
     more = f"<p>… and {hidden:,} more</p>" if hidden > 0 else ""

@@ -23,7 +23,7 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where",
         metavar="CONDITION",
-        help="rows to keep, such as \"a > 5 and b is not null\"; names with odd characters in double quotes, "
+        help='rows to keep, such as "a > 5 and b is not null"; names with odd characters in double quotes, '
         "text in single quotes",
     )
 

@@ -56,7 +56,7 @@ COMMANDS = {
         Command(
             "count",
             "how many rows there are, or match a condition",
-            "the tail; with `--where`, the buckets (or slots) of its columns in row groups that statistics do not decide",
+            "the tail; with `--where`, the buckets (or slots) of its columns, where statistics do not decide",
             "rows",
             "look",
         ),
@@ -77,7 +77,9 @@ COMMANDS = {
         ),
         Command("compact", "many small files into few", "all of the files, once", "work", "work"),
         Command("verify", "check every checksum, invariant and statistic", "all of the files", "work", "work"),
-        Command("profile", "values, nulls and encodings of every column of many files", "all of the files", "work", "work"),
+        Command(
+            "profile", "values, nulls and encodings of every column of many files", "all of the files", "work", "work"
+        ),
         Command("bench", "this file as Mosaic and as Parquet: size and time", "all of the file", "bench", "work"),
     )
 }

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-import smalti
 from smalti.cli.arguments import add_columns, add_output, whole_number
 from smalti.cli.render.rows import plain_values
 from smalti.cli.render.table import Head, table
@@ -123,7 +122,9 @@ def compare_rows(a: Rows, b: Rows, columns: list[str], found: Differences, limit
         row += left.num_rows
 
 
-def aligned(a: Iterator[pa.RecordBatch], b: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+def aligned(
+    a: Iterator[pa.RecordBatch], b: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
     """Pairs of batches of the same rows, until one side ends."""
     left, right = next(a, None), next(b, None)
     while left is not None and right is not None:

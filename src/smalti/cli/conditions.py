@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from datetime import time
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -117,7 +118,7 @@ class _Meaning:
                 return _COMPARE[op](pc.field(left.name), _scalar(right, left, self._type(left)))
             case Literal(), Column():
                 return _COMPARE[_SWAPPED[op]](pc.field(right.name), _scalar(left, right, self._type(right)))
-        raise WhereError("--where: compares two values", found=f"{left.text} {op} {right.text}", expected="a column")
+        raise WhereError("--where: both sides of a comparison are values", expected="a column on one side")
 
     def _comparable(self, left: Column, right: Column) -> None:
         a, b = self._type(left), self._type(right)
@@ -175,7 +176,6 @@ def _number(text: str, type_: pa.DataType) -> pa.Scalar:
 
 def _moment(value: Literal, column: Column, type_: pa.DataType) -> pa.Scalar:
     try:
-        text = pa.scalar(value.text.strip())
         if pt.is_timestamp(type_) and type_.tz is not None:
             zoned = value.text.strip()
             if len(zoned) <= 10:
@@ -183,8 +183,10 @@ def _moment(value: Literal, column: Column, type_: pa.DataType) -> pa.Scalar:
             if not (zoned.endswith(("Z", "z")) or "+" in zoned[10:] or "-" in zoned[10:]):
                 zoned += "Z"
             return pa.scalar(zoned).cast(pa.timestamp(type_.unit, "UTC")).cast(type_)
-        return text.cast(type_)
-    except pa.ArrowInvalid:
+        if pt.is_time(type_):  # Arrow has no cast from text to times
+            return pa.scalar(time.fromisoformat(value.text.strip()), type_)
+        return pa.scalar(value.text.strip()).cast(type_)
+    except ValueError:  # Arrow's own errors are among them
         raise WhereError(
             "--where: not a moment of the column's type",
             column=column.name,

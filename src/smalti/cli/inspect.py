@@ -139,7 +139,9 @@ def run_stats(options: Any, screen: Screen) -> int:
         chosen = select_columns(names, options.columns)
         groups = range(file.num_row_groups) if options.row_group is None else [options.row_group]
         if options.row_group is not None and options.row_group >= file.num_row_groups:
-            raise smalti.MosaicError("no such row group", found=options.row_group, expected=f"below {file.num_row_groups}")
+            raise smalti.MosaicError(
+                "no such row group", found=options.row_group, expected=f"below {file.num_row_groups}"
+            )
         found = [file.row_group(group) for group in groups]
         merged = merge_statistics([(group.num_rows, group.statistics) for group in found])
         num_rows = sum(group.num_rows for group in found)

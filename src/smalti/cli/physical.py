@@ -151,7 +151,10 @@ def _document(layout: FileLayout, only: int | None, buckets: set[int] | None, wa
         kept = [group for group in layout.row_groups if only is None or group.index == only]
         for group, source in zip(document["row_groups"], kept, strict=True):
             group["buckets"] = [
-                {**asdict(bucket), "columns": [asdict(column) for column in bucket.columns if wanted(bucket.id, column)]}
+                {
+                    **asdict(bucket),
+                    "columns": [asdict(column) for column in bucket.columns if wanted(bucket.id, column)],
+                }
                 for bucket in source.buckets
                 if bucket.id in buckets
             ]

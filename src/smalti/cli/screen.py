@@ -73,7 +73,7 @@ class Screen:
 
     def _start_pager(self) -> subprocess.Popen[str] | None:
         named = os.environ.get("PAGER")
-        for command in ([shlex.split(named)] if named else PAGERS):
+        for command in [shlex.split(named)] if named else PAGERS:
             if command and shutil.which(command[0]):
                 return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8")
         return None

@@ -35,6 +35,19 @@ class Rows:
                 # Parquet gives columns in the order of its file.
                 yield batch if columns is None else batch.select(columns)
 
+    def pieces(self, num_bytes: int) -> Iterator[pa.Table]:
+        """All columns, in tables of about so many bytes."""
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in self.batches():
+            held.append(batch)
+            size += batch.nbytes
+            if size >= num_bytes:
+                yield pa.Table.from_batches(held).combine_chunks()
+                held, size = [], 0
+        if held:
+            yield pa.Table.from_batches(held).combine_chunks()
+
 
 @contextmanager
 def open_rows(path: str) -> Iterator[Rows]:

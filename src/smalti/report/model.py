@@ -102,7 +102,9 @@ def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> 
     for place, name in enumerate(names):
         records = [group.get(name) for group in groups]
         if any(records):
-            found[place] = [record and [record.null_count, _bound(record.min), _bound(record.max)] for record in records]
+            found[place] = [
+                record and [record.null_count, _bound(record.min), _bound(record.max)] for record in records
+            ]
     return found
 
 

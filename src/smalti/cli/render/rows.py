@@ -36,12 +36,12 @@ def plain_values(array: pa.Array) -> list[Any]:
         return [value if value is None or math.isfinite(value) else _special(value) for value in array.to_pylist()]
     if pt.is_list(type_):
         inner = plain_values(array.flatten())
-        return _regroup(array, array.value_lengths().to_pylist(), inner)
+        return _regroup(array.value_lengths().to_pylist(), inner)
     if pt.is_map(type_):
         lengths = [None if entries is None else len(entries) for entries in array.to_pylist()]
         flat = array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))).flatten()
         pairs = [list(pair) for pair in zip(*(plain_values(part) for part in flat.flatten()), strict=True)]
-        return _regroup(array, lengths, pairs)
+        return _regroup(lengths, pairs)
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
@@ -59,7 +59,7 @@ def _special(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _regroup(array: pa.Array, lengths: list[int | None], inner: list[Any]) -> list[Any]:
+def _regroup(lengths: list[int | None], inner: list[Any]) -> list[Any]:
     out: list[Any] = []
     at = 0
     for length in lengths:
@@ -122,7 +122,8 @@ def row_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | 
     yield from table(heads, cells(), room)
     hidden = len(schema) - len(shown)
     if hidden:
-        yield f"… {hidden:,} of {len(schema):,} columns not shown: choose with -c 'pattern*', or see --vertical, --json"
+        note = "choose with -c 'pattern*', or see --vertical, --json"
+        yield f"… {hidden:,} of {len(schema):,} columns not shown: {note}"
 
 
 def vertical(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None) -> Iterator[str]:

@@ -29,9 +29,7 @@ def table(heads: Sequence[Head], rows: Iterable[Sequence[str]], room: int | None
     """
     waiting = iter(rows)
     sample = list(itertools.islice(waiting, SAMPLE))
-    widths = [
-        max([width(head.title), *(width(row[i]) for row in sample)], default=0) for i, head in enumerate(heads)
-    ]
+    widths = [max([width(head.title), *(width(row[i]) for row in sample)], default=0) for i, head in enumerate(heads)]
     if room is not None:
         _shrink(widths, heads, room)
     titles = [fit(head.title, widths[i], right=head.right) for i, head in enumerate(heads)]
