@@ -322,7 +322,7 @@ def open_file(source: Any, *, filesystem: Any = None) -> MosaicFile:
     Examples
     --------
     >>> import pyarrow as pa, smalti
-    >>> smalti.write_table(pa.table({"a": [1, 2], "b": ["x", None]}), "two.mosaic")
+    >>> _ = smalti.write_table(pa.table({"a": [1, 2], "b": ["x", None]}), "two.mosaic")
     >>> with smalti.open("two.mosaic") as f:
     ...     f.num_rows, f.column_names, f.read(columns=["b"]).to_pydict()
     (2, ['a', 'b'], {'b': ['x', None]})
@@ -338,7 +338,7 @@ def read_table(
     Examples
     --------
     >>> import pyarrow as pa, smalti
-    >>> smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
     >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
     {'b': ['y', 'z']}
     """

@@ -17,7 +17,7 @@ from smalti.cli.render.table import Head, table
 from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
 from smalti.cli.tables import Rows, open_rows
-from smalti.types import storage_schema
+from smalti.types import stored_schema
 
 #: Bytes in memory that become a row group of each format.
 PIECE = 200 << 20
@@ -86,7 +86,7 @@ def write_both(rows: Rows, mosaic: Path, parquet: Path, level: int) -> dict[str,
     """Write both files from the same pieces, one row group each, so that neither format has more of them."""
     import pyarrow.parquet as pq
 
-    schema = storage_schema(rows.schema)
+    schema = stored_schema(rows.schema).schema
     spent = {"mosaic": 0.0, "parquet": 0.0}
     parquet_writer = pq.ParquetWriter(parquet, schema, compression="zstd", compression_level=level)
     with smalti.MosaicWriter(mosaic, schema, compression_level=level) as writer, parquet_writer:

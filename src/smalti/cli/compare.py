@@ -19,7 +19,7 @@ from smalti.cli.screen import Screen
 from smalti.cli.select import select_columns
 from smalti.cli.tables import Rows, open_rows
 from smalti.convert import convert_array
-from smalti.types import storage_schema
+from smalti.types import stored_schema
 
 
 def arguments_diff(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def _chosen(rows: Rows, patterns: list[str] | None, other: Rows) -> list[str]:
 
 def compare_schemas(a: Rows, b: Rows, patterns: list[str] | None = None) -> Differences:
     """Names, types as Mosaic stores them, nullability and order."""
-    left, right = storage_schema(a.schema), storage_schema(b.schema)
+    left, right = stored_schema(a.schema).schema, stored_schema(b.schema).schema
     names_a, names_b = _chosen(a, patterns, b), _chosen(b, patterns, a)
     in_a, in_b = set(names_a), set(names_b)
     shared = [name for name in names_a if name in in_b]
@@ -96,7 +96,7 @@ def compare_schemas(a: Rows, b: Rows, patterns: list[str] | None = None) -> Diff
 
 
 def _common(a: Rows, b: Rows, found: Differences, patterns: list[str] | None) -> list[str]:
-    left, right = storage_schema(a.schema), storage_schema(b.schema)
+    left, right = stored_schema(a.schema).schema, stored_schema(b.schema).schema
     known = set(_chosen(b, patterns, a))
     changed = {name for name, _, _ in found.types if left.field(name).type != right.field(name).type}
     return [name for name in _chosen(a, patterns, b) if name in known and name not in changed]
@@ -106,7 +106,7 @@ def compare_rows(a: Rows, b: Rows, columns: list[str], found: Differences, limit
     """Compare values of columns that have one type, row by row, holding a batch of each file at a time."""
     if not columns:
         return
-    schema = storage_schema(pa.schema([a.schema.field(name) for name in columns]))
+    schema = stored_schema(pa.schema([a.schema.field(name) for name in columns])).schema
     row = 0
     for left, right in aligned(a.batches(columns), b.batches(columns)):
         for i, name in enumerate(columns):
