@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 _BLOCK = re.compile(
-    r"(?:<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>[\w+-]*|\{[\w-]+\})[^\n]*\n(?P<code>.*?)^```$", re.M | re.S
+    r"(?:<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\{[\w-]+\}|[\w+-]*)[^\n]*\n(?P<code>.*?)^```$", re.M | re.S
 )
 _PAGE_NEEDS = re.compile(r"\A<!-- needs: (\w+) -->\n")
 
