@@ -62,7 +62,7 @@ def test_wrong_usage(run: Any, csv: Path, arguments: list[str]) -> None:
 def test_bad_options_and_sources_are_one_line(run: Any, csv: Path, tmp_path: Path) -> None:
     for arguments in (
         [csv, tmp_path / "t.mosaic", "--level", 99],
-        [csv, tmp_path / "t.xyz"],
+        [csv, tmp_path / "t.mosaic", "--to", "xyz"],
         [csv, tmp_path / "t.mosaic", "--stats", "nope"],
         [tmp_path / "none.csv", tmp_path / "t.mosaic"],
     ):
