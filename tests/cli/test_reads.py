@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
         return opened[-1]
 
     monkeypatch.setattr(smalti.reader, "open_source", counted)
+    if importlib.util.find_spec("smalti.jobs") is not None:  # `verify` opens files without a reader
+        monkeypatch.setattr("smalti.jobs.checking.open_source", counted)
     return opened
 
 
@@ -139,3 +142,39 @@ def test_diff_reads_the_compared_columns(run: Callable[..., Any], sources: list[
         assert run("diff", path, path, *arguments).code == 0
         for source in sources:
             assert covered(source.ranges) == covered(allowed(layout, names, EVERY))
+
+
+def test_bench_reads_the_file_once(run: Callable[..., Any], sources: list[Counted], path: Path) -> None:
+    layout = layout_of(path)
+    sources.clear()
+    assert run("bench", path, "--rounds", 1, "--json").code == 0
+    (source,) = [source for source in sources if source.name == str(path)]
+    assert covered(source.ranges) == covered(allowed(layout, NAMES, EVERY))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["convert", "PATH", "OUT.parquet", "-c", "a07,a08"], {"a07", "a08"}),
+        (["convert", "PATH", "OUT.mosaic"], NAMES),
+        (["compact", "DIRECTORY", "OUT"], NAMES),
+        (["verify", "PATH"], NAMES),
+        (["profile", "PATH"], NAMES),
+    ],
+)
+def test_jobs_read_the_columns_they_need(
+    run: Callable[..., Any],
+    sources: list[Counted],
+    path: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    names: set[str],
+) -> None:
+    pytest.importorskip("smalti.jobs")
+    layout = layout_of(path)
+    sources.clear()
+    places = {"PATH": str(path), "DIRECTORY": str(path.parent), "OUT": str(tmp_path / "out")}
+    done = run(*[places.get(part, part.replace("OUT", places["OUT"])) for part in arguments])
+    assert done.code == 0, done
+    read = covered([found for source in sources for found in source.ranges if source.name and "out" not in source.name])
+    assert read == covered(allowed(layout, names, EVERY))

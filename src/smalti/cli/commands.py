@@ -70,12 +70,12 @@ COMMANDS = {
         Command("report", "one HTML page that draws the file", "all of the file, once", "picture", "look"),
         Command(
             "convert",
-            "CSV, JSON lines, Parquet, ORC, Arrow, Kudu CFile or Mosaic into Mosaic, Parquet, Arrow or CSV",
-            "the columns asked for, once",
+            "CSV, JSON lines, Parquet, ORC, Arrow or Mosaic into any of them",
+            "the tail, and the columns asked for",
             "work",
             "work",
         ),
-        Command("compact", "many small files into few", "all of the files, once", "work", "work"),
+        Command("compact", "many small files into few", "all of the files", "work", "work"),
         Command("verify", "check every checksum, invariant and statistic", "all of the files", "work", "work"),
         Command(
             "profile", "values, nulls and encodings of every column of many files", "all of the files", "work", "work"
