@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from smalti.cli.progress import line
+from smalti.cli.progress import ProgressBar, line
 from smalti.cli.render.rows import csv_lines, json_lines, plain_values, row_table, vertical
 from smalti.cli.render.table import Head, table
 from smalti.cli.render.text import cell, fit, printable, size, width
@@ -109,3 +109,16 @@ def test_progress_fits_its_line() -> None:
         event = SimpleNamespace(job="convert", fraction=fraction, num_rows=1_000_000)
         for room in (20, 80, 200):
             assert len(line(event, 3.0, room)) < room
+
+
+def test_a_progress_bar_is_drawn_and_removed_on_a_terminal_only() -> None:
+    event = SimpleNamespace(job="convert", fraction=0.5, num_rows=10)
+    terminal, pipe = Terminal(), io.StringIO()
+    with ProgressBar(terminal) as show:
+        show(event)
+        show(event)  # too soon to draw again
+    assert terminal.getvalue().count("convert") == 1
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    with ProgressBar(pipe) as show:
+        assert show is None
+    assert pipe.getvalue() == ""
