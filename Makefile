@@ -6,13 +6,14 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test lint bench bench-full fuzz clean
+.PHONY: help demo test lint docs bench bench-full fuzz clean browser
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo   run the main job on a wide table and show the result"
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   ruff, mypy, stubtest"
+	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (five minutes; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps, longer than in the tests"
 	@echo "make clean  remove everything that was built"
@@ -26,6 +27,11 @@ $(VENV)/.installed: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
 	@echo ">> installing smalti and its development tools, compiling the kernels (a few minutes the first time)"
 	@$(PIP) --upgrade pip
 	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	@echo ">> installing the documentation's generator"
+	@$(PIP) --editable '.[dev,docs]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
@@ -46,7 +52,20 @@ lint: $(VENV)/.installed
 	@echo ">> stubtest (kernels against their stubs)"
 	@$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist .stubtest-allowlist --ignore-unused-allowlist smalti._core smalti.kudu._kernels
 
-test: lint
+# The report is tried in Debian's Chromium. Where it cannot be installed, those tests are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+		echo ">> installing Chromium"; \
+		(apt-get update -qq && apt-get install -y -qq chromium chromium-driver) >/dev/null 2>&1 || echo ">> no Chromium: its tests will be skipped"; }
+
+docs: $(VENV)/.docs
+	@echo ">> generated parts"
+	@$(BIN)/python docs/generate.py
+	@echo ">> sphinx"
+	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+	@echo ">> docs/_build/html/index.html"
+
+test: lint browser
 	@echo ">> pytest"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
@@ -64,6 +83,6 @@ fuzz: $(VENV)/.installed
 	@$(BIN)/python -m tests.fuzz
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	find src -name '*.so' -delete -o -name '*.c' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

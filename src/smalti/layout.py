@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from smalti._core.batch import describe_monolithic, describe_page
@@ -10,8 +11,12 @@ from smalti.errors import MosaicError
 from smalti.format.bucket import open_slot, parse_directory
 from smalti.format.compression import inflate
 from smalti.io import Source
+from smalti.notebook import html_summary
 from smalti.spec import FOOTER_SIZE, Compression, Encoding, NameEncoding, TypeId
 from smalti.tail import Tail
+
+#: Row groups shown in a notebook.
+NOTEBOOK_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,10 @@ class ColumnLayout:
 
 @dataclass(frozen=True)
 class BucketLayout:
-    """One bucket of a row group; `mode` is "monolithic", "paged" or "empty"."""
+    """One bucket of a row group; `mode` is "monolithic", "paged" or "empty".
+
+    A bucket that was not read has no `columns`, and `uncompressed_size` 0 if it is paged: only its pages tell.
+    """
 
     id: int
     mode: str
@@ -78,6 +86,14 @@ class RowGroupLayout:
     num_rows: int
     num_statistics: int
     buckets: tuple[BucketLayout, ...]
+
+    def bytes_by_encoding(self) -> dict[str, int]:
+        """Bytes before compression, by encoding."""
+        sizes = dict.fromkeys((encoding.name for encoding in Encoding), 0)
+        for bucket in self.buckets:
+            for column in bucket.columns:
+                sizes[column.encoding] += column.size
+        return sizes
 
 
 @dataclass(frozen=True)
@@ -95,9 +111,30 @@ class FileLayout:
     index: Section
     row_groups: tuple[RowGroupLayout, ...]
 
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: row groups, and how many bytes are in which encoding."""
+        facts = [
+            ("size", f"{self.size:,} bytes"),
+            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
+            ("compression", self.compression),
+            ("schema block", f"{self.schema_block.size:,} bytes"),
+            ("index", f"{self.index.size:,} bytes"),
+        ]
+        rows = [
+            [
+                group.index,
+                group.num_rows,
+                sum(bucket.size for bucket in group.buckets),
+                *group.bytes_by_encoding().values(),
+            ]
+            for group in self.row_groups[:NOTEBOOK_ROWS]
+        ]
+        header = ["row group", "rows", "bytes", *(encoding.name for encoding in Encoding)]
+        return html_summary("Layout of a Mosaic file", facts, header, rows, hidden=len(self.row_groups) - len(rows))
 
-def build_layout(source: Source, tail: Tail) -> FileLayout:
-    """Walk every bucket; nothing is decoded but what says how long things are."""
+
+def build_layout(source: Source, tail: Tail, wanted: Container[int] | None = None) -> FileLayout:
+    """Walk every bucket, or those `wanted`; nothing is decoded but what says how long things are."""
     footer, schema, index = tail.footer, tail.schema, tail.index
     names = schema.names()
     groups = []
@@ -105,7 +142,10 @@ def build_layout(source: Source, tail: Tail) -> FileLayout:
         buckets = []
         for bucket in range(schema.num_buckets if schema.num_columns else 0):
             try:
-                buckets.append(_bucket(source, tail, names, group, bucket))
+                if wanted is None or bucket in wanted:
+                    buckets.append(_bucket(source, tail, names, group, bucket))
+                else:
+                    buckets.append(_unread_bucket(tail, group, bucket))
             except MosaicError as error:
                 raise error.locate(row_group=group, bucket=bucket) from None
         groups.append(RowGroupLayout(group, index.rows(group), index.num_statistics(group), tuple(buckets)))
@@ -122,6 +162,14 @@ def build_layout(source: Source, tail: Tail) -> FileLayout:
         index=Section(footer.index_offset, index_size, index_size),
         row_groups=tuple(groups),
     )
+
+
+def _unread_bucket(tail: Tail, group: int, bucket: int) -> BucketLayout:
+    entry = tail.index.bucket(group, bucket)
+    if entry is None:
+        return BucketLayout(bucket, "empty", 0, 0, 0, ())
+    offset, size, bulk_size = entry
+    return BucketLayout(bucket, "monolithic" if bulk_size else "paged", offset, size, bulk_size, ())
 
 
 def _bucket(source: Source, tail: Tail, names: list[str], group: int, bucket: int) -> BucketLayout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,15 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.format.statistics import ColumnStatistics, describe
 from smalti.io import CachedEnd, Source, open_source
 from smalti.layout import FileLayout, build_layout
+from smalti.notebook import html_summary
 from smalti.row_groups import RowGroupReader
 from smalti.tail import read_tail
 
 if TYPE_CHECKING:
     from smalti.filtering import FilterPlan
+
+#: Columns shown in a notebook.
+NOTEBOOK_COLUMNS = 20
 
 
 class MosaicFile:
@@ -95,10 +99,21 @@ class MosaicFile:
         """Row groups whose statistics leave a chance that rows match; for engines that filter rows themselves."""
         return self._select([], filters, None).groups
 
-    def layout(self) -> FileLayout:
-        """How the file is laid out: row groups, buckets, and how each column is encoded. Reads all of it."""
+    def bucket_of(self, column: str) -> int:
+        """The bucket a column is stored in, the same in every row group."""
+        return self._tail.schema.bucket_of(self._find([column])[0])
+
+    def layout(self, buckets: Collection[int] | None = None) -> FileLayout:
+        """How the file is laid out: row groups, buckets, and how each column is encoded.
+
+        Parameters
+        ----------
+        buckets : collection of int, optional
+            Buckets to read; by default all. The others are described as far as the index tells, without columns, and
+            with an empty collection nothing is read at all.
+        """
         try:
-            return build_layout(self._source, self._tail)
+            return build_layout(self._source, self._tail, buckets)
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
@@ -169,6 +184,20 @@ class MosaicFile:
             f"<smalti.MosaicFile {self._source.name or ''}: {self.num_rows:,} rows, {self.num_columns:,} columns, "
             f"{self.num_row_groups:,} row groups, {self.num_buckets:,} buckets>"
         )
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: counts, and the first columns with their types; reads nothing."""
+        names = self.column_names[:NOTEBOOK_COLUMNS]
+        facts = [
+            ("file", self._source.name or "in memory"),
+            ("rows", f"{self.num_rows:,} in {self.num_row_groups:,} row groups"),
+            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
+            ("size", f"{self._source.size:,} bytes"),
+        ]
+        schema = self._arrow_schema(self._find(names), names)
+        rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in schema]
+        header = ["column", "type", ""]
+        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows))
 
     # --- how ------------------------------------------------------------------------------------------------------
 
@@ -293,7 +322,7 @@ def open_file(source: Any, *, filesystem: Any = None) -> MosaicFile:
     Examples
     --------
     >>> import pyarrow as pa, smalti
-    >>> smalti.write_table(pa.table({"a": [1, 2], "b": ["x", None]}), "two.mosaic")
+    >>> _ = smalti.write_table(pa.table({"a": [1, 2], "b": ["x", None]}), "two.mosaic")
     >>> with smalti.open("two.mosaic") as f:
     ...     f.num_rows, f.column_names, f.read(columns=["b"]).to_pydict()
     (2, ['a', 'b'], {'b': ['x', None]})
@@ -309,7 +338,7 @@ def read_table(
     Examples
     --------
     >>> import pyarrow as pa, smalti
-    >>> smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
     >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
     {'b': ['y', 'z']}
     """

@@ -1,0 +1,151 @@
+"""Writes the parts of the documentation that come from the code: ``python docs/generate.py`` (``--check`` only looks).
+
+A part stands between `<!-- generated: name -->` and `<!-- end -->`; `tests/docs` fails when one is stale.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import pyarrow as pa
+from annotate import listing, tiny_file
+
+from smalti import spec
+from smalti.cli.commands import COMMANDS
+from smalti.errors import SchemaError
+from smalti.types import has_statistics, pack_descriptor, storage_type
+
+DOCS = Path(__file__).parent
+PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines) + "\n"
+
+
+def commands() -> str:
+    """The table of commands and what they read."""
+    return markdown(
+        ["command", "what it shows or does", "reads"],
+        ([f"`smalti {item.name}`", item.summary, item.reads] for item in COMMANDS.values()),
+    )
+
+
+#: Every family of Arrow types, stored as it is, as something else, or refused.
+TYPES = [
+    pa.null(),
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.uint8(),
+    pa.uint16(),
+    pa.uint32(),
+    pa.uint64(),
+    pa.float16(),
+    pa.float32(),
+    pa.float64(),
+    pa.decimal128(18, 2),
+    pa.decimal128(38, 2),
+    pa.decimal256(50, 2),
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.binary(),
+    pa.large_binary(),
+    pa.binary(16),
+    pa.date32(),
+    pa.date64(),
+    pa.time32("s"),
+    pa.time32("ms"),
+    pa.time64("us"),
+    pa.timestamp("s"),
+    pa.timestamp("ms"),
+    pa.timestamp("us"),
+    pa.timestamp("ns"),
+    pa.timestamp("us", "UTC"),
+    pa.duration("ms"),
+    pa.month_day_nano_interval(),
+    pa.dictionary(pa.int32(), pa.string()),
+    pa.list_(pa.int32()),
+    pa.large_list(pa.int32()),
+    pa.list_(pa.int32(), 3),
+    pa.map_(pa.string(), pa.int32()),
+    pa.struct([("x", pa.int32())]),
+]
+
+
+def types() -> str:
+    """Arrow in, Mosaic's type, Arrow out, statistics."""
+    rows = []
+    for type_ in TYPES:
+        try:
+            stored = storage_type(type_)
+        except SchemaError as error:
+            rows.append([f"`{type_}`", "—", f"refused: {error.reason}", ""])
+            continue
+        mosaic = spec.TypeId(pack_descriptor(stored, True)[0]).name
+        back = "the same" if stored == type_ else f"`{stored}`"
+        rows.append([f"`{type_}`", mosaic, back, "yes" if has_statistics(stored) else "no"])
+    return markdown(["Arrow type written", "Mosaic type", "Arrow type read", "statistics"], rows)
+
+
+LIMITS = [
+    ("MAX_NAME_SIZE", "bytes of one column name (UTF-8)"),
+    ("MAX_NAMES_SIZE", "bytes of all column names of a file together"),
+    ("MAX_NESTING", "levels of arrays and maps in one column"),
+    ("MAX_DECIMAL_PRECISION", "digits of a decimal"),
+    ("MAX_UNBACKED_ROWS", "rows of a row group whose columns store nothing per row (constants, all null)"),
+    ("MAX_ROWS", "rows of any row group, and elements of any array or map column in it"),
+    ("MAX_ROW_GROUP_SIZE", "bytes of a row group that is written, before compression: newer references read no more"),
+    ("MAX_BLOCK_SIZE", "bytes of a block that is read, once unpacked: what Arrow's 32-bit offsets reach"),
+    ("MAX_PAGED_CHILDREN", "arrays, maps and their parts in a paged bucket; beyond it the bucket is monolithic"),
+    ("MAX_ZSTD_RATIO", "times a compressed block may expand"),
+    ("MAX_UINT32", "any size or count in the format: columns, rows of a row group, bytes of a bucket"),
+]
+
+
+def limits() -> str:
+    """The limits, from the module that holds them."""
+    return markdown(["limit", "", "`smalti.spec`"], ([f"{getattr(spec, n):,}", t, f"`{n}`"] for n, t in LIMITS))
+
+
+def bytes_of_a_file() -> str:
+    """The annotated file."""
+    return f"```text\n{listing(tiny_file())}\n```\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "types": types,
+    "limits": limits,
+    "bytes": bytes_of_a_file,
+}
+
+
+def refreshed(text: str) -> str:
+    """A page with its generated parts as they should be."""
+    return PART.sub(lambda found: f"{found[1]}{PARTS[found['name']]()}{found[3]}", text)
+
+
+def main() -> int:
+    stale = []
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text()
+        if (new := refreshed(text)) != text:
+            stale.append(page.relative_to(DOCS).as_posix())
+            if "--check" not in sys.argv:
+                page.write_text(new)
+    print(f"{'stale' if '--check' in sys.argv else 'rewritten'}: {', '.join(stale) or 'none'}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

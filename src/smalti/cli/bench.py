@@ -1,0 +1,110 @@
+"""`bench`: the user's own table as Mosaic and as Parquet, written and read back here and now."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import smalti
+from smalti.cli.arguments import add_output, whole_number
+from smalti.cli.render.table import Head, table
+from smalti.cli.render.text import seconds, size
+from smalti.cli.screen import Screen
+from smalti.cli.tables import Rows, open_rows
+from smalti.types import stored_schema
+
+#: Bytes in memory that become a row group of each format.
+PIECE = 200 << 20
+#: Which columns are read must not change between two runs.
+SEED = 20261115
+
+
+def arguments_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a Mosaic or Parquet file")
+    parser.add_argument("--columns", type=whole_number, default=10, metavar="N", help="how many to read (default 10)")
+    parser.add_argument("--rounds", type=whole_number, default=5, metavar="N", help="best of N (default 5)")
+    parser.add_argument("--level", type=int, default=1, metavar="N", help="zstd level for both formats (default 1)")
+    add_output(parser)
+
+
+def run_bench(options: Any, screen: Screen) -> int:
+    with open_rows(options.file) as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
+        results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
+        shape = {"rows": rows.num_rows, "columns": len(rows.schema)}
+    if options.json:
+        screen.json({"file": options.file, **shape, "level": options.level, "results": results})
+        return 0
+    mosaic, parquet = results["mosaic"], results["parquet"]
+    lines = []
+    for key in mosaic:
+        shown: Callable[[Any], str] = size if key == "size" else seconds
+        better = parquet[key] / mosaic[key] if mosaic[key] else 0.0
+        lines.append([key, shown(mosaic[key]), shown(parquet[key]), f"{better:.2f}x"])
+    heads = [Head(""), Head("Mosaic", right=True), Head("Parquet", right=True), Head("Parquet / Mosaic", right=True)]
+    title = (
+        f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
+    )
+    screen.lines([title, *table(heads, lines, None)])
+    return 0
+
+
+def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, Any]]:
+    """Seconds and bytes of both formats; the two take turns, so that a busy moment hits both."""
+    import pyarrow.parquet as pq
+
+    mosaic, parquet = directory / "t.mosaic", directory / "t.parquet"
+    results = write_both(rows, mosaic, parquet, level)
+    names = rows.schema.names
+    chosen = sorted(random.Random(SEED).sample(range(len(names)), min(columns, len(names))))
+    some = [names[i] for i in chosen]
+    one = some[len(some) // 2 :][:1]
+    works: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "open": (lambda: smalti.open(mosaic).close(), lambda: pq.ParquetFile(parquet).close()),
+        "read 1 column": (lambda: smalti.read_table(mosaic, one), lambda: pq.read_table(parquet, columns=one)),
+        f"read {len(some):,} columns": (
+            lambda: smalti.read_table(mosaic, some),
+            lambda: pq.read_table(parquet, columns=some),
+        ),
+        "read all": (lambda: smalti.read_table(mosaic), lambda: pq.read_table(parquet)),
+    }
+    for name, pair in works.items():
+        times: list[list[float]] = [[], []]
+        for _ in range(rounds):
+            for which, work in enumerate(pair):
+                times[which].append(_timed(work))
+        results["mosaic"][name], results["parquet"][name] = (min(found) for found in times)
+    return results
+
+
+def write_both(rows: Rows, mosaic: Path, parquet: Path, level: int) -> dict[str, dict[str, Any]]:
+    """Write both files from the same pieces, one row group each, so that neither format has more of them."""
+    import pyarrow.parquet as pq
+
+    schema = stored_schema(rows.schema).schema
+    spent = {"mosaic": 0.0, "parquet": 0.0}
+    parquet_writer = pq.ParquetWriter(parquet, schema, compression="zstd", compression_level=level)
+    with smalti.MosaicWriter(mosaic, schema, compression_level=level) as writer, parquet_writer:
+        for piece in rows.pieces(PIECE):
+            piece = piece.cast(schema)
+            spent["mosaic"] += _timed(partial(writer.write, piece))
+            spent["parquet"] += _timed(
+                partial(parquet_writer.write_table, piece, row_group_size=max(1, piece.num_rows))
+            )
+        spent["mosaic"] += _timed(writer.close)
+        spent["parquet"] += _timed(parquet_writer.close)
+    return {
+        name: {"size": path.stat().st_size, "write": spent[name]}
+        for name, path in (("mosaic", mosaic), ("parquet", parquet))
+    }
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

@@ -1,0 +1,120 @@
+"""The entry point: find the command, run it, and turn what goes wrong into one line and an exit code.
+
+Exit codes: 0 done, 1 an error (or `diff` found differences, or `verify` found damage), 2 wrong usage,
+130 interrupted, 141 the reader of our output went away.
+
+argparse, from the standard library, reads the arguments: it costs nothing to install and 10 ms to import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from smalti.cli.commands import COMMANDS, Command
+
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")  # a C locale must not stop a table
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        return INTERRUPTED
+    except BrokenPipeError:
+        if debug:
+            raise
+        # Whatever Python still holds for standard output must go nowhere when it exits.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except Exception as error:
+        if debug:
+            raise
+        print(f"smalti: error: {one_line(error)}", file=sys.stderr)
+        return 1
+
+
+def one_line(error: BaseException) -> str:
+    """What went wrong, in a line without a traceback."""
+    from smalti.cli.render.text import printable
+
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        text = f"{where}{error.strerror}"
+    elif isinstance(error, (ValueError, OSError, TypeError, NotImplementedError, ImportError)):
+        text = str(error) or type(error).__name__
+    elif isinstance(error, MemoryError):
+        text = f"out of memory ({error})" if str(error) else "out of memory"
+    else:
+        text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
+    return printable(" ".join(text.split()))
+
+
+def _run(argv: list[str]) -> int:
+    named = next((argument for argument in argv if not argument.startswith("-")), None)
+    parser = build_parser(only=named or "")
+    options = parser.parse_args(argv)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    command = COMMANDS[options.command]
+    from smalti.cli.screen import Screen
+
+    screen = Screen(pager=not getattr(options, "no_pager", False))
+    run = getattr(_module(command), f"run_{command.name}")
+    return int(run(options, screen))
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser; `only` names the one command whose arguments are needed (their modules are not free to import)."""
+    parser = argparse.ArgumentParser(
+        prog="smalti",
+        description="Look at and work on Mosaic files: local paths, and anything pyarrow opens (s3://, gs://, hdfs://).",
+        epilog="`smalti COMMAND --help` tells more, and what the command reads from the file.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS.values():
+        sub = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary[0].upper()}{command.summary[1:]}.",
+            epilog=f"Reads {command.reads}.",
+        )
+        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        if only is None or only == command.name:
+            getattr(_module(command), f"arguments_{command.name}")(sub)
+    return parser
+
+
+def _module(command: Command) -> Any:
+    return importlib.import_module(f"smalti.cli.{command.module}")
+
+
+class _Version(argparse.Action):
+    """Asks for the version only when told to: reading a package's metadata takes longer than parsing arguments."""
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"smalti {version('smalti')}")
+        raise SystemExit(0)

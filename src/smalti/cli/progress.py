@@ -1,0 +1,60 @@
+"""A progress bar on a terminal; silence elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from types import TracebackType
+from typing import Any, TextIO
+
+#: Seconds between two drawings.
+INTERVAL = 0.1
+
+
+class ProgressBar:
+    """Draws what a job tells of itself (see `smalti.jobs.events.Progress`), on one line of standard error.
+
+    Examples
+    --------
+    >>> import io
+    >>> with ProgressBar(io.StringIO()) as listener:
+    ...     print(listener)
+    None
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._last = 0.0
+        self._started = time.monotonic()
+        self._drawn = False
+
+    def __enter__(self) -> Any:
+        """The listener to hand to a job, or None where nobody watches."""
+        return self._show if self._stream.isatty() else None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _show(self, event: Any) -> None:
+        now = time.monotonic()
+        if now - self._last < INTERVAL:
+            return
+        self._last = now
+        self._drawn = True
+        self._stream.write("\r" + line(event, now - self._started, shutil.get_terminal_size().columns) + "\x1b[K")
+        self._stream.flush()
+
+
+def line(event: Any, elapsed: float, width: int) -> str:
+    """The bar at one moment."""
+    fraction = max(0.0, min(1.0, event.fraction))
+    left = f", {elapsed * (1 - fraction) / fraction:,.0f} s left" if 0.02 < fraction < 1 else ""
+    text = f" {fraction:4.0%}  {event.num_rows:,} rows{left}"
+    room = max(5, min(40, width - len(text) - len(event.job) - 4))
+    full = round(room * fraction)
+    return f"{event.job} {'█' * full}{'░' * (room - full)}{text}"[: max(1, width - 1)]

@@ -1,0 +1,167 @@
+"""Rows of record batches as JSON lines, as CSV, or as a table that fits a terminal whatever the number of columns."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti.cli.render.table import GAP, Head, table
+from smalti.cli.render.text import cell, width
+
+#: A cell of a table is cut to this, so that one long text does not push all other columns out.
+MAX_CELL = 40
+#: Rows whose widths decide the widths of a table.
+SAMPLE = 100
+
+
+def plain_values(array: pa.Array) -> list[Any]:
+    """Values as JSON can say them: moments and decimals as text, bytes as hexadecimal, maps as lists of pairs.
+
+    Nanoseconds are kept: they never pass through `datetime`.
+    """
+    type_ = array.type
+    if pt.is_temporal(type_):
+        return _moments(array)
+    if pt.is_decimal(type_):
+        return [None if value is None else str(value) for value in array.to_pylist()]
+    if pt.is_binary(type_):
+        return [None if value is None else value.hex() for value in array.to_pylist()]
+    if pt.is_floating(type_):
+        return [value if value is None or math.isfinite(value) else _special(value) for value in array.to_pylist()]
+    if pt.is_list(type_):
+        inner = plain_values(array.flatten())
+        return _regroup(array.value_lengths().to_pylist(), inner)
+    if pt.is_map(type_):
+        lengths = [None if entries is None else len(entries) for entries in array.to_pylist()]
+        flat = array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))).flatten()
+        pairs = [list(pair) for pair in zip(*(plain_values(part) for part in flat.flatten()), strict=True)]
+        return _regroup(lengths, pairs)
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _moments(array: pa.Array) -> list[Any]:
+    if pt.is_timestamp(array.type) and array.type.tz is not None:
+        # In UTC, with its Z: needs no time zone database and is the same moment.
+        array = array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.timestamp(array.type.unit))
+        return [None if text is None else f"{text.replace(' ', 'T')}Z" for text in array.cast(pa.string()).to_pylist()]
+    if pt.is_duration(array.type):
+        return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    return [None if text is None else text.replace(" ", "T") for text in array.cast(pa.string()).to_pylist()]
+
+
+def _special(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _regroup(lengths: list[int | None], inner: list[Any]) -> list[Any]:
+    out: list[Any] = []
+    at = 0
+    for length in lengths:
+        out.append(None if length is None else inner[at : at + length])
+        at += length or 0
+    return out
+
+
+def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """One object per row."""
+    for batch in batches:
+        names = batch.schema.names
+        if not names:
+            yield from itertools.repeat("{}", batch.num_rows)
+            continue
+        columns = [plain_values(column) for column in batch.columns]
+        for row in zip(*columns, strict=True):
+            yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+
+
+def csv_lines(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[str]:
+    """Header and rows; null is empty, nested values are JSON, text is quoted where it must be."""
+    yield ",".join(_csv_cell(name) for name in schema.names)
+    for batch in batches:
+        for row in zip(*(plain_values(column) for column in batch.columns), strict=True):
+            yield ",".join(_csv_cell(value) for value in row)
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+    # An empty text is quoted, so that it is not taken for null.
+    if not text or any(char in text for char in ',"\r\n') or text != text.strip():
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def row_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None) -> Iterator[str]:
+    """Rows under their names. Columns that do not fit `room` are left out and counted in a last line."""
+    waiting = iter(batches)
+    if not schema.names:
+        yield f"{sum(batch.num_rows for batch in waiting):,} rows of no columns"
+        return
+    sample: list[pa.RecordBatch] = []
+    rows = 0
+    while rows < SAMPLE and (batch := next(waiting, None)) is not None:
+        sample.append(batch)
+        rows += batch.num_rows
+    shown = _that_fit(sample, schema, room)
+    heads = [Head(_cut(schema.names[i]), right=_is_number(schema.field(i).type), least=4) for i in shown]
+
+    def cells() -> Iterator[list[str]]:
+        for batch in itertools.chain(sample, waiting):
+            columns = [[_cut(value) for value in plain_values(batch.column(i))] for i in shown]
+            yield from map(list, zip(*columns, strict=True))
+
+    yield from table(heads, cells(), room)
+    hidden = len(schema) - len(shown)
+    if hidden:
+        note = "choose with -c 'pattern*', or see --vertical, --json"
+        yield f"… {hidden:,} of {len(schema):,} columns not shown: {note}"
+
+
+def vertical(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None) -> Iterator[str]:
+    """A line for each column, its first values side by side: the way to look at thousands of columns."""
+    held = pa.Table.from_batches(list(batches), schema=schema)
+    heads = [Head("column", least=20), Head("type", least=8), *(Head(f"row {i}") for i in range(held.num_rows))]
+    if room is not None:
+        heads = heads[: 2 + max(1, (room - 30) // 14)]
+
+    def rows() -> Iterator[list[str]]:
+        for i, field in enumerate(schema):
+            column = held.column(i).slice(0, len(heads) - 2).combine_chunks()
+            chunk = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
+            values = plain_values(chunk) if len(chunk) else []
+            yield [cell(field.name), cell(str(field.type)), *(_cut(value) for value in values)]
+
+    return table(heads, rows(), room)
+
+
+def _that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int | None) -> list[int]:
+    if room is None:
+        return list(range(len(schema)))
+    shown: list[int] = []
+    left = room
+    for i, name in enumerate(schema.names):
+        values = [_cut(value) for batch in sample for value in plain_values(batch.column(i).slice(0, SAMPLE))]
+        need = max([min(width(name), MAX_CELL), *(width(value) for value in values)])
+        if shown and need > left:
+            break
+        shown.append(i)
+        left -= need + GAP
+    return shown
+
+
+def _cut(value: Any) -> str:
+    text = cell(value)
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_))

@@ -1,0 +1,60 @@
+"""Tables of a few described columns and any number of rows, laid out for a width."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from smalti.cli.render.text import fit, width
+
+GAP = 2
+#: Widths are taken from so many rows; later rows are cut to them, so that a long table streams.
+SAMPLE = 500
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column of a table: its title, whether it is numeric, and how narrow it may be cut."""
+
+    title: str
+    right: bool = False
+    least: int = 6
+
+
+def table(heads: Sequence[Head], rows: Iterable[Sequence[str]], room: int | None) -> Iterator[str]:
+    """The lines of a table; `room` None means as wide as it takes.
+
+    The widest text columns give way first, down to their `least`; what still does not fit is cut at the edge.
+    """
+    waiting = iter(rows)
+    sample = list(itertools.islice(waiting, SAMPLE))
+    widths = [max([width(head.title), *(width(row[i]) for row in sample)], default=0) for i, head in enumerate(heads)]
+    if room is not None:
+        _shrink(widths, heads, room)
+    titles = [fit(head.title, widths[i], right=head.right) for i, head in enumerate(heads)]
+    yield (" " * GAP).join(titles).rstrip()
+    yield (" " * GAP).join("─" * size for size in widths)
+    for row in itertools.chain(sample, waiting):
+        cells = [fit(row[i], widths[i], right=head.right) for i, head in enumerate(heads)]
+        yield (" " * GAP).join(cells).rstrip()
+
+
+def _shrink(widths: list[int], heads: Sequence[Head], room: int) -> None:
+    while sum(widths) + GAP * (len(widths) - 1) > room:
+        soft = [i for i, head in enumerate(heads) if widths[i] > head.least and not head.right]
+        if not soft:
+            return
+        widest = max(soft, key=lambda i: widths[i])
+        others = max((widths[i] for i in soft if i != widest), default=0)
+        over = sum(widths) + GAP * (len(widths) - 1) - room
+        floor = max(heads[widest].least, others - 1 if others < widths[widest] else 0)
+        widths[widest] = max(floor, widths[widest] - over, heads[widest].least)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Lines of `name  value`, values aligned."""
+    listed = list(pairs)
+    room = max((width(name) for name, _ in listed), default=0)
+    for name, value in listed:
+        yield f"{fit(name, room)}  {value}".rstrip()

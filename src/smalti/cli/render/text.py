@@ -1,0 +1,83 @@
+"""Numbers and values as text that is safe and short enough for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(count: int) -> str:
+    """Bytes for people.
+
+    Examples
+    --------
+    >>> size(17), size(2048), size(5_500_000)
+    ('17 B', '2.0 KiB', '5.2 MiB')
+    """
+    value, unit = float(count), 0
+    while value >= 1023.95 and unit < len(_UNITS) - 1:
+        value /= 1024
+        unit += 1
+    return f"{count:,} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def ratio(stored: int, uncompressed: int) -> str:
+    """How many times smaller; a dash where nothing is known."""
+    return f"{uncompressed / stored:.1f}x" if stored and uncompressed else "-"
+
+
+def seconds(value: float) -> str:
+    """A duration for people."""
+    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def printable(text: str) -> str:
+    """Text from a file, with what could steer a terminal made visible.
+
+    Examples
+    --------
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def cell(value: Any) -> str:
+    """A value of a table."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    return printable(str(value))
+
+
+def width(text: str) -> int:
+    """Columns of a terminal that `text` takes: East Asian characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def fit(text: str, room: int, *, right: bool = False) -> str:
+    """`text` in exactly `room` columns, padded or cut with an ellipsis."""
+    taken = width(text)
+    if taken > room:
+        kept, taken = "", 0
+        for char in text:
+            step = width(char)
+            if taken + step > room - 1:
+                break
+            kept, taken = kept + char, taken + step
+        text, taken = kept + "…", taken + 1
+    pad = " " * (room - taken)
+    return pad + text if right else text + pad

@@ -1,0 +1,103 @@
+"""`head`, `cat` and `count`: rows, chosen by column and condition."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+import smalti
+from smalti.cli.arguments import add_columns, add_file, add_output, add_where, whole_number
+from smalti.cli.conditions import where_expression
+from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
+from smalti.cli.screen import Screen
+from smalti.cli.select import select_columns
+
+#: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
+CELLS_AT_ONCE = 1 << 18
+
+
+def arguments_head(parser: argparse.ArgumentParser) -> None:
+    _arguments(parser, default=10)
+
+
+def arguments_cat(parser: argparse.ArgumentParser) -> None:
+    _arguments(parser, default=None)
+
+
+def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
+    add_file(parser)
+    add_columns(parser)
+    add_where(parser)
+    many = "all" if default is None else default
+    parser.add_argument("-n", type=whole_number, default=default, metavar="N", help=f"at most N rows (default {many})")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--csv", action="store_true", help="print CSV")
+    shape.add_argument("--vertical", action="store_true", help="a line for each column instead of each row")
+    add_output(parser, "print JSON lines, one object per row")
+
+
+def run_head(options: Any, screen: Screen) -> int:
+    return _show(options, screen)
+
+
+def run_cat(options: Any, screen: Screen) -> int:
+    return _show(options, screen)
+
+
+def _show(options: Any, screen: Screen) -> int:
+    with smalti.open(options.file) as file:
+        columns = select_columns(file.column_names, options.columns)
+        condition = None if options.where is None else where_expression(options.where, file.schema)
+        schema = file.schema if columns is None else pa.schema([file.schema.field(name) for name in columns])
+        batches = limited_batches(file, columns, condition, options.n)
+        room = screen.width if screen.is_terminal else None
+        if options.json:
+            screen.lines(json_lines(batches))
+        elif options.csv:
+            screen.lines(csv_lines(batches, schema))
+        elif options.vertical:
+            first = limited_batches(file, columns, condition, min(10, 10 if options.n is None else options.n))
+            screen.lines(vertical(first, schema, room))
+        else:
+            # A table is for eyes: it fits a screen even when there is none.
+            screen.lines(row_table(batches, schema, screen.width))
+    return 0
+
+
+def limited_batches(
+    file: smalti.MosaicFile, columns: list[str] | None, condition: Any, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `limit` rows in all; row groups after the last one needed are not read."""
+    if limit == 0:
+        return
+    width = max(1, file.num_columns if columns is None else len(columns))
+    step = max(1, CELLS_AT_ONCE // width)
+    left = limit
+    for batch in file.iter_batches(step, columns, condition):
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
+            return
+
+
+def arguments_count(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_where(parser)
+    add_output(parser)
+
+
+def run_count(options: Any, screen: Screen) -> int:
+    with smalti.open(options.file) as file:
+        rows = file.count_rows(None if options.where is None else where_expression(options.where, file.schema))
+        total = file.num_rows
+    if options.json:
+        screen.json({"file": options.file, "rows": rows, "of": total})
+    else:
+        screen.lines([str(rows)])
+    return 0

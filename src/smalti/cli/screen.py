@@ -1,0 +1,79 @@
+"""Where a command prints: a terminal with a width and a pager, or a pipe that gets everything."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+#: What a pager is given when the environment names none: quit if it fits, keep colours, cut long lines.
+PAGERS = (["less", "-FRSX"], ["more"])
+
+
+class Screen:
+    """Standard output and error of one command.
+
+    Parameters
+    ----------
+    out, err : text streams, optional
+    pager : bool
+        Whether more lines than a terminal is high go through a pager.
+    """
+
+    def __init__(self, out: TextIO | None = None, err: TextIO | None = None, *, pager: bool = True) -> None:
+        self.out = out or sys.stdout
+        self.err = err or sys.stderr
+        self.is_terminal = self.out.isatty()
+        size = shutil.get_terminal_size((100, 40))
+        self.width = max(40, size.columns)
+        self._height = size.lines
+        self._pager = pager and self.is_terminal
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines, paged if they do not fit a terminal."""
+        if not self._pager:
+            self._write(lines)
+            return
+        waiting = iter(lines)
+        first = list(itertools.islice(waiting, self._height - 1))
+        more = list(itertools.islice(waiting, 1))
+        pager = self._start_pager() if more else None
+        if pager is None or pager.stdin is None:
+            self._write(itertools.chain(first, more, waiting))
+            return
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                for line in itertools.chain(first, more, waiting):
+                    pager.stdin.write(line + "\n")
+                pager.stdin.close()
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                pager.stdin.close()
+            pager.wait()
+
+    def json(self, document: Any) -> None:
+        """One JSON document, indented for a terminal, on one line for a pipe."""
+        self._write([json.dumps(document, ensure_ascii=False, indent=2 if self.is_terminal else None, default=str)])
+
+    def note(self, text: str) -> None:
+        """A remark beside the output."""
+        print(text, file=self.err, flush=True)
+
+    def _write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.out.write(line + "\n")
+        self.out.flush()
+
+    def _start_pager(self) -> subprocess.Popen[str] | None:
+        named = os.environ.get("PAGER")
+        for command in [shlex.split(named)] if named else PAGERS:
+            if command and shutil.which(command[0]):
+                return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8")
+        return None

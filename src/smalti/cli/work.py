@@ -1,0 +1,221 @@
+"""`convert`, `compact`, `verify` and `profile`: arguments for `smalti.jobs`, which does the work, and its summary."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from smalti.cli.arguments import add_columns, add_output, byte_count, whole_number
+from smalti.cli.progress import ProgressBar
+from smalti.cli.render.table import Head, table
+from smalti.cli.render.text import cell, printable, size
+from smalti.cli.screen import Screen
+from smalti.cli.select import select_columns
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine", choices=("local", "spark"), default="local", help="where it runs (default local: threads)"
+    )
+
+
+def _add_writer_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("how Mosaic is written")
+    group.add_argument("--compression", choices=("zstd", "none"), help="default zstd")
+    group.add_argument("--level", type=int, metavar="N", help="of zstd (default 1)")
+    group.add_argument("--buckets", type=whole_number, metavar="N", help="how many buckets (default 100)")
+    group.add_argument("--row-group-bytes", type=byte_count, metavar="SIZE", help="such as 64M (default 256M)")
+    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="at most N rows in a row group")
+    group.add_argument("--stats", action="append", metavar="NAMES", help="columns to keep statistics of, or 'all'")
+
+
+def _writer_options(options: Any) -> Any:
+    from smalti.options import WriterOptions
+
+    names = [name for part in options.stats or () for name in part.split(",") if name]
+    values = {
+        "compression": options.compression,
+        "compression_level": options.level,
+        "num_buckets": options.buckets,
+        "row_group_max_bytes": options.row_group_bytes,
+        "row_group_max_rows": options.row_group_rows,
+        "stats_columns": ("all" if names == ["all"] else tuple(names)) if names else None,
+    }
+    return WriterOptions(**{name: value for name, value in values.items() if value is not None})
+
+
+def _add_care(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument(
+        "--on-error", choices=("raise", "skip"), default="raise", help="what to do about files that cannot be read"
+    )
+    parser.add_argument("--workers", type=whole_number, metavar="N", help="tasks at once (default: one per core)")
+
+
+def _column_names(source: str, patterns: list[str] | None) -> list[str] | None:
+    """Names as given; globs only where one file says which names there are."""
+    names = [name for part in patterns or () for name in part.split(",") if name]
+    if not any(char in name for name in names for char in "*?["):
+        return names or None
+    from smalti.cli.tables import open_rows
+
+    with open_rows(source) as rows:
+        return select_columns(rows.schema.names, patterns)
+
+
+def _finish(options: Any, screen: Screen, summary: Any) -> None:
+    if options.json:
+        screen.json(summary.to_dict())
+    else:
+        screen.lines(printable(line) for line in str(summary).splitlines())
+
+
+def arguments_convert(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a file, a directory, or a glob")
+    parser.add_argument("target", metavar="TARGET", help="a file or a directory; its suffix says the format")
+    add_columns(parser)
+    formats = "mosaic, parquet, orc, arrow, csv, json (one object per line)"
+    parser.add_argument(
+        "--from", dest="source_format", metavar="FORMAT", help=f"if the suffix does not tell: {formats}"
+    )
+    parser.add_argument("--to", dest="target_format", metavar="FORMAT", help="likewise, for the target")
+    _add_care(parser)
+    parser.add_argument("--no-resume", action="store_true", help="start over instead of where an earlier run stopped")
+    _add_engine(parser)
+    _add_writer_options(parser)
+    add_output(parser)
+
+
+def run_convert(options: Any, screen: Screen) -> int:
+    from smalti import jobs
+
+    with ProgressBar(screen.err) as progress:
+        summary = jobs.convert(
+            options.source,
+            options.target,
+            source_format=options.source_format,
+            target_format=options.target_format,
+            engine=options.engine,
+            options=_writer_options(options),
+            columns=_column_names(options.source, options.columns),
+            overwrite=options.overwrite,
+            on_error=options.on_error,
+            workers=options.workers or None,
+            resume=not options.no_resume,
+            progress=progress,
+        )
+    _finish(options, screen, summary)
+    return 0
+
+
+def arguments_compact(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a directory of Mosaic files")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="where the new files go (default: in place)")
+    parser.add_argument("--file-bytes", type=byte_count, metavar="SIZE", help="how large files should get, such as 1G")
+    parser.add_argument("--sort-by", metavar="NAMES", help="order rows by these columns, with commas between")
+    _add_care(parser)
+    _add_engine(parser)
+    _add_writer_options(parser)
+    add_output(parser)
+
+
+def run_compact(options: Any, screen: Screen) -> int:
+    from smalti import jobs
+
+    given = {"target_file_bytes": options.file_bytes} if options.file_bytes else {}
+    with ProgressBar(screen.err) as progress:
+        summary = jobs.compact(
+            options.source,
+            options.target,
+            sort_by=options.sort_by.split(",") if options.sort_by else None,
+            options=_writer_options(options),
+            engine=options.engine,
+            overwrite=options.overwrite,
+            on_error=options.on_error,
+            workers=options.workers or None,
+            progress=progress,
+            **given,
+        )
+    _finish(options, screen, summary)
+    return 0
+
+
+def arguments_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files or directories")
+    _add_engine(parser)
+    add_output(parser)
+
+
+def run_verify(options: Any, screen: Screen) -> int:
+    from smalti import jobs
+
+    with ProgressBar(screen.err) as progress:
+        report = jobs.verify(options.sources, engine=options.engine, progress=progress)
+    _finish(options, screen, report)
+    return 0 if report.ok else 1
+
+
+def arguments_profile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="a file or a directory, of any format `convert` reads")
+    add_columns(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the profile here: Mosaic, Parquet, CSV, by suffix"
+    )
+    parser.add_argument("--html", metavar="PAGE", help="write a page here")
+    _add_care(parser)
+    _add_engine(parser)
+    add_output(parser)
+
+
+def run_profile(options: Any, screen: Screen) -> int:
+    from smalti import jobs
+
+    with ProgressBar(screen.err) as progress:
+        profile = jobs.profile(
+            options.source,
+            output=options.output,
+            html=options.html,
+            engine=options.engine,
+            columns=_column_names(options.source, options.columns),
+            overwrite=options.overwrite,
+            on_error=options.on_error,
+            workers=options.workers or None,
+            progress=progress,
+        )
+    columns = profile.table.to_pylist()
+    if options.json:
+        facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
+        screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
+        return 0
+    room = screen.width if screen.is_terminal else None
+    screen.lines([*table(_PROFILE_HEADS, (_profile_line(item) for item in columns), room), printable(str(profile))])
+    return 0
+
+
+_PROFILE_HEADS = [
+    Head("column", least=20),
+    Head("type", least=8),
+    Head("nulls", right=True),
+    Head("distinct", right=True),
+    Head("min", least=8),
+    Head("max", least=8),
+    Head("encodings", least=8),
+    Head("bytes", right=True),
+]
+
+
+def _profile_line(item: dict[str, Any]) -> list[str]:
+    def known(value: Any, shown: Callable[[Any], str] = cell) -> str:
+        return "" if value is None else shown(value)
+
+    return [
+        cell(item["column"]),
+        cell(item["type"]),
+        f"{item['nulls']:,}",
+        known(item["distinct"], lambda count: f"~{count:,}"),
+        known(item["min"]),
+        known(item["max"]),
+        known(item["encodings"]),
+        known(item["stored_bytes"], size),
+    ]

@@ -1,0 +1,36 @@
+"""What notebooks show for an object: a title, facts and a short table as HTML. Knows nothing of the format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+def html_summary(
+    title: str,
+    facts: Iterable[tuple[str, str]],
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    hidden: int = 0,
+) -> str:
+    """A fragment without script or colours of its own, so that it follows the notebook's light or dark theme.
+
+    Examples
+    --------
+    >>> html_summary("T", [("a", "1")], ["x"], [["<b>"]])[:60]
+    '<div class="smalti"><strong>T</strong><table><tr><th style="'
+    """
+    left = ' style="text-align:left"'
+    lines = "".join(f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(value)}</td></tr>" for name, value in facts)
+    titles = "".join(f"<th{left}>{escape(text)}</th>" for text in header)
+    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
+    more = f"<p>… and {hidden:,} more</p>" if hidden > 0 else ""
+    table = f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    return f'<div class="smalti"><strong>{escape(title)}</strong><table>{lines}</table>{table}{more}</div>'
+
+
+def _cell(value: object) -> str:
+    text = f"{value:,}" if isinstance(value, int) else str(value)
+    side = "right" if isinstance(value, int) else "left"
+    return f'<td style="text-align:{side}">{escape(text)}</td>'

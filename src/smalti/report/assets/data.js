@@ -1,0 +1,74 @@
+// The model, and what is computed from it once: sums by column, physical columns by bucket and by column.
+const model = JSON.parse(document.getElementById("model").textContent);
+const { columns, nodes, groups } = model;
+const count = columns.name.length;
+const numBuckets = groups.length ? groups[0].size.length : 0;
+
+const $ = (id) => document.getElementById(id);
+const make = (tag, className, text) => {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
+};
+const number = (value) => value.toLocaleString("en-US");
+const bytes = (value) => {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  let left = value;
+  while (left >= 1023.95 && unit < units.length - 1) { left /= 1024; unit += 1; }
+  return unit === 0 ? `${number(value)} B` : `${left.toFixed(1)} ${units[unit]}`;
+};
+const sum = (list) => list.reduce((a, b) => a + b, 0);
+
+// Physical columns come bucket by bucket: [first, last) of each, and those of each column.
+const bucketNodes = Array.from({ length: numBuckets }, () => []);
+const columnNodes = Array.from({ length: count }, () => []);
+nodes.column.forEach((column, node) => {
+  columnNodes[column].push(node);
+  bucketNodes[nodes.bucket[node]].push(node);
+});
+
+const unpacked = new Float64Array(count);
+const stored = new Float64Array(count); // exact for paged buckets, a share of the bucket's bytes for monolithic ones
+const isShare = new Uint8Array(count);
+const encodingBytes = [0, 0, 0, 0];
+const encodingCount = [0, 0, 0, 0];
+groups.forEach((group) => {
+  bucketNodes.forEach((list, bucket) => {
+    const raw = sum(list.map((node) => group.bytes[node]));
+    list.forEach((node) => {
+      const column = nodes.column[node];
+      unpacked[column] += group.bytes[node];
+      encodingBytes[group.encoding[node]] += group.bytes[node];
+      encodingCount[group.encoding[node]] += 1;
+      if (group.stored[node] >= 0) {
+        stored[column] += group.stored[node];
+      } else {
+        stored[column] += raw ? (group.size[bucket] * group.bytes[node]) / raw : 0;
+        isShare[column] = 1;
+      }
+    });
+  });
+});
+
+// Statistics over row groups: nulls add up, bounds widen; one group that cannot tell makes them unknown.
+const summaries = {};
+Object.entries(model.statistics).forEach(([column, records]) => {
+  let nulls = 0;
+  let low = null;
+  let high = null;
+  let known = records.every((record) => record);
+  records.forEach((record, i) => {
+    if (!record) return;
+    nulls += record[0];
+    if (record[1] === null) { known = known && record[0] === groups[i].rows; return; }
+    if (low === null || record[1] < low) low = record[1];
+    if (high === null || record[2] > high) high = record[2];
+  });
+  summaries[column] = { nulls, low: known ? low : null, high: known ? high : null };
+});
+
+const state = { ticked: new Set(), bucket: null, search: "", encoding: "", sort: "position", down: false, chosen: null };
+const listeners = [];
+const changed = (what) => listeners.forEach((listener) => listener(what));

@@ -1,0 +1,155 @@
+// The map: a band for each row group, a block for each bucket, on a canvas so that 100,000 blocks stay quick.
+const GROUPS_A_PAGE = 24;
+const LABEL = 118;
+const canvas = $("map");
+let mapPage = 0;
+let blocks = []; // {x, y, w, h, group, bucket} of what is drawn, for the pointer
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const groupBytes = groups.map((group) => sum(group.size));
+const largest = Math.max(1, ...groupBytes);
+let colourBy = "bytes";
+let shares = [];
+
+function computeShares() {
+  shares = groups.map((group) => bucketNodes.map((list) => {
+    const share = [0, 0, 0, 0];
+    list.forEach((node) => { share[group.encoding[node]] += colourBy === "bytes" ? group.bytes[node] : 1; });
+    const total = sum(share);
+    return total ? share.map((value) => value / total) : [0, 0, 0, 1];
+  }));
+}
+
+function drawMap() {
+  const shown = groups.slice(mapPage * GROUPS_A_PAGE, (mapPage + 1) * GROUPS_A_PAGE);
+  const band = shown.length === 1 ? 96 : shown.length <= 6 ? 56 : 30;
+  const gap = shown.length <= 6 ? 12 : 6;
+  const width = canvas.parentElement.clientWidth;
+  const height = Math.max(1, shown.length) * (band + gap);
+  const scale = window.devicePixelRatio || 1;
+  canvas.style.height = `${height}px`;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  pen.font = "12px system-ui, sans-serif";
+  pen.textBaseline = "middle";
+  const colours = [0, 1, 2, 3].map((code) => css(`--e${code}`));
+  const [ink, soft, edge, accent] = ["--ink", "--soft", "--edge", "--accent"].map(css);
+  const reads = state.ticked.size ? new Set([...state.ticked].map((column) => columns.bucket[column])) : null;
+  blocks = [];
+  if (!shown.length) {
+    pen.fillStyle = soft;
+    pen.fillText("The file has no rows.", 0, band / 2);
+  }
+  shown.forEach((group, i) => {
+    const index = mapPage * GROUPS_A_PAGE + i;
+    const y = i * (band + gap);
+    pen.fillStyle = ink;
+    pen.fillText(`row group ${number(index)}`, 0, y + band / 2 - (band > 40 ? 16 : 7), LABEL - 8);
+    pen.fillStyle = soft;
+    pen.fillText(band > 40 ? `${number(group.rows)} rows` : `${number(group.rows)} rows · ${bytes(groupBytes[index])}`, 0, y + band / 2 + (band > 40 ? 0 : 7), LABEL - 8);
+    if (band > 40) pen.fillText(bytes(groupBytes[index]), 0, y + band / 2 + 16, LABEL - 8);
+    const room = (width - LABEL) / largest;
+    let x = LABEL;
+    group.size.forEach((size, bucket) => {
+      const w = size * room;
+      const space = w > 3 ? 1 : 0;
+      pen.globalAlpha = reads && !reads.has(bucket) ? 0.22 : 1;
+      let top = y;
+      shares[index][bucket].forEach((share, code) => {
+        if (!share) return;
+        pen.fillStyle = colours[code];
+        pen.fillRect(x, top, Math.max(w - space, 0.4), share * band);
+        top += share * band;
+      });
+      if (group.mode[bucket] === "p") {
+        pen.fillStyle = edge;
+        pen.fillRect(x, y, Math.max(w - space, 0.4), 3);
+      }
+      pen.globalAlpha = 1;
+      if (state.bucket === bucket) {
+        pen.strokeStyle = accent;
+        pen.lineWidth = 2;
+        pen.strokeRect(x, y + 1, Math.max(w - space, 2), band - 2);
+      }
+      blocks.push({ x, y, w, h: band, group: index, bucket });
+      x += w;
+    });
+  });
+  canvas.dataset.blocks = blocks.length;
+  const pages = Math.ceil(groups.length / GROUPS_A_PAGE);
+  $("map-pages").hidden = pages < 2;
+  $("map-where").textContent = `row groups ${number(mapPage * GROUPS_A_PAGE)} to ${number(mapPage * GROUPS_A_PAGE + shown.length - 1)} of ${number(groups.length)}`;
+  $("map-back").disabled = mapPage === 0;
+  $("map-on").disabled = mapPage >= pages - 1;
+}
+
+function blockAt(event) {
+  const box = canvas.getBoundingClientRect();
+  const x = event.clientX - box.left;
+  const y = event.clientY - box.top;
+  return blocks.find((block) => x >= block.x && x < block.x + block.w && y >= block.y && y < block.y + block.h);
+}
+
+function showTip(event) {
+  const block = blockAt(event);
+  const tip = $("tip");
+  tip.hidden = !block;
+  if (!block) return;
+  const group = groups[block.group];
+  const list = bucketNodes[block.bucket];
+  const names = [...new Set(list.map((node) => columns.name[nodes.column[node]]))];
+  tip.replaceChildren(make("b", "", `bucket ${block.bucket}, row group ${block.group}`));
+  const mode = { m: "monolithic", p: "paged", e: "empty" }[group.mode[block.bucket]];
+  tip.append(make("div", "", `${mode}: ${bytes(group.size[block.bucket])}, ${bytes(group.raw[block.bucket])} unpacked`));
+  tip.append(make("div", "", `${number(names.length)} columns: ${names[0]}${names.length > 1 ? ` … ${names[names.length - 1]}` : ""}`));
+  model.encodings.forEach((name, code) => {
+    const many = list.filter((node) => group.encoding[node] === String(code)).length;
+    if (!many) return;
+    const line = make("div", "key");
+    const swatch = make("i", "swatch");
+    swatch.style.background = `var(--e${code})`;
+    line.append(swatch, `${name} ${number(many)}`);
+    tip.append(line, document.createElement("br"));
+  });
+  const box = canvas.parentElement.getBoundingClientRect();
+  tip.style.left = `${Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4)}px`;
+  tip.style.top = `${event.clientY - box.top + 16}px`;
+}
+
+canvas.addEventListener("mousemove", showTip);
+canvas.addEventListener("mouseleave", () => { $("tip").hidden = true; });
+canvas.addEventListener("click", (event) => {
+  const block = blockAt(event);
+  state.bucket = block && state.bucket !== block.bucket ? block.bucket : null;
+  changed("filter");
+});
+$("map-back").addEventListener("click", () => { mapPage -= 1; drawMap(); });
+$("map-on").addEventListener("click", () => { mapPage += 1; drawMap(); });
+
+function drawLegend() {
+  const total = sum(encodingBytes) || 1;
+  model.encodings.forEach((name, code) => {
+    const key = make("span", "key");
+    const swatch = make("i", "swatch");
+    swatch.style.background = `var(--e${code})`;
+    key.append(swatch, make("b", "", name), `${number(encodingCount[code])} column chunks, ${((100 * encodingBytes[code]) / total).toFixed(1)} % of bytes`);
+    $("legend").append(key);
+  });
+  const tool = make("label", "legend-tool", "colour by ");
+  const choice = make("select");
+  choice.id = "colour-by";
+  choice.append(new Option("bytes before compression", "bytes"), new Option("number of columns", "columns"));
+  choice.addEventListener("change", () => { colourBy = choice.value; computeShares(); drawMap(); });
+  tool.append(choice);
+  $("legend").append(tool);
+  const parts = [
+    ["buckets", sum(groupBytes)], ["schema block", model.schemaBlock.size], ["index", model.index.size], ["footer", model.footer],
+  ];
+  parts.forEach(([name, size]) => {
+    const part = make("span");
+    part.append(`${name} `, make("b", "", bytes(size)), ` (${((100 * size) / model.size).toFixed(1)} %)`);
+    $("tail").append(part);
+  });
+}

@@ -1,0 +1,111 @@
+// What a read of the ticked columns fetches: whole monolithic buckets, directory and slots of paged ones.
+// `merge` mirrors the reader's plan for local files: ranges that touch become one request.
+function merge(ranges) {
+  const sorted = ranges.filter((range) => range[1] > 0).sort((a, b) => a[0] - b[0]);
+  let requests = 0;
+  let end = -1;
+  sorted.forEach(([offset, size]) => {
+    if (offset !== end) requests += 1;
+    end = offset + size;
+  });
+  return requests;
+}
+
+function projectionCost(ticked) {
+  const wanted = new Map(); // bucket: set of physical columns
+  ticked.forEach((column) => {
+    const bucket = columns.bucket[column];
+    if (!wanted.has(bucket)) wanted.set(bucket, new Set());
+    columnNodes[column].forEach((node) => wanted.get(bucket).add(node));
+  });
+  let read = 0;
+  let requests = 0;
+  groups.forEach((group) => {
+    const first = [];
+    const second = [];
+    wanted.forEach((list, bucket) => {
+      const whole = group.mode[bucket] !== "p" || list.size === bucketNodes[bucket].length;
+      first.push([group.offset[bucket], whole ? group.size[bucket] : group.head[bucket]]);
+      if (whole) return;
+      let at = group.offset[bucket] + group.head[bucket];
+      bucketNodes[bucket].forEach((node) => {
+        if (list.has(node)) second.push([at, group.stored[node]]);
+        at += group.stored[node];
+      });
+    });
+    read += sum(first.map((range) => range[1])) + sum(second.map((range) => range[1]));
+    requests += merge(first) + merge(second);
+  });
+  return { read, requests, buckets: wanted.size };
+}
+
+function drawProjection() {
+  const box = $("projection");
+  const total = sum(groupBytes);
+  const cost = projectionCost(state.ticked);
+  box.replaceChildren();
+  if (!state.ticked.size) {
+    box.append(make("p", "hint", `Tick columns in the table. Reading all of them fetches ${bytes(total)}.`));
+    delete box.dataset.bytes;
+    return;
+  }
+  const share = total ? cost.read / total : 0;
+  box.dataset.bytes = cost.read;
+  box.dataset.requests = cost.requests;
+  box.append(make("div", "big", bytes(cost.read)));
+  box.append(make("div", "hint", `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} % of the ${bytes(total)} in buckets`));
+  const meter = make("div", "meter");
+  const fill = make("div");
+  fill.style.width = `${100 * share}%`;
+  meter.append(fill);
+  box.append(meter);
+  const list = make("table");
+  [
+    ["columns", `${number(state.ticked.size)} of ${number(count)}`],
+    ["buckets", `${number(cost.buckets)} of ${number(numBuckets)}`],
+    ["requests", number(cost.requests)],
+    ["before that, once", `${bytes(model.schemaBlock.size + model.index.size + model.footer)} of schema, index and footer`],
+  ].forEach(([name, value]) => {
+    const row = list.insertRow();
+    row.append(make("th", "", name), make("td", "", value));
+  });
+  box.append(list);
+}
+
+function drawDetail() {
+  const box = $("detail");
+  const column = state.chosen;
+  if (column === null) return;
+  box.replaceChildren(make("h3", "", columns.name[column]));
+  box.append(make("p", "hint", `${columns.type[column]}, column ${number(columns.position[column])}, bucket ${number(columns.bucket[column])}`));
+  const records = model.statistics[column];
+  const scroll = make("div", "scroll");
+  const list = make("table");
+  const head = list.insertRow();
+  ["row group", "encoding", "unpacked", "slot"].forEach((name, i) => head.append(make("th", i === 0 || i > 1 ? "num" : "", name)));
+  groups.slice(0, 200).forEach((group, index) => {
+    columnNodes[column].forEach((node) => {
+      const row = list.insertRow();
+      const entries = group.entries[node] ? `, ${number(group.entries[node])} entries` : "";
+      const nulls = group.nulls[node] === "1" ? ", nulls" : "";
+      row.append(
+        make("td", "num", number(index)),
+        make("td", "", `${nodes.path[node] ? `${nodes.path[node]}: ` : ""}${model.encodings[group.encoding[node]]}${entries}${nulls}`),
+        make("td", "num", bytes(group.bytes[node])),
+        make("td", "num", group.stored[node] < 0 ? "shared" : bytes(group.stored[node])),
+      );
+    });
+    if (records && records[index]) {
+      const row = list.insertRow();
+      const text = make("td", "", "");
+      text.colSpan = 3;
+      const [nulls, low, high] = records[index];
+      text.textContent = `${number(nulls)} nulls${low === null ? "" : `, from ${low} to ${high}`}`;
+      row.append(make("td", "num", ""), text);
+    }
+  });
+  scroll.append(list);
+  box.append(scroll);
+  if (!records) box.append(make("p", "hint", "No statistics were written for this column."));
+  if (groups.length > 200) box.append(make("p", "hint", `… and ${number(groups.length - 200)} more row groups`));
+}

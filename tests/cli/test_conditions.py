@@ -1,0 +1,116 @@
+"""What a condition means: the rows it keeps, by the types of the columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import smalti
+from smalti.cli.conditions import where_expression
+from smalti.cli.where import WhereError
+from tests.cli.conftest import mixed_table
+
+ROWS = mixed_table().to_pylist()
+
+
+def kept(path: Path, text: str) -> list[int]:
+    with smalti.open(path) as file:
+        return file.read(["id"], where_expression(text, file.schema)).column("id").to_pylist()
+
+
+def expect(condition: Callable[[dict[str, Any]], bool]) -> list[int]:
+    return [row["id"] for row in ROWS if condition(row)]
+
+
+def known(*names: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda row: all(row[name] is not None for name in names)
+
+
+CASES: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
+    ("id < 10", lambda r: r["id"] < 10),
+    ("10 > id", lambda r: r["id"] < 10),
+    ("id >= 3 and id <= 5", lambda r: 3 <= r["id"] <= 5),
+    ("id < 3 or id > 97", lambda r: r["id"] < 3 or r["id"] > 97),
+    ("small = 3", lambda r: r["small"] == 3),
+    ("small < 300", lambda r: r["small"] is not None),
+    ("small > 2.5", lambda r: r["small"] is not None and r["small"] > 2.5),
+    ("small in (1, 2.5, 300, 4)", lambda r: r["small"] in (1, 4)),
+    ("small is null", lambda r: r["small"] is None),
+    ("not small is null", lambda r: r["small"] is not None),
+    ("small not in (1, 2)", lambda r: r["small"] not in (1, 2, None)),
+    ("not small in (1, 2)", lambda r: r["small"] not in (1, 2, None)),
+    (
+        "not (small in (1, 2) or name = 'n1')",
+        lambda r: known("small", "name")(r) and r["small"] not in (1, 2) and r["name"] != "n1",
+    ),
+    ("not small > 3", lambda r: r["small"] is not None and r["small"] <= 3),
+    ("price = 2.5", lambda r: r["price"] is not None and float(r["price"]) == 2.5),
+    ("price > 3", lambda r: r["price"] is not None and r["price"] > 3),
+    ("price < 2.501", lambda r: r["price"] is not None and float(r["price"]) < 2.501),
+    ("ratio >= 0.5", lambda r: r["ratio"] is not None and not math.isnan(r["ratio"]) and r["ratio"] >= 0.5),
+    ("single = 0.3", lambda r: r["id"] == 3),
+    ("name = 'n3'", lambda r: r["name"] == "n3"),
+    ("name in ('n1', 'n2')", lambda r: r["name"] in ("n1", "n2")),
+    ("name > 'n3'", lambda r: r["name"] is not None and r["name"] > "n3"),
+    ("flag", lambda r: r["flag"] is True),
+    ("not flag", lambda r: r["flag"] is False),
+    ("flag = false", lambda r: r["flag"] is False),
+    ("day = '2026-01-05'", lambda r: str(r["day"]) == "2026-01-05"),
+    ("day >= date '2026-02-01'", lambda r: r["day"] is not None and str(r["day"]) >= "2026-02-01"),
+    ("day in ('2026-01-05', '2026-01-06')", lambda r: str(r["day"]) in ("2026-01-05", "2026-01-06")),
+    ("at < '2026-01-01T05:00:00'", lambda r: r["id"] < 5),
+    ("at < timestamp '2026-01-01 05:00'", lambda r: r["id"] < 5),
+    ("at < '2026-01-02'", lambda r: r["at"] is not None and r["id"] < 24),
+    ("utc < '2026-01-01T05:00:00Z'", lambda r: r["id"] < 5),
+    ("utc < '2026-01-01T06:00:00+01:00'", lambda r: r["id"] < 5),
+    ("utc < '2026-01-02'", lambda r: r["utc"] is not None and r["id"] < 24),
+    ("clock = '03:30:00'", lambda r: r["clock"] is not None and r["id"] % 24 == 3),
+    ("raw is not null and id < 20", lambda r: r["raw"] is not None and r["id"] < 20),
+    ("tags is null", lambda r: r["tags"] is None),
+    ('"odd name, really*" = 7', lambda r: r["id"] == 7),
+    ("id < small", lambda r: r["small"] is not None and r["id"] < r["small"]),
+    ("id = price", lambda r: r["price"] is not None and r["id"] == r["price"]),
+]
+
+
+@pytest.mark.parametrize(("text", "condition"), CASES, ids=[text for text, _ in CASES])
+def test_keeps_the_rows_it_says(mixed: Path, text: str, condition: Callable[[dict[str, Any]], bool]) -> None:
+    assert kept(mixed, text) == expect(condition)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nme = 'x'", "no such column: found nme, expected name"),
+        ("name > 5", "column 'name': --where: value does not fit the column's type: found number '5', expected string"),
+        ("id = 'x'", "expected int32"),
+        ("id = true", "expected int32"),
+        ("flag = 1", "expected bool"),
+        ("id", "must be boolean"),
+        ("day = 'yesterday'", "not a moment of the column's type: found yesterday, expected date32[day], such as 2026"),
+        ("day = time '03:30:00'", "expected date32"),
+        ("at > '2026-13-01'", "such as 2026-01-31T12:34:56"),
+        ("utc > 'x'", "such as 2026-01-31T12:34:56Z"),
+        ("tags = 5", "expected list<"),
+        ("id < name", "columns of different types"),
+        ("1 < 2", "both sides"),
+    ],
+)
+def test_types_are_checked(mixed: Path, text: str, message: str) -> None:
+    with smalti.open(mixed) as file, pytest.raises(WhereError) as refused:
+        where_expression(text, file.schema)
+    assert message in str(refused.value)
+
+
+def test_statistics_still_skip(mixed: Path) -> None:
+    """The expression must stay one whose tree pruning understands."""
+    with smalti.open(mixed) as file:
+        for text in ("id < 5", "id in (1, 2)", "not id >= 5", "day < '2026-01-05'"):
+            from smalti.filtering import FilterPlan
+
+            plan = FilterPlan(where_expression(text, file.schema), file._tail, file._find)
+            assert [plan.rules_out(group) for group in range(file.num_row_groups)] == [False, True, True, True]

@@ -1,0 +1,180 @@
+"""The "reads" column of the docs, proven: every byte a command fetches is counted and must be one it may fetch."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+import smalti.reader
+from smalti.io import open_source
+from smalti.layout import FileLayout
+
+
+class Counted:
+    """A source that remembers the ranges asked of it, and reads its tail no further than it must."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.name = source.name
+        self.size = source.size
+        self.tail_size = 32  # the footer: whatever else is fetched then is asked for on purpose
+        self.max_gap = 0
+        self.is_remote = False
+        self.ranges: list[tuple[int, int]] = []
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        self.ranges.append((offset, offset + size))
+        return self._source.read_at(offset, size)  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._source.close()
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
+    opened: list[Counted] = []
+
+    def counted(source: Any, filesystem: Any = None) -> Counted:
+        opened.append(Counted(open_source(source, filesystem)))
+        return opened[-1]
+
+    monkeypatch.setattr(smalti.reader, "open_source", counted)
+    if importlib.util.find_spec("smalti.jobs") is not None:  # `verify` opens files without a reader
+        monkeypatch.setattr("smalti.jobs.checking.open_source", counted)
+    return opened
+
+
+@pytest.fixture(scope="module", params=["monolithic", "paged"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """3 row groups, 10 buckets of 4 columns: a00 to a39, and statistics of a00."""
+    rows = 300
+    table = pa.table({f"a{i:02d}": pa.array([(i + 1) * j % 9973 for j in range(rows)]) for i in range(40)})
+    table = table.set_column(0, "a00", pa.array(range(rows)))
+    path = tmp_path_factory.mktemp("reads") / "t.mosaic"
+    threshold = 0 if request.param == "paged" else 1 << 30
+    smalti.write_table(
+        table, path, num_buckets=10, row_group_max_rows=100, page_size_threshold=threshold, stats_columns=["a00"]
+    )
+    return path
+
+
+def layout_of(path: Path) -> FileLayout:
+    with smalti.open(path) as file:
+        return file.layout()
+
+
+def allowed(layout: FileLayout, names: set[str], groups: set[int]) -> list[tuple[int, int]]:
+    """The tail, and the buckets (or directories and slots) of columns in row groups."""
+    ranges = [(layout.schema_block.offset, layout.size)]
+    for group in layout.row_groups:
+        for bucket in group.buckets:
+            if group.index not in groups or not names & {column.name for column in bucket.columns}:
+                continue
+            if bucket.mode != "paged":
+                ranges.append((bucket.offset, bucket.offset + bucket.size))
+                continue
+            at = bucket.offset + bucket.size - sum(column.stored_size or 0 for column in bucket.columns)
+            ranges.append((bucket.offset, at))
+            for column in bucket.columns:
+                if column.name in names:
+                    ranges.append((at, at + (column.stored_size or 0)))
+                at += column.stored_size or 0
+    return ranges
+
+
+def covered(ranges: list[tuple[int, int]]) -> set[int]:
+    return {byte for start, stop in ranges for byte in range(start, stop)}
+
+
+NAMES = {f"a{i:02d}" for i in range(40)}
+EVERY = {0, 1, 2}
+CASES: dict[str, tuple[list[str], set[str], set[int]]] = {
+    "schema": (["schema"], set(), set()),
+    "meta": (["meta"], set(), set()),
+    "stats": (["stats"], set(), set()),
+    "count": (["count"], set(), set()),
+    "count, decided by statistics": (["count", "--where", "a00 >= 200"], set(), set()),
+    "count where": (["count", "--where", "a00 >= 150 and a05 > 3"], {"a00", "a05"}, {1, 2}),
+    "head of one column": (["head", "-c", "a07"], {"a07"}, {0}),
+    "head across row groups": (["head", "-n", "150", "-c", "a07"], {"a07"}, {0, 1}),
+    "head": (["head"], NAMES, {0}),
+    "cat": (["cat", "--csv"], NAMES, EVERY),
+    "cat where": (["cat", "-c", "a07,a30", "--where", "a00 < 50"], {"a00", "a07", "a30"}, {0}),
+    "layout": (["layout"], NAMES, EVERY),
+    "layout of a column": (["layout", "--column", "a07"], {"a04", "a05", "a06", "a07"}, EVERY),
+    "layout of a bucket": (["layout", "--bucket", "9"], {"a36", "a37", "a38", "a39"}, EVERY),
+    "report": (["report", "-o", "OUT"], NAMES, EVERY),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reads_what_it_says_and_nothing_else(
+    run: Callable[..., Any], sources: list[Counted], path: Path, tmp_path: Path, case: str
+) -> None:
+    layout = layout_of(path)
+    sources.clear()
+    (command, *rest), names, groups = CASES[case]
+    done = run(command, path, *[str(tmp_path / "out.html") if part == "OUT" else part for part in rest])
+    assert done.code == 0, done
+    read = covered([found for source in sources for found in source.ranges])
+    assert read == covered(allowed(layout, names, groups))
+
+
+def test_nothing_is_read_twice(run: Callable[..., Any], sources: list[Counted], path: Path, tmp_path: Path) -> None:
+    """But the footer, which says how far back the tail goes."""
+    for arguments in (["cat", path, "--csv"], ["layout", path], ["report", path, "-o", tmp_path / "x.html"]):
+        sources.clear()
+        assert run(*arguments).code == 0
+        total = sum(stop - start for source in sources for start, stop in source.ranges)
+        assert total == len(covered([found for source in sources for found in source.ranges]))
+
+
+def test_diff_reads_the_compared_columns(run: Callable[..., Any], sources: list[Counted], path: Path) -> None:
+    layout = layout_of(path)
+    for arguments, names in ((["--schema"], set()), (["-c", "a07"], {"a07"}), ([], NAMES)):
+        sources.clear()
+        assert run("diff", path, path, *arguments).code == 0
+        for source in sources:
+            assert covered(source.ranges) == covered(allowed(layout, names, EVERY))
+
+
+def test_bench_reads_the_file_once(run: Callable[..., Any], sources: list[Counted], path: Path) -> None:
+    layout = layout_of(path)
+    sources.clear()
+    assert run("bench", path, "--rounds", 1, "--json").code == 0
+    (source,) = [source for source in sources if source.name == str(path)]
+    assert covered(source.ranges) == covered(allowed(layout, NAMES, EVERY))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["convert", "PATH", "OUT.parquet", "-c", "a07,a08"], {"a07", "a08"}),
+        (["convert", "PATH", "OUT.mosaic"], NAMES),
+        (["compact", "DIRECTORY", "OUT"], NAMES),
+        (["verify", "PATH"], NAMES),
+        (["profile", "PATH"], NAMES),
+    ],
+)
+def test_jobs_read_the_columns_they_need(
+    run: Callable[..., Any],
+    sources: list[Counted],
+    path: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    names: set[str],
+) -> None:
+    pytest.importorskip("smalti.jobs")
+    layout = layout_of(path)
+    sources.clear()
+    places = {"PATH": str(path), "DIRECTORY": str(path.parent), "OUT": str(tmp_path / "out")}
+    done = run(*[places.get(part, part.replace("OUT", places["OUT"])) for part in arguments])
+    assert done.code == 0, done
+    read = covered([found for source in sources for found in source.ranges if source.name and "out" not in source.name])
+    assert read == covered(allowed(layout, names, EVERY))

@@ -1,0 +1,111 @@
+"""convert, compact, verify, profile: the command line in front of `smalti.jobs`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+from tests.cli.conftest import mixed_table
+
+pytest.importorskip("smalti.jobs")
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text("id,name,score\n" + "".join(f"{i},n{i % 3},{i / 4}\n" for i in range(100)))
+    return path
+
+
+def test_convert_there_and_back(run: Any, csv: Path, tmp_path: Path) -> None:
+    mosaic, parquet = tmp_path / "t.mosaic", tmp_path / "t.parquet"
+    done = run("convert", csv, mosaic, "--stats", "id", "--buckets", 2, "--level", 3)
+    assert done.code == 0, done.err
+    assert "100 rows" in done.out
+    with smalti.open(mosaic) as file:
+        assert (file.num_rows, file.num_buckets) == (100, 2)
+        assert set(file.row_group(0).statistics) == {"id"}
+    summary = json.loads(run("convert", mosaic, parquet, "--json", "-c", "id,score").out)
+    assert summary["num_rows"] == 100
+    assert pq.read_schema(parquet).names == ["id", "score"]
+    assert run("diff", parquet, mosaic, "-c", "id,score").code == 0
+
+
+def test_globs_choose_columns(run: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a1": [1], "a2": [2], "b": [3]}), tmp_path / "t.parquet")
+    assert run("convert", tmp_path / "t.parquet", tmp_path / "t.mosaic", "-c", "a*").code == 0
+    assert smalti.open(tmp_path / "t.mosaic").column_names == ["a1", "a2"]
+
+
+def test_nothing_is_overwritten_unasked(run: Any, csv: Path, tmp_path: Path) -> None:
+    target = tmp_path / "t.mosaic"
+    smalti.write_table(pa.table({"old": [1]}), target)
+    refused = run("convert", csv, target)
+    assert refused.code == 1
+    assert refused.err.count("\n") == 1
+    assert smalti.open(target).column_names == ["old"]
+    assert run("convert", csv, target, "--overwrite").code == 0
+    assert smalti.open(target).num_columns == 3
+
+
+@pytest.mark.parametrize("arguments", [["--buckets", "x"], ["--row-group-bytes", "lots"], ["--engine", "abacus"]])
+def test_wrong_usage(run: Any, csv: Path, arguments: list[str]) -> None:
+    assert run("convert", csv, "t.mosaic", *arguments).code == 2
+
+
+def test_bad_options_and_sources_are_one_line(run: Any, csv: Path, tmp_path: Path) -> None:
+    for arguments in (
+        [csv, tmp_path / "t.mosaic", "--level", 99],
+        [csv, tmp_path / "t.mosaic", "--to", "xyz"],
+        [csv, tmp_path / "t.mosaic", "--stats", "nope"],
+        [tmp_path / "none.csv", tmp_path / "t.mosaic"],
+    ):
+        done = run("convert", *arguments)
+        assert done.code == 1
+        assert done.err.startswith("smalti: error: ")
+        assert done.err.count("\n") == 1
+        assert "bug" not in done.err
+
+
+def test_compact(run: Any, tmp_path: Path) -> None:
+    source = tmp_path / "small"
+    source.mkdir()
+    for i in range(5):
+        smalti.write_table(pa.table({"id": [9 - i, i]}), source / f"{i}.mosaic")
+    done = run("compact", source, tmp_path / "large", "--sort-by", "id", "--stats", "id")
+    assert done.code == 0, done.err
+    assert smalti.dataset(tmp_path / "large").count_rows() == 10
+    assert len(list((tmp_path / "large").glob("*.mosaic"))) == 1
+
+
+def test_verify(run: Any, mixed: Path, tmp_path: Path) -> None:
+    done = run("verify", mixed)
+    assert done.code == 0, done
+    assert "ok" in done.out
+    data = bytearray(mixed.read_bytes())
+    data[60] ^= 0xFF
+    broken = tmp_path / "broken.mosaic"
+    broken.write_bytes(data)
+    found = run("verify", mixed, broken)
+    assert found.code == 1
+    assert str(broken) in found.out
+    document = json.loads(run("verify", broken, "--json").out)
+    assert document["ok"] is False
+
+
+def test_profile(run: Any, mixed: Path, tmp_path: Path) -> None:
+    done = run("profile", mixed)
+    assert done.code == 0, done.err
+    assert any(line.startswith("id ") for line in done.out.splitlines())
+    document = json.loads(run("profile", mixed, "--json", "-c", "id,na*").out)
+    assert [item["column"] for item in document["columns"]] == ["id", "name"]
+    page, table = tmp_path / "p.html", tmp_path / "p.mosaic"
+    assert run("profile", mixed, "--html", page, "-o", table).code == 0
+    assert page.read_text().lstrip().lower().startswith("<!doctype html>")
+    assert smalti.open(table).num_rows == len(mixed_table().schema)

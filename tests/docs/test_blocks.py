@@ -1,0 +1,63 @@
+"""Every code block of README and docs runs, and prints what the page says it prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, Runner, blocks_of, needs, page_needs, pages
+from tests.s3 import S3Server
+
+PAGES = pages()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with S3Server(buckets=["tables"]) as server:
+        yield server
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    blocks = blocks_of(page)
+    missing = set()
+    if importlib.util.find_spec("pyspark") is None:
+        missing.add("spark")
+    if importlib.util.find_spec("smalti.jobs") is None:
+        missing.add("jobs")
+    if page_needs(page) in missing:
+        pytest.skip(f"needs {page_needs(page)}")
+    if "s3" in needs(page):
+        for name, value in request.getfixturevalue("s3").environment.items():
+            monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    runner = Runner(missing)
+    for block in blocks:
+        runner.run(block)
+
+
+def test_marks_are_known() -> None:
+    known = ("output", "needs: spark", "needs: s3", "needs: jobs")
+    unknown = [
+        f"{block.place}: {block.mark}"
+        for page in PAGES
+        for block in blocks_of(page)
+        if block.mark and block.mark not in known and not block.mark.startswith(("skip: ", "raises: ", "generated: "))
+    ]
+    assert unknown == []
+
+
+def test_blocks_say_their_language() -> None:
+    assert [block.place for page in PAGES for block in blocks_of(page) if not block.language] == []
+
+
+def test_most_blocks_run() -> None:
+    """A skip is an exception, not a habit."""
+    code = [block for page in PAGES for block in blocks_of(page) if block.language in ("python", "bash")]
+    skipped = [block for block in code if block.mark.startswith("skip: ")]
+    assert len(skipped) <= len(code) // 10, [block.place for block in skipped]
+    assert os.environ.get("PATH")

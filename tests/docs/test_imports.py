@@ -1,0 +1,131 @@
+"""Imports go one way: the layers of docs/architecture.md, checked against every import of the source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, blocks_of
+
+SOURCE = ROOT / "src"
+#: Engines are chosen by name at run time: the one place where a lower layer calls a higher one.
+EXCEPTIONS = {("smalti.jobs.engine", "spark")}
+
+
+def layers() -> list[list[str]]:
+    page = ROOT / "docs" / "architecture.md"
+    (found,) = [block.code for block in blocks_of(page) if block.language == "layers"]
+    return [line.split() for line in found.splitlines()]
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def sources() -> list[Path]:
+    return sorted(path for suffix in ("py", "pyx", "pxd") for path in (SOURCE / "smalti").rglob(f"*.{suffix}"))
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every module imported, and whether as the module itself is loaded (not in a function, not for types only)."""
+    if path.suffix != ".py":
+        for found in re.finditer(r"^\s*from (smalti[\w.]*) c?import (\w+)", path.read_text(), re.M):
+            yield (found[1] if found[1] != "smalti" else f"smalti.{found[2]}"), True
+        return
+    tree = ast.parse(path.read_text())
+    later = {id(node) for part in ast.walk(tree) if _is_later(part) for node in ast.walk(part)}
+    typing_only = {id(n) for part in ast.walk(tree) if _is_typing(part) for body in part.body for n in ast.walk(body)}
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield name.name, id(node) not in later
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            for name in node.names:
+                whole = f"{node.module}.{name.name}"
+                yield (whole if node.module == "smalti" else node.module), id(node) not in later
+
+
+def _is_later(node: ast.AST) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+
+
+def _is_typing(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def test_every_module_has_a_layer() -> None:
+    named = {name for line in layers() for name in line}
+    there = {module_of(path).split(".")[1] for path in sources() if module_of(path).count(".")} - {"__main__"}
+    assert there <= named
+    assert named - there <= {"jobs", "spark"}  # may be left out of a build
+
+
+def test_imports_go_one_way() -> None:
+    rank = {name: i for i, line in enumerate(layers()) for name in line}
+    # `import smalti` gives what the package exports: readers, writers, datasets.
+    rank[""] = rank["writer"]
+    wrong = []
+    for path in sources():
+        module = module_of(path)
+        if module in ("smalti", "smalti.__main__"):
+            continue
+        own = module.split(".")[1]
+        for name, _ in imports(path):
+            if not re.match(r"smalti(\.|$)", name):
+                continue
+            target = name.split(".")[1] if "." in name else ""
+            target = target if target in rank else ""
+            if rank[target] > rank[own] and (module, target) not in EXCEPTIONS:
+                wrong.append(f"{module} imports {name}")
+    assert wrong == []
+
+
+def test_no_module_needs_itself_to_load() -> None:
+    graph = {
+        module_of(path): {name for name, at_load in imports(path) if at_load and name.startswith("smalti.")}
+        for path in sources()
+        if path.suffix == ".py" and module_of(path) != "smalti"
+    }
+    done: set[str] = set()
+
+    def visit(module: str, above: tuple[str, ...]) -> None:
+        assert module not in above, " -> ".join([*above, module])
+        if module in done or module not in graph:
+            return
+        for name in graph[module]:
+            if name != module and not module.startswith(f"{name}."):
+                visit(name, (*above, module))
+        done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize(
+    ("below", "forbidden"),
+    [
+        ("smalti.io", r"smalti\.(?!io|errors)"),
+        ("smalti.format", r"smalti\.(io|reader|writer)"),
+        ("smalti.cli", r"pyspark"),
+        ("smalti.report", r"pyspark|pandas"),
+        ("smalti.reader", r"pyspark|pandas|polars|duckdb"),
+    ],
+)
+def test_rooms_stay_apart(below: str, forbidden: str) -> None:
+    for path in sources():
+        if module_of(path).startswith(below):
+            assert [name for name, _ in imports(path) if re.match(forbidden, name)] == [], path
+
+
+def test_pyspark_is_imported_below_spark_only() -> None:
+    for path in sources():
+        if not module_of(path).startswith("smalti.spark"):
+            assert [name for name, _ in imports(path) if name.split(".")[0] == "pyspark"] == [], path

@@ -1,0 +1,84 @@
+"""What the page is drawn from, and what notebooks show."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from smalti.report import render_report
+from smalti.report.model import build_model
+from tests.files import written
+from tests.golden import GOLDEN
+
+
+def model_of(data: bytes) -> dict[str, object]:
+    with smalti.open(data) as file:
+        return build_model(file, file.layout(), "x")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.mosaic")), ids=lambda path: path.stem)
+def test_every_golden_file_can_be_drawn(path: Path) -> None:
+    with smalti.open(path) as file:
+        page = render_report(file, path.name)
+    found = re.search(r'<script id="model" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    model = json.loads(found[1])
+    with smalti.open(path) as file:
+        assert sorted(model["columns"]["name"]) == sorted(file.column_names)
+        layout = file.layout()
+    for group, drawn in zip(layout.row_groups, model["groups"], strict=True):
+        assert sum(drawn["size"]) == sum(bucket.size for bucket in group.buckets)
+        assert len(drawn["encoding"]) == len(model["nodes"]["column"])
+
+
+def test_columns_know_their_place() -> None:
+    table = pa.table({"z": [1], "a": [[1]], "m": ["x"]})
+    model = model_of(written(table, num_buckets=2, stats_columns=["m"]))
+    assert model["columns"] == {
+        "name": ["a", "m", "z"],
+        "type": [str(pa.list_(pa.int64())), "string", "int64"],
+        "bucket": [0, 0, 1],
+        "position": [1, 2, 0],
+    }
+    assert model["statistics"] == {1: [[0, "x", "x"]]}
+
+
+def test_page_has_no_address_in_it() -> None:
+    page = render_report(smalti.open(written(pa.table({"a": [1]}))))
+    assert not re.search(r"(https?:)?//[a-z]", re.sub(r"//[^\n]*", "", page))
+    assert "default-src 'none'" in page
+
+
+def test_braces_in_names_stay() -> None:
+    page = render_report(smalti.open(written(pa.table({"{{data}}": [1], "{{style}}": [1]}))), "{{script}}.mosaic")
+    assert page.count("{{data}}") == 1
+    assert "{{script}}.mosaic" in page
+
+
+def test_notebook_display() -> None:
+    table = pa.table({"<b>": [1, 2], **{f"c{i}": [i, i] for i in range(50)}})
+    with smalti.open(written(table, row_group_max_rows=1)) as file:
+        shown = file._repr_html_()
+        layout = file.layout()._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert "… and 31 more" in shown
+    assert "2 in 2 row groups" in shown
+    assert layout.count("<tr>") == 5 + 1 + 2
+    assert len(shown) < 10_000
+
+
+def test_a_partial_layout_can_be_shown() -> None:
+    with smalti.open(written(pa.table({"a": [1], "b": [2]}), num_buckets=2)) as file:
+        part = file.layout([1])
+        assert [len(bucket.columns) for bucket in part.row_groups[0].buckets] == [0, 1]
+        assert file.bucket_of("b") == 1
+        assert part._repr_html_()
+        assert [bucket.size for bucket in part.row_groups[0].buckets] == [
+            bucket.size for bucket in file.layout().row_groups[0].buckets
+        ]
