@@ -65,6 +65,7 @@ def _write_output(
     pieces = list(output.pieces)
     skipped: list[Skipped] = []
     types = task.request.types
+    scanned: set[Piece] = set()
     while pieces:
         drifted = None
         for_pieces = replace(task, request=replace(task.request, types=types))
@@ -73,8 +74,12 @@ def _write_output(
             rolling.run(_Sources(for_pieces, pieces), report)
             return rolling.finish(), skipped
         except _PieceError as error:
-            drifted = error if isinstance(error.cause, SchemaDrift) else None
-            if drifted is None:
+            if isinstance(error.cause, SchemaDrift):
+                if error.piece in scanned:
+                    raise CorruptFileError(f"values fit no type: {error.cause}", path=error.piece.path) from None
+                drifted = error
+                scanned.add(error.piece)
+            else:
                 if not task.skip_errors:
                     raise error.cause from None
                 skipped.append(Skipped(error.piece.path, _reason(error.cause)))

@@ -134,7 +134,10 @@ class JsonReader(TextReader):
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
             return pa.schema([])
-        return _override(self._parse(block, None, first=True).schema, self._request.types)
+        guess = _override(self._parse(block, None, first=True).schema, self._request.types)
+        # A key may come later than the first block: what is told of it beforehand is a column.
+        more = [field for field in self._request.types or () if guess.get_field_index(field.name) < 0]
+        return pa.schema([*guess, *more])
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:  # noqa: ARG002
         from pyarrow import json
