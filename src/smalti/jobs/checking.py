@@ -17,9 +17,10 @@ import zstandard
 
 from smalti.errors import MosaicError
 from smalti.format.bucket import parse_directory
-from smalti.format.statistics import raw_value, to_python, to_scalar
+from smalti.format.statistics import raw_value, to_scalar
 from smalti.io import Source, open_source
 from smalti.jobs.events import Report
+from smalti.jobs.summary import show_value
 from smalti.row_groups import RowGroupReader
 from smalti.spec import Compression
 from smalti.tail import Tail, read_tail
@@ -196,7 +197,7 @@ class _Checker:
         for what, raw, true in (("minimum", low, bounds["min"]), ("maximum", high, bounds["max"])):
             told = to_scalar(raw_value(type_id, precision, raw), array.type)
             if told.is_valid and not (true.is_valid and pc.equal(told, true).as_py()):
-                yield f"statistics have {what} {to_python(told)!r}, it is {to_python(true)!r}"
+                yield f"statistics have {what} {show_value(told)}, it is {show_value(true)}"
 
     def _add(self, reason: str, group: int, bucket: int, column: str | None = None) -> None:
         self._problems.append(Problem(self._task.path, reason, group, bucket, column))

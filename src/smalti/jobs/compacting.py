@@ -107,8 +107,6 @@ def compact(
     def removals(used: set[str]) -> list[str]:
         return [relative[path] for path in sorted(used)] if in_place else old
 
-    if options is None and keys:
-        options = WriterOptions(stats_columns=tuple(name for name, _ in keys))
     task = CopyTask(
         base.filesystem,
         staging,
@@ -118,6 +116,7 @@ def compact(
         with_threads(options, executor, len(splits)),
         ReadRequest(batch_rows=batch_rows, threads=executor.task_threads is None),
         sort_by=keys,
+        keep_key_statistics=options is None,
         skip_errors=on_error == "skip",
     )
     return run_copy(CopyJob("compact", origin.path, goal.path, splits, task, removals), executor, progress=progress)

@@ -17,11 +17,12 @@ from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, readin
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import TextReader, union
 from smalti.jobs.places import Place
-from smalti.jobs.sorting import sorted_batches
+from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.splits import Output, Piece, Split
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.options import WriterOptions
+from smalti.types import has_statistics
 from smalti.unify import adapt_batch, unify_schemas
 
 
@@ -37,6 +38,7 @@ class CopyTask:
     options: WriterOptions
     request: ReadRequest
     sort_by: tuple[tuple[str, str], ...] = ()
+    keep_key_statistics: bool = False
     skip_errors: bool = False
 
 
@@ -174,6 +176,7 @@ class _Rolling:
     def run(self, sources: _Sources, report: Report) -> None:
         batches = sources.batches()
         if self._task.sort_by:
+            check_keys(sources.schema, self._task.sort_by)
             batches = sorted_batches(sources.batches, sources.schema, self._task.sort_by)
         self._begin(sources.schema)
         for batch, num_bytes in batches:
@@ -192,9 +195,16 @@ class _Rolling:
         path = f"{self._attempt}/{self._output.stem}-{len(self._done):05d}{self._task.suffix}"
         place = self._task.staging.place.child(path)
         place.parent.make_directory()
-        self._writer = self._guard(self._format.writer, place, schema, self._task.options)
+        self._writer = self._guard(self._format.writer, place, schema, self._options(schema))
         self._rows = 0
         self._path = path
+
+    def _options(self, schema: pa.Schema) -> WriterOptions:
+        options = self._task.options
+        if not self._task.keep_key_statistics:
+            return options
+        keys = [name for name, _ in self._task.sort_by if has_statistics(schema.field(name).type)]
+        return replace(options, stats_columns=tuple(keys))
 
     def _end(self) -> None:
         size = self._guard(self._writer.close)

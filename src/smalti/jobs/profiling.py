@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError
-from smalti.format.statistics import to_python
 from smalti.jobs._sketch import estimate
 from smalti.jobs.converting import ON_ERROR, file_facts
 from smalti.jobs.engine import choose_executor
@@ -23,7 +22,7 @@ from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, mea
 from smalti.jobs.page import profile_page
 from smalti.jobs.places import Place, list_sources, locate
 from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Piece, cut_groups
-from smalti.jobs.summary import JobError, Skipped, show_bytes
+from smalti.jobs.summary import JobError, Skipped, show_bytes, show_value
 from smalti.options import WriterOptions
 
 SCHEMA = pa.schema(
@@ -230,7 +229,7 @@ def _distinct(column: ColumnMeasure) -> int | None:
 
 
 def _shown(scalar: pa.Scalar) -> str:
-    text = str(to_python(scalar))
+    text = show_value(scalar)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 

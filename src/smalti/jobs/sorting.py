@@ -39,13 +39,19 @@ def parse_sort(sort_by: str | Sequence[str | tuple[str, str]] | None) -> tuple[t
     return parsed
 
 
+def check_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
+    """Refuse keys that are not there or have no order."""
+    for name, _ in keys:
+        if schema.get_field_index(name) < 0:
+            raise SchemaError("no such column to sort by", found=name)
+        if pa.types.is_nested(schema.field(name).type):
+            raise SchemaError("cannot sort by this type", column=name, found=str(schema.field(name).type))
+
+
 def sorted_batches(
     batches: Batches, schema: pa.Schema, keys: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """All rows in the order of `keys`, nulls last, equal rows as they were."""
-    for name, _ in keys:
-        if name not in schema.names:
-            raise SchemaError("no such column to sort by", found=name)
     order, row_bytes, source_bytes = _order(batches, keys)
     if len(order) == 0:
         return

@@ -132,6 +132,14 @@ class JobError(MosaicError):
         return JobError, (self.failures,)
 
 
+def show_value(scalar: Any) -> str:
+    """An Arrow scalar for people; as its number where no Python value can hold it, such as a date in the year 20,000."""
+    try:
+        return str(scalar.as_py())
+    except (ValueError, OverflowError):
+        return str(scalar.cast("int32" if scalar.type.bit_width == 32 else "int64").as_py())
+
+
 def show_bytes(count: float) -> str:
     """
     Examples

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import decimal
 import json
@@ -108,6 +109,9 @@ class StreamWriter:
         return int(self._place.info().size)
 
     def abort(self) -> None:
+        with contextlib.suppress(pa.ArrowException, OSError):  # some complain later if they are not closed
+            if self._writer is not None:
+                self._writer.close()
         self._stream.close()
 
 
