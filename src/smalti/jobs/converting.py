@@ -18,7 +18,7 @@ from smalti.jobs.formats.registry import Format, format_of_path, format_of_sourc
 from smalti.jobs.formats.sampling import agree_on_types
 from smalti.jobs.places import Place, SourceFile, list_sources, locate
 from smalti.jobs.running import CopyJob, earlier, run_copy
-from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Split, plan_convert, stems
+from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Split, fit_split_bytes, plan_convert, stems
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.options import WriterOptions
@@ -78,7 +78,7 @@ def convert(
     target_file_bytes : int, optional
         Begin a new file when one has reached about this size.
     split_bytes : int
-        Bytes of the source a task reads, about.
+        Bytes of the source a task reads, about; less where cores would be idle.
     batch_rows : int, optional
         Rows held at once; by default what 32 MiB hold.
     workers : int, optional
@@ -118,6 +118,7 @@ def convert(
     single = names_file and len(files) == 1 and base.child(files[0].relative).path == files[0].path
     single = single and not goal.is_directory() and _is_one_file(source, filesystem)
     root = goal.parent if single else goal
+    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     _refuse_overlap(base, files, goal, single=single)
     work = {
         "job": "convert",

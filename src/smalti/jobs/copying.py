@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 from collections.abc import Iterator
@@ -73,7 +74,9 @@ def _write_output(
         for_pieces = replace(task, request=replace(task.request, types=types))
         rolling = _Rolling(for_pieces, replace(output, pieces=tuple(pieces)), attempt)
         try:
-            rolling.run(_Sources(for_pieces, pieces), report)
+            sources = _Sources(for_pieces, pieces)
+            with contextlib.closing(sources):
+                rolling.run(sources, report)
             return rolling.finish(), skipped
         except _PieceError as error:
             if isinstance(error.cause, SchemaDrift):
@@ -108,20 +111,30 @@ class _Sources:
     def __init__(self, task: CopyTask, pieces: list[Piece]) -> None:
         self._task = task
         self._pieces = pieces
+        self._first: Reader | None = None
         self.schema = self._unify()
 
     def _unify(self) -> pa.Schema:
+        if len(self._pieces) == 1:
+            # Opening a wide file is not free: what is read first is kept.
+            self._first = self._reader(self._pieces[0])
+            schema: pa.Schema = self._first.schema
+            return schema
         found = []
         for piece in self._pieces:
             reader = self._reader(piece)
             try:
-                schema = Intake(reader.schema).schema if len(self._pieces) > 1 else reader.schema
-                found.append((piece.path, schema))
+                found.append((piece.path, Intake(reader.schema).schema))
             except MosaicError as error:
                 raise _PieceError(piece, error.locate(path=piece.path)) from None
             finally:
                 reader.close()
-        return found[0][1] if len(found) == 1 else unify_schemas(found)
+        return unify_schemas(found)
+
+    def close(self) -> None:
+        """For when nothing was read."""
+        if self._first is not None:
+            self._first.close()
 
     def _reader(self, piece: Piece) -> Reader:
         format_ = FORMATS[piece.format]
@@ -137,7 +150,7 @@ class _Sources:
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches of all pieces, in the one schema, with the bytes that were read for them."""
         for piece in self._pieces:
-            reader = self._reader(piece)
+            reader, self._first = self._first or self._reader(piece), None
             try:
                 batches = reader.batches()
                 while (item := self._next(piece, batches)) is not None:

@@ -23,6 +23,8 @@ class Executor(Protocol):
     name: str
     #: Threads each task may use for itself.
     task_threads: int | None
+    #: Tasks that can run at once.
+    slots: int
 
     def run(self, work: Work[Result], tasks: Sequence[Any], meter: Meter) -> Iterator[tuple[int, Result]]: ...
 
@@ -43,6 +45,7 @@ class LocalExecutor:
             raise MosaicError("workers out of range", found=workers, expected="1 at least")
         self._workers = workers or threads.cpu_count()
         self.task_threads: int | None = None
+        self.slots = self._workers
 
     def run(self, work: Work[Result], tasks: Sequence[Any], meter: Meter) -> Iterator[tuple[int, Result]]:
         """Results as they come; when the caller stops asking, tasks that have not begun never do."""

@@ -21,7 +21,7 @@ from smalti.jobs.formats.sampling import agree_on_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, measure
 from smalti.jobs.page import profile_page
 from smalti.jobs.places import Place, list_sources, locate
-from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Piece, cut_groups
+from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Piece, cut_groups, fit_split_bytes
 from smalti.jobs.summary import JobError, Skipped, show_bytes, show_value
 from smalti.options import WriterOptions
 
@@ -120,6 +120,7 @@ def profile(
         if place.is_file() and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", place.path)
     base, files = list_sources(source, filesystem)
+    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     formats = format_of_source([file.path for file in files], source_format)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),

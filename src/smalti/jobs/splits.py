@@ -13,6 +13,8 @@ from pathlib import PurePosixPath
 
 #: A task reads about so much: enough to be worth starting, little enough to spread and to repeat.
 SPLIT_BYTES = 128 << 20
+#: Below this, starting a task costs more than another core brings.
+MIN_SPLIT_BYTES = 4 << 20
 #: Row groups of a Mosaic file smaller than this are worth gathering.
 SMALL_ROW_GROUP = 8 << 20
 
@@ -66,6 +68,19 @@ class Split:
     @property
     def num_bytes(self) -> int:
         return sum(output.num_bytes for output in self.outputs)
+
+
+def fit_split_bytes(total: int, slots: int, limit: int) -> int:
+    """The size of a split: `limit`, or less where that would leave some of `slots` idle.
+
+    Examples
+    --------
+    >>> fit_split_bytes(1 << 40, 4, 128 << 20) == 128 << 20
+    True
+    >>> fit_split_bytes(96 << 20, 4, 128 << 20) == 12 << 20
+    True
+    """
+    return min(limit, max(MIN_SPLIT_BYTES, total // (2 * slots)))
 
 
 def cut_groups(sizes: Sequence[int], limit: int) -> list[tuple[int, ...]]:

@@ -133,7 +133,7 @@ class JobError(MosaicError):
 
 
 def show_value(scalar: Any) -> str:
-    """An Arrow scalar for people; as its number where no Python value can hold it, such as a date in the year 20,000."""
+    """An Arrow scalar for people; as its number where no Python value can hold it, such as a date past year 9999."""
     try:
         return str(scalar.as_py())
     except (ValueError, OverflowError):

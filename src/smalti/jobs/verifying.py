@@ -15,7 +15,7 @@ from smalti.jobs.formats.columnar import group_bytes
 from smalti.jobs.formats.reading import reading
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.places import Place, SourceFile, list_sources
-from smalti.jobs.splits import SPLIT_BYTES, cut_groups
+from smalti.jobs.splits import SPLIT_BYTES, cut_groups, fit_split_bytes
 from smalti.jobs.summary import show_bytes
 from smalti.spec import FILE_SUFFIX
 
@@ -112,6 +112,7 @@ def verify(
     began = time.monotonic()
     executor = choose_executor(engine, spark, workers)
     base, files = list_sources(sources, filesystem, FILE_SUFFIX)
+    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     tasks = [task for file in files for task in _plan(base.filesystem, file, split_bytes)]
     meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)
     results: dict[int, CheckResult] = dict(executor.run(check, tasks, meter))

@@ -34,8 +34,10 @@ class SparkExecutor:
 
     def __init__(self, spark: SparkSession | None = None) -> None:
         self._spark = spark or SparkSession.getActiveSession() or _local_session()
+        cpus = int(self._spark.conf.get("spark.task.cpus", "1") or 1)
         #: What Spark gives a task is what it may use.
-        self.task_threads: int | None = int(self._spark.conf.get("spark.task.cpus", "1") or 1)
+        self.task_threads: int | None = cpus
+        self.slots = max(1, self._spark.sparkContext.defaultParallelism // cpus)
 
     def run(self, work: Work[Result], tasks: Sequence[Any], meter: Meter) -> Iterator[tuple[int, Result]]:
         """Run all tasks, then hand back their results. Spark repeats tasks whose worker dies."""
@@ -125,8 +127,9 @@ def _completed(context: SparkContext, group: str) -> int:
 
 
 def _local_session() -> SparkSession:
-    """A session on this machine; `smalti.spark.session` knows where to find Java."""
+    """A session on this machine."""
     import smalti.spark
 
-    session: SparkSession = smalti.spark.session()
+    make = getattr(smalti.spark, "session", SparkSession.builder.master("local[*]").appName("smalti").getOrCreate)
+    session: SparkSession = make()
     return session
