@@ -1,0 +1,108 @@
+"""Counting distinct values in little memory: HyperLogLog registers fed straight from Arrow buffers.
+
+Each value is hashed to 64 bits; the first bits choose a register, which keeps the longest run of zeros seen in the
+rest. Registers of parts of a column merge by maximum, so tasks need exchange nothing else.
+"""
+
+from libc.math cimport log, ldexp
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+
+cdef enum:
+    BITS = 9
+    COUNT = 512
+
+REGISTERS = COUNT
+
+
+cdef inline uint64_t mix(uint64_t x) noexcept nogil:
+    # A multiply-and-shift finaliser: every input bit reaches every output bit.
+    x ^= x >> 32
+    x *= 0xD6E8FEB86659FD93u
+    x ^= x >> 32
+    x *= 0xD6E8FEB86659FD93u
+    x ^= x >> 32
+    return x
+
+
+cdef inline uint64_t hash_bytes(const uint8_t* data, int64_t size) noexcept nogil:
+    cdef uint64_t state = <uint64_t>size * 0x9E3779B97F4A7C15u
+    cdef uint64_t word
+    while size >= 8:
+        memcpy(&word, data, 8)
+        state = mix(state ^ word) + 0x9E3779B97F4A7C15u
+        data += 8
+        size -= 8
+    if size > 0:
+        word = 0
+        memcpy(&word, data, <size_t>size)
+        state = mix(state ^ word) + 0x9E3779B97F4A7C15u
+    return mix(state)
+
+
+cdef inline void add(uint8_t* registers, uint64_t value) noexcept nogil:
+    cdef uint64_t rest = (value << BITS) | (1 << (BITS - 1))  # a stop bit bounds the run
+    cdef uint8_t run = 1
+    while not rest & 0x8000000000000000u:
+        rest <<= 1
+        run += 1
+    cdef uint64_t which = value >> (64 - BITS)
+    if registers[which] < run:
+        registers[which] = run
+
+
+def add_fixed(uint8_t[::1] registers, uintptr_t values, int width, uintptr_t validity, int64_t offset, int64_t length):
+    """Add `length` values of `width` bytes; addresses are those of Arrow buffers, 0 for no validity bitmap."""
+    if registers.shape[0] != COUNT:
+        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    cdef const uint8_t* data = <const uint8_t*>values
+    cdef const uint8_t* valid = <const uint8_t*>validity
+    cdef uint8_t* out = &registers[0]
+    cdef int64_t i
+    with nogil:
+        for i in range(offset, offset + length):
+            if valid == NULL or (valid[i >> 3] >> (i & 7)) & 1:
+                add(out, hash_bytes(data + i * width, width))
+
+
+def add_variable(
+    uint8_t[::1] registers, uintptr_t offsets, uintptr_t values, uintptr_t validity, int64_t offset, int64_t length
+):
+    """Add `length` strings with 32-bit offsets."""
+    if registers.shape[0] != COUNT:
+        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    cdef const int32_t* ends = <const int32_t*>offsets
+    cdef const uint8_t* data = <const uint8_t*>values
+    cdef const uint8_t* valid = <const uint8_t*>validity
+    cdef uint8_t* out = &registers[0]
+    cdef int64_t i
+    with nogil:
+        for i in range(offset, offset + length):
+            if valid == NULL or (valid[i >> 3] >> (i & 7)) & 1:
+                add(out, hash_bytes(data + ends[i], ends[i + 1] - ends[i]))
+
+
+def merge(uint8_t[::1] registers, const uint8_t[::1] other):
+    """Take in what another part of the column has seen."""
+    if registers.shape[0] != COUNT or other.shape[0] != COUNT:
+        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]} and {other.shape[0]}")
+    cdef int i
+    for i in range(COUNT):
+        if other[i] > registers[i]:
+            registers[i] = other[i]
+
+
+def estimate(const uint8_t[::1] registers):
+    """How many different values were added: within about 5 %, and nearly exact for a few hundred."""
+    if registers.shape[0] != COUNT:
+        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    cdef double total = 0.0
+    cdef int empty = 0
+    cdef int i
+    for i in range(COUNT):
+        total += ldexp(1.0, -<int>registers[i])
+        empty += registers[i] == 0
+    cdef double raw = 0.7213 / (1.0 + 1.079 / COUNT) * COUNT * COUNT / total
+    if raw <= 2.5 * COUNT and empty:
+        raw = COUNT * log(COUNT / <double>empty)
+    return raw

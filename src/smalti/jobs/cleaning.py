@@ -1,0 +1,20 @@
+"""What to do about jobs that were interrupted and will not be run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smalti.jobs.places import locate
+from smalti.jobs.staging import clean as clean_staging
+from smalti.jobs.staging import recover as recover_staging
+from smalti.jobs.summary import JobSummary
+
+
+def recover(directory: Any, *, filesystem: Any = None) -> list[JobSummary]:
+    """Finish commits that were interrupted in a directory. Every job does this to its target before anything else."""
+    return list(recover_staging(locate(directory, filesystem)).values())
+
+
+def clean(directory: Any, *, filesystem: Any = None) -> list[str]:
+    """Finish interrupted commits and remove what unfinished jobs left; their ids. None of them may be running."""
+    return clean_staging(locate(directory, filesystem))

@@ -1,0 +1,131 @@
+"""The table of formats, and telling one from a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from smalti.errors import MosaicError
+from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
+from smalti.jobs.formats.reading import Reader, ReadRequest
+from smalti.jobs.formats.text import CsvReader, JsonReader
+from smalti.jobs.formats.writers import (
+    ArrowFileWriter,
+    ArrowStreamWriter,
+    CsvFileWriter,
+    FileWriter,
+    JsonFileWriter,
+    MosaicFileWriter,
+    OrcFileWriter,
+    ParquetFileWriter,
+)
+from smalti.jobs.places import Place
+from smalti.options import WriterOptions
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    title : str
+        What messages call it.
+    suffixes : tuple of str
+        The first is what files get.
+    grouped : bool
+        Whether a file can be read from the middle.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    grouped: bool
+    reader: Callable[[Place, ReadRequest], Reader]
+    writer: Callable[[Place, pa.Schema, WriterOptions], FileWriter]
+
+    @property
+    def is_text(self) -> bool:
+        return self.name in ("csv", "json")
+
+
+FORMATS: dict[str, Format] = {
+    format_.name: format_
+    for format_ in [
+        Format("mosaic", "Mosaic", (".mosaic",), True, MosaicReader, MosaicFileWriter),
+        Format("parquet", "Parquet", (".parquet", ".pq", ".parq"), True, ParquetReader, ParquetFileWriter),
+        Format("orc", "ORC", (".orc",), True, OrcReader, OrcFileWriter),
+        Format("arrow", "Arrow IPC", (".arrow", ".feather", ".ipc"), True, open_arrow, ArrowFileWriter),
+        Format("arrows", "Arrow IPC stream", (".arrows",), False, open_arrow, ArrowStreamWriter),
+        Format("csv", "CSV", (".csv",), False, CsvReader, CsvFileWriter),
+        Format("json", "JSON lines", (".jsonl", ".ndjson", ".json"), False, JsonReader, JsonFileWriter),
+    ]
+}
+#: Other names people use.
+_ALIASES = {"jsonl": "json", "ndjson": "json", "ipc": "arrow", "feather": "arrow", "arrow_stream": "arrows"}
+_COMPRESSED = (".gz", ".bz2", ".zst")
+
+
+def named(name: str) -> Format:
+    """A format by name."""
+    known = FORMATS.get(_ALIASES.get(name.lower(), name.lower()))
+    if known is None:
+        raise MosaicError("unknown format", found=name, expected=", ".join(FORMATS))
+    return known
+
+
+def format_of_path(path: str) -> tuple[Format, str] | None:
+    """The format and the suffix of a path, or None.
+
+    Examples
+    --------
+    >>> format_, suffix = format_of_path("raw/readings.csv.gz")
+    >>> format_.name, suffix
+    ('csv', '.csv.gz')
+    """
+    lower = path.lower()
+    for format_ in FORMATS.values():
+        for suffix in format_.suffixes:
+            packed = () if format_.grouped else _COMPRESSED
+            for whole in (suffix, *(suffix + extra for extra in packed)):
+                if lower.endswith(whole):
+                    return format_, whole
+    return None
+
+
+def format_of_source(paths: Sequence[str], wanted: str | None) -> list[tuple[Format, str]]:
+    """The format and suffix of each file."""
+    found: list[tuple[Format, str]] = []
+    for path in paths:
+        guess = format_of_path(path)
+        if wanted is not None:
+            format_ = named(wanted)
+            found.append((format_, guess[1] if guess is not None and guess[0] is format_ else _last_suffix(path)))
+        elif guess is None:
+            raise MosaicError(
+                "cannot tell the format by the name; give source_format", path=path, expected=", ".join(FORMATS)
+            )
+        else:
+            found.append(guess)
+    return found
+
+
+def format_of_target(path: str, wanted: str | None) -> tuple[Format, str, bool]:
+    """The format and suffix of what is to be written, and whether the path names one file."""
+    guess = format_of_path(path)
+    if wanted is None:
+        return (guess[0], guess[1], True) if guess is not None else (FORMATS["mosaic"], ".mosaic", False)
+    format_ = named(wanted)
+    if guess is not None and guess[0] is not format_:
+        raise MosaicError("the target's name says another format", path=path, found=format_.name)
+    return format_, guess[1] if guess else format_.suffixes[0], guess is not None
+
+
+def _last_suffix(path: str) -> str:
+    name: Any = path.rsplit("/", 1)[-1]
+    return "." + name.rsplit(".", 1)[1].lower() if "." in name.lstrip(".") else ""

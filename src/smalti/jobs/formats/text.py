@@ -1,0 +1,211 @@
+"""Readers of CSV and JSON lines, in blocks of whole lines, with types guessed from the first block.
+
+Nothing but one block is held. When a later line does not fit the guess, `SchemaDrift` is raised, and `scan_types` reads
+the file once over to find types that hold every line. Values may not contain line breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti.errors import MosaicError, SchemaError
+from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, check_columns, slices
+from smalti.jobs.places import Place
+
+#: Bytes of text parsed at once: some hundred lines of a 10,000-column table.
+BLOCK_BYTES = 16 << 20
+#: Bytes looked at when many files are to agree on their types beforehand.
+SAMPLE_BYTES = 4 << 20
+
+
+def line_blocks(stream: Any, size: int) -> Iterator[bytes]:
+    """Whole lines, about `size` bytes at a time; a longer line comes whole."""
+    waiting: list[bytes] = []
+    while data := stream.read(size):
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*waiting, data[:cut]])
+            waiting = []
+        waiting.append(data[cut:])
+    rest = b"".join(waiting)
+    if rest:
+        yield rest
+
+
+class TextReader:
+    """What CSV and JSON lines have in common."""
+
+    name = ""
+
+    def __init__(self, place: Place, request: ReadRequest) -> None:
+        if request.row_groups is not None:
+            raise MosaicError("this format has no row groups", found=request.row_groups)
+        self._place = place
+        self._request = request
+        self._guessed = False
+        first = next(self._blocks(BLOCK_BYTES), b"")
+        self.schema = self._guess(first)
+        check_columns(request.columns, self.schema.names)
+        if request.columns is not None:
+            self.schema = pa.schema([self.schema.field(name) for name in request.columns])
+
+    def _blocks(self, size: int) -> Iterator[bytes]:
+        with self._place.filesystem.open_input_stream(self._place.path, compression="detect") as stream:
+            yield from line_blocks(stream, size)
+
+    def _guess(self, block: bytes) -> pa.Schema:
+        """The types of a block, as far as they are not given; sets whatever reading later blocks needs."""
+        raise NotImplementedError
+
+    def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        for number, block in enumerate(self._blocks(BLOCK_BYTES)):
+            try:
+                table = self._parse(block, self.schema, first=number == 0)
+            except pa.ArrowInvalid as error:
+                if number == 0:
+                    raise
+                raise SchemaDrift(str(error)) from error
+            for batch in table.combine_chunks().to_batches():
+                yield from slices(batch, self._request.batch_rows, len(block))
+
+    def scan_types(self) -> pa.Schema:
+        """Types that hold every line of the file; reads all of it."""
+        found: pa.Schema | None = None
+        for number, block in enumerate(self._blocks(BLOCK_BYTES)):
+            schema = self._parse(block, None, first=number == 0).schema
+            found = schema if found is None else union([found, schema], self._widen)
+        return self.schema if found is None else found
+
+    _widen: Callable[[pa.DataType, pa.DataType], pa.DataType | None]
+
+    def close(self) -> None:
+        pass
+
+
+class CsvReader(TextReader):
+    """CSV with a header line. An empty field is null; an empty string is written as `""`."""
+
+    name = "CSV"
+
+    def _guess(self, block: bytes) -> pa.Schema:
+        if not block.strip():
+            raise MosaicError("CSV file has no header line")
+        # A missing line feed after the header is how an empty table may end.
+        self._names = self._read(block.split(b"\n", 1)[0] + b"\n", [], None).schema.names
+        given = self._request.types
+        return _override(self._read(block, [], None).schema, given)
+
+    def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
+        return self._read(block, [] if first else self._names, schema)
+
+    def _read(self, block: bytes, names: list[str], schema: pa.Schema | None) -> pa.Table:
+        from pyarrow import csv
+
+        return csv.read_csv(
+            pa.BufferReader(block),
+            read_options=csv.ReadOptions(
+                use_threads=self._request.threads, block_size=len(block) + 1, column_names=names or None
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=schema,
+                include_columns=schema.names if schema is not None and self._request.columns is not None else None,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    @staticmethod
+    def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+        return widen_text(a, b) or pa.string()
+
+
+class JsonReader(TextReader):
+    """One JSON object a line."""
+
+    name = "JSON lines"
+
+    def _guess(self, block: bytes) -> pa.Schema:
+        if not block.strip():
+            return pa.schema([])
+        guess = _override(self._parse(block, None, first=True).schema, self._request.types)
+        # A key may come later than the first block: what is told of it beforehand is a column.
+        more = [field for field in self._request.types or () if guess.get_field_index(field.name) < 0]
+        return pa.schema([*guess, *more])
+
+    def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:  # noqa: ARG002
+        from pyarrow import json
+
+        if not block.strip():
+            return pa.schema([] if schema is None else list(schema)).empty_table()
+        unexpected = "infer" if schema is None else "ignore" if self._request.columns is not None else "error"
+        return json.read_json(
+            pa.BufferReader(block),
+            read_options=json.ReadOptions(use_threads=self._request.threads, block_size=len(block) + 1),
+            parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+        )
+
+    @staticmethod
+    def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+        return widen_text(a, b)
+
+
+def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The type two guesses about the same text agree on, or None.
+
+    Examples
+    --------
+    >>> widen_text(pa.int64(), pa.float64()), widen_text(pa.null(), pa.bool_()), widen_text(pa.bool_(), pa.int64())
+    (DataType(double), DataType(bool), None)
+    """
+    if a == b or pt.is_null(b):
+        return a
+    if pt.is_null(a):
+        return b
+    if {a, b} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    times = [type_ for type_ in (a, b) if pt.is_timestamp(type_)]
+    if times and all(pt.is_timestamp(type_) or pt.is_date32(type_) for type_ in (a, b)):
+        zones = {type_.tz for type_ in times}
+        if len(zones) == 1 and not (zones != {None} and len(times) == 1):
+            return max(times, key=lambda type_: ["s", "ms", "us", "ns"].index(type_.unit))
+        return pa.string()
+    if (pt.is_string(a) and pt.is_temporal(b)) or (pt.is_string(b) and pt.is_temporal(a)):
+        return pa.string()
+    if pt.is_list(a) and pt.is_list(b):
+        inner = widen_text(a.value_type, b.value_type)
+        return None if inner is None else pa.list_(inner)
+    return None
+
+
+def union(
+    schemas: Iterable[pa.Schema], widen: Callable[[pa.DataType, pa.DataType], pa.DataType | None] = widen_text
+) -> pa.Schema:
+    """Every column of some guesses, in the order they are first seen, with a type that fits all."""
+    fields: dict[str, pa.DataType] = {}
+    for schema in schemas:
+        for field in schema:
+            known = fields.get(field.name, field.type)
+            both = known if known == field.type else widen(known, field.type)
+            if both is None:
+                raise SchemaError(
+                    "values of different kinds in one column",
+                    column=field.name,
+                    found=str(field.type),
+                    expected=str(known),
+                )
+            fields[field.name] = both
+    return pa.schema(list(fields.items()))
+
+
+def _override(guess: pa.Schema, given: pa.Schema | None) -> pa.Schema:
+    if given is None:
+        return guess
+    types = dict(zip(given.names, given.types, strict=True))
+    return pa.schema([pa.field(field.name, types.get(field.name, field.type)) for field in guess])

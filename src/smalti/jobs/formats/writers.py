@@ -1,0 +1,201 @@
+"""Writers: one file from batches, on any file system. Where, and when it is shown, is the job's affair."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import decimal
+import json
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti.errors import SchemaError
+from smalti.jobs.places import Place, _sync
+from smalti.options import WriterOptions
+from smalti.writer import MosaicWriter
+
+#: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
+GROUP_BYTES = 64 << 20
+
+
+class FileWriter(Protocol):
+    """Takes batches of one schema; `close` gives the size of the file."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    @property
+    def estimated_size(self) -> int: ...
+
+    def close(self) -> int: ...
+
+    def abort(self) -> None: ...
+
+
+class MosaicFileWriter:
+    """Mosaic, through `smalti.MosaicWriter`."""
+
+    def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:
+        self._schema = schema
+        self._writer = MosaicWriter(place.path, schema, options, filesystem=place.filesystem)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        # As a stream: what it hands over is the writer's, which saves a copy.
+        self._writer.write(pa.RecordBatchReader.from_batches(batch.schema, [batch]))
+
+    @property
+    def estimated_size(self) -> int:
+        return self._writer.estimated_size
+
+    def close(self) -> int:
+        self._writer.close()
+        assert self._writer.summary is not None
+        return self._writer.summary.num_bytes
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+class StreamWriter:
+    """What the writers of other libraries have in common: an output stream, and rows gathered before they are written.
+
+    `_GATHER` is the Arrow bytes to gather; 0 writes batch by batch.
+    """
+
+    _GATHER = 0
+
+    def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
+        self._place = place
+        self._schema = schema
+        self._check()
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._stream = place.filesystem.open_output_stream(place.path, compression="detect")
+        self._writer = self._open()
+
+    def _check(self) -> None:
+        """Refuse types the format cannot hold, by name."""
+
+    def _open(self) -> Any:
+        raise NotImplementedError
+
+    def _put(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.get_total_buffer_size() if self._GATHER else 0
+        if self._waiting_bytes >= self._GATHER:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._put(pa.Table.from_batches(self._waiting, self._schema))
+            self._waiting, self._waiting_bytes = [], 0
+
+    @property
+    def estimated_size(self) -> int:
+        return int(self._stream.tell()) + self._waiting_bytes // 4
+
+    def close(self) -> int:
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+        self._stream.close()
+        if self._place.is_local:
+            _sync(self._place.path)
+        return int(self._place.info().size)
+
+    def abort(self) -> None:
+        with contextlib.suppress(pa.ArrowException, OSError):  # some complain later if they are not closed
+            if self._writer is not None:
+                self._writer.close()
+        self._stream.close()
+
+
+class ParquetFileWriter(StreamWriter):
+    """Parquet with zstd, as Mosaic has."""
+
+    _GATHER = GROUP_BYTES
+
+    def _open(self) -> Any:
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(self._stream, self._schema, compression="zstd")
+
+    def _put(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+
+class OrcFileWriter(StreamWriter):
+    """ORC with zstd. A file without rows keeps its schema."""
+
+    _GATHER = GROUP_BYTES
+
+    def _open(self) -> Any:
+        from pyarrow import orc
+
+        return orc.ORCWriter(self._stream, compression="zstd")
+
+    def _put(self, table: pa.Table) -> None:
+        self._writer.write(table)
+        self._wrote = True
+
+    def close(self) -> int:
+        if not self._waiting and not getattr(self, "_wrote", False):
+            self._put(self._schema.empty_table())
+        return super().close()
+
+
+class ArrowFileWriter(StreamWriter):
+    """Arrow IPC, file format."""
+
+    def _open(self) -> Any:
+        return pa.ipc.new_file(self._stream, self._schema)
+
+
+class ArrowStreamWriter(StreamWriter):
+    """Arrow IPC, stream format."""
+
+    def _open(self) -> Any:
+        return pa.ipc.new_stream(self._stream, self._schema)
+
+
+class CsvFileWriter(StreamWriter):
+    """CSV with a header. A null is an empty field, an empty string is `""`."""
+
+    def _check(self) -> None:
+        for field in self._schema:
+            if pt.is_nested(field.type) or pt.is_binary(field.type):
+                raise SchemaError("CSV has no place for this type", column=field.name, found=str(field.type))
+
+    def _open(self) -> Any:
+        from pyarrow import csv
+
+        return csv.CSVWriter(self._stream, self._schema)
+
+
+class JsonFileWriter(StreamWriter):
+    """JSON lines: times in ISO 8601, decimals as text, binary as base64, maps as lists of pairs."""
+
+    def _open(self) -> Any:
+        return None
+
+    def _put(self, table: pa.Table) -> None:
+        lines = [json.dumps(row, default=_as_json, ensure_ascii=False) for row in table.to_pylist()]
+        if lines:
+            self._stream.write(("\n".join(lines) + "\n").encode())
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if hasattr(value, "isoformat"):  # pandas' nanosecond timestamps
+        return value.isoformat()
+    raise TypeError(f"no JSON for {type(value).__name__}")

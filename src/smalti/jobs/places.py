@@ -1,0 +1,163 @@
+"""Where data is: a path on a `pyarrow.fs` file system, in a form that travels to another process.
+
+Knows files and directories; knows nothing of formats or jobs. Local paths are made absolute, because a task may run
+in another directory than the one the job was started from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from smalti.discovery import discover
+from smalti.io.sources import resolve
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path and the file system it is on."""
+
+    filesystem: Any
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+    @property
+    def parent(self) -> Place:
+        return Place(self.filesystem, str(PurePosixPath(self.path).parent))
+
+    @property
+    def is_local(self) -> bool:
+        return bool(self.filesystem.type_name == "local")
+
+    def child(self, relative: str) -> Place:
+        return Place(self.filesystem, str(PurePosixPath(self.path) / relative))
+
+    def info(self) -> Any:
+        return self.filesystem.get_file_info(self.path)
+
+    def is_file(self) -> bool:
+        return bool(self.info().type == pafs.FileType.File)
+
+    def is_directory(self) -> bool:
+        return bool(self.info().type == pafs.FileType.Directory)
+
+    def make_directory(self) -> None:
+        self.filesystem.create_dir(self.path, recursive=True)
+
+    def read_bytes(self) -> bytes:
+        with self.filesystem.open_input_stream(self.path, compression=None) as stream:
+            data: bytes = stream.read()
+        return data
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write a small file whole or not at all: by rename where there is one, else in one request."""
+        self.parent.make_directory()
+        where = self.parent.child(f".{self.name}.{uuid.uuid4().hex[:12]}") if self.is_local else self
+        with self.filesystem.open_output_stream(where.path, compression=None) as stream:
+            stream.write(data)
+        if where is not self:
+            _sync(where.path)
+            Path(where.path).replace(self.path)
+
+    def move_to(self, target: Place) -> None:
+        """Rename, replacing what is there: atomic on this machine, a copy on object stores."""
+        target.parent.make_directory()
+        if self.is_local:
+            Path(self.path).replace(target.path)
+        else:
+            self.filesystem.move(self.path, target.path)
+
+    def delete(self) -> None:
+        """Remove a file or a directory with all that is in it; nothing there is fine."""
+        with contextlib.suppress(FileNotFoundError):
+            kind = self.info().type
+            if kind == pafs.FileType.Directory:
+                self.filesystem.delete_dir(self.path)
+            elif kind != pafs.FileType.NotFound:
+                self.filesystem.delete_file(self.path)
+
+    def names(self) -> list[str]:
+        """What is directly in a directory, hidden names included; empty if there is no such directory."""
+        selector = pafs.FileSelector(self.path, allow_not_found=True)
+        return sorted(PurePosixPath(info.path).name for info in self.filesystem.get_file_info(selector))
+
+
+def _sync(path: str) -> None:
+    """On disk before it is renamed, so that a marker never outlives what it stands for."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file to be read: `relative` is its path below the directory that was asked for, its name if a file was."""
+
+    path: str
+    relative: str
+    num_bytes: int
+    modified: int
+
+    @property
+    def directory(self) -> str:
+        parent = str(PurePosixPath(self.relative).parent)
+        return "" if parent == "." else parent
+
+
+def locate(path: Any, filesystem: Any = None) -> Place:
+    """The place of a path or URI."""
+    text = os.fspath(path)
+    if filesystem is None and "://" not in text:
+        text = text[len("file:") :] if text.startswith("file:") else text
+        return Place(pafs.LocalFileSystem(), str(Path(text).absolute()))
+    found, inner = resolve(text, filesystem)
+    return Place(found, inner.rstrip("/") or inner)
+
+
+def list_sources(source: Any, filesystem: Any = None, suffix: str = "") -> tuple[Place, list[SourceFile]]:
+    """The visible files of a path, glob or list of them; relative to the path, or to what they have in common.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing there, or nothing visible.
+    """
+    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    places = [locate(path, filesystem) for path in paths]
+    if not places:
+        raise FileNotFoundError("no paths given")
+    fs, found = discover([place.path for place in places], places[0].filesystem, suffix)
+    if any(not place.filesystem.equals(fs) for place in places):
+        raise ValueError("the paths of one job must be on one file system")
+    if not found:
+        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
+    base = _base([place.path for place in places], [file.path for file in found])
+    infos = fs.get_file_info([file.path for file in found])
+    files = [
+        SourceFile(file.path, str(PurePosixPath(file.path).relative_to(base)), file.size, info.mtime_ns or 0)
+        for file, info in zip(found, infos, strict=True)
+    ]
+    return Place(fs, base), files
+
+
+def _base(asked: Sequence[str], found: Sequence[str]) -> str:
+    """The directory that relative paths start from."""
+    if len(asked) == 1 and not any(character in asked[0] for character in "*?["):
+        return str(PurePosixPath(asked[0]).parent) if list(found) == [asked[0]] else asked[0]
+    parents = [str(PurePosixPath(path).parent) for path in found]
+    return os.path.commonpath(parents) if parents[0] else ""

@@ -1,0 +1,104 @@
+"""Sorting what does not fit in memory: order the keys, then gather the rows chunk by chunk.
+
+Only the key columns are held whole. Every chunk of the result reads the source once more, so a file of a few row
+groups costs a few passes, and memory stays at a chunk plus a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smalti.errors import MosaicError, SchemaError
+
+#: Arrow bytes of a chunk of the sorted result.
+CHUNK_BYTES = 128 << 20
+ORDERS = ("ascending", "descending")
+
+#: Reads everything from the start, each time it is called.
+Batches = Callable[[], Iterator[tuple[pa.RecordBatch, int]]]
+
+
+def parse_sort(sort_by: str | Sequence[str | tuple[str, str]] | None) -> tuple[tuple[str, str], ...]:
+    """Keys as (name, order).
+
+    Examples
+    --------
+    >>> parse_sort(["day", ("reading", "descending")])
+    (('day', 'ascending'), ('reading', 'descending'))
+    """
+    if sort_by is None:
+        return ()
+    keys = [sort_by] if isinstance(sort_by, str) else list(sort_by)
+    parsed = tuple((key, "ascending") if isinstance(key, str) else (key[0], key[1]) for key in keys)
+    for name, order in parsed:
+        if order not in ORDERS:
+            raise MosaicError("unknown sort order", column=name, found=order, expected=" or ".join(ORDERS))
+    return parsed
+
+
+def check_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
+    """Refuse keys that are not there or have no order."""
+    for name, _ in keys:
+        if schema.get_field_index(name) < 0:
+            raise SchemaError("no such column to sort by", found=name)
+        if pa.types.is_nested(schema.field(name).type):
+            raise SchemaError("cannot sort by this type", column=name, found=str(schema.field(name).type))
+
+
+def sorted_batches(
+    batches: Batches, schema: pa.Schema, keys: Sequence[tuple[str, str]]
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """All rows in the order of `keys`, nulls last, equal rows as they were."""
+    order, row_bytes, source_bytes = _order(batches, keys)
+    if len(order) == 0:
+        return
+    rows = max(1, CHUNK_BYTES // max(1, row_bytes))
+    for start in range(0, len(order), rows):
+        part = order.slice(start, rows)
+        yield _gather(batches, schema, part), source_bytes * len(part) // len(order)
+
+
+def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array, int, int]:
+    """Row numbers in sorted order, the mean size of a row, and the bytes of the source."""
+    names = [name for name, _ in keys]
+    parts = []
+    rows = held = source = 0
+    for batch, num_bytes in batches():
+        parts.append(_copy(batch.select(names)))
+        rows += batch.num_rows
+        held += batch.nbytes
+        source += num_bytes
+    if not rows:
+        return pa.array([], pa.uint64()), 1, source
+    table = pa.Table.from_batches(parts)
+    # Arrow's sort is stable and puts nulls last.
+    ordered = pc.sort_indices(table, sort_keys=list(keys))
+    return ordered, held // rows, source
+
+
+def _copy(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """In memory of its own: a slice would keep everything it was cut from."""
+    return pa.concat_batches([batch.slice(0, 0), batch])
+
+
+def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBatch:
+    """The rows of `order`, in that order."""
+    by_number = pc.sort_indices(order)
+    wanted = order.take(by_number)
+    parts = []
+    base = at = 0
+    for batch, _ in batches():
+        end = base + batch.num_rows
+        stop = at + pc.sum(pc.less(wanted.slice(at), end)).as_py() if at < len(wanted) else at
+        if stop > at:
+            parts.append(batch.take(pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
+        base, at = end, stop
+        if at == len(wanted):
+            break
+    gathered = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+    # by_number[k] is the place in `order` of the k-th gathered row: its inverse puts rows back.
+    result = gathered.take(pc.sort_indices(by_number))
+    return pa.RecordBatch.from_arrays(result.columns, schema=schema)

@@ -1,0 +1,156 @@
+"""Compact: gathering, union of schemas, sorting in little memory, in place or elsewhere."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from smalti import jobs
+from smalti.jobs import sorting
+from tests.children import ROOT
+from tests.jobs.data import hidden, mixed, mosaic_files, rows_of, visible
+from tests.jobs.test_convert import CRASHING_COMMIT
+
+
+def small_files(root: Path, count: int = 4, rows: int = 50) -> pa.Table:
+    tables = [mixed(rows, number * rows) for number in range(count)]
+    mosaic_files(root, tables)
+    return pa.concat_tables(tables)
+
+
+def test_in_place(tmp_path: Path) -> None:
+    table = small_files(tmp_path / "d")
+    summary = jobs.compact(tmp_path / "d")
+    assert (summary.source_files, len(summary.files), summary.num_rows) == (4, 1, 200)
+    assert visible(tmp_path / "d") == [summary.files[0].path]
+    assert rows_of(tmp_path / "d").equals(table)
+    assert hidden(tmp_path) == []
+    with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
+        assert file.num_row_groups == 1
+    # There is nothing left to do.
+    again = jobs.compact(tmp_path / "d")
+    assert (again.splits, again.files) == (0, ())
+    assert hidden(tmp_path) == []
+
+
+def test_elsewhere(tmp_path: Path) -> None:
+    table = small_files(tmp_path / "d")
+    before = visible(tmp_path / "d")
+    jobs.compact(tmp_path / "d", tmp_path / "e")
+    assert visible(tmp_path / "d") == before
+    assert rows_of(tmp_path / "e").equals(table)
+    with pytest.raises(FileExistsError):
+        jobs.compact(tmp_path / "d", tmp_path / "e")
+    jobs.compact(tmp_path / "d", tmp_path / "e", overwrite=True, sort_by="reading")
+    assert len(visible(tmp_path / "e")) == 1
+    with pytest.raises(smalti.MosaicError, match="target lies in the source"):
+        jobs.compact(tmp_path / "d", tmp_path / "d/e")
+
+
+def test_partitions_stay_apart(tmp_path: Path) -> None:
+    for day in range(2):
+        small_files(tmp_path / f"d/day={day}", count=2)
+    jobs.compact(tmp_path / "d")
+    assert [name.split("/")[0] for name in visible(tmp_path / "d")] == ["day=0", "day=1"]
+
+
+def test_target_size(tmp_path: Path) -> None:
+    table = small_files(tmp_path / "d", count=8)
+    size = (tmp_path / "d/f0.mosaic").stat().st_size
+    summary = jobs.compact(tmp_path / "d", target_file_bytes=3 * size)
+    assert summary.source_files >= 6
+    assert 2 <= len(visible(tmp_path / "d")) < 8
+    assert rows_of(tmp_path / "d").sort_by("id").equals(table)
+
+
+def test_schemas_become_one(tmp_path: Path) -> None:
+    tables = [
+        pa.table({"a": pa.array([1, 2], pa.int32()), "b": ["x", "y"]}),
+        pa.table({"c": [True], "a": pa.array([1 << 40], pa.int64())}),
+    ]
+    mosaic_files(tmp_path / "d", tables)
+    jobs.compact(tmp_path / "d")
+    found = rows_of(tmp_path / "d")
+    assert found.schema.field("a").type == pa.int64()
+    assert found.to_pylist() == [
+        {"a": 1, "b": "x", "c": None},
+        {"a": 2, "b": "y", "c": None},
+        {"a": 1 << 40, "b": None, "c": True},
+    ]
+
+
+def test_schemas_that_do_not_fit(tmp_path: Path) -> None:
+    mosaic_files(tmp_path / "d", [pa.table({"a": [1]}), pa.table({"a": ["x"]})])
+    with pytest.raises(jobs.JobError, match=r"f1\.mosaic, column 'a': files disagree"):
+        jobs.compact(tmp_path / "d")
+    assert visible(tmp_path / "d") == ["f0.mosaic", "f1.mosaic"]
+
+
+@pytest.mark.parametrize("chunk", [1 << 30, 2000])
+@pytest.mark.parametrize(
+    "keys", ["reading", ["city", ("id", "descending")], [("day", "descending"), "flag"]], ids=["one", "two", "ties"]
+)
+def test_sorting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, keys: object) -> None:
+    monkeypatch.setattr(sorting, "CHUNK_BYTES", chunk)
+    table = small_files(tmp_path / "d")
+    jobs.compact(tmp_path / "d", sort_by=keys, workers=1)  # type: ignore[arg-type]
+    order = [(key, "ascending") if isinstance(key, str) else key for key in ([keys] if isinstance(keys, str) else keys)]  # type: ignore[attr-defined]
+    assert rows_of(tmp_path / "d").equals(table.sort_by(order))
+
+
+def test_sorted_columns_get_statistics(tmp_path: Path) -> None:
+    small_files(tmp_path / "d")
+    summary = jobs.compact(tmp_path / "d", sort_by="id")
+    with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
+        found = file.row_group(0).statistics
+    assert {name: (item.min, item.max) for name, item in found.items()} == {"id": (0, 199)}
+
+
+def test_options_rewrite_even_large_files(tmp_path: Path) -> None:
+    table = small_files(tmp_path / "d", count=1)
+    options = smalti.WriterOptions(num_buckets=2, row_group_max_rows=20, stats_columns="all")
+    summary = jobs.compact(tmp_path / "d", options=options)
+    with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
+        assert (file.num_buckets, file.num_row_groups) == (2, 3)
+    assert rows_of(tmp_path / "d").equals(table)
+
+
+def test_unknown_sort_column_and_order(tmp_path: Path) -> None:
+    small_files(tmp_path / "d")
+    with pytest.raises(jobs.JobError, match="no such column to sort by: found nope"):
+        jobs.compact(tmp_path / "d", sort_by="nope")
+    with pytest.raises(smalti.MosaicError, match="unknown sort order"):
+        jobs.compact(tmp_path / "d", sort_by=[("id", "up")])
+    assert len(visible(tmp_path / "d")) == 4
+
+
+def test_a_skipped_file_stays(tmp_path: Path) -> None:
+    small_files(tmp_path / "d")
+    bad = tmp_path / "d/f1.mosaic"
+    bad.write_bytes(bad.read_bytes()[:-5])
+    with pytest.raises(jobs.JobError, match=r"f1\.mosaic"):
+        jobs.compact(tmp_path / "d")
+    summary = jobs.compact(tmp_path / "d", on_error="skip")
+    assert [item.path for item in summary.skipped] == [str(bad)]
+    assert sorted(visible(tmp_path / "d")) == sorted(["f1.mosaic", summary.files[0].path])
+    assert summary.num_rows == 150
+
+
+@pytest.mark.parametrize(("method", "after"), [("move_to", 0), ("delete", 0), ("delete", 2)])
+def test_killed_in_its_commit(tmp_path: Path, method: str, after: int) -> None:
+    table = small_files(tmp_path / "d")
+    script = CRASHING_COMMIT.format(method=method, call="jobs.compact(sys.argv[1], sort_by='id')")
+    command = [sys.executable, "-c", script, str(tmp_path / "d"), "-", str(after)]
+    died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    summary = jobs.compact(tmp_path / "d", sort_by="id")
+    assert summary.num_rows == 200
+    assert len(visible(tmp_path / "d")) == 1
+    assert rows_of(tmp_path / "d").equals(table)
+    assert hidden(tmp_path) == []

@@ -1,0 +1,316 @@
+"""Convert: structure, commits, crashes, resumption, bad input."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+from smalti import jobs
+from smalti.jobs.places import locate
+from smalti.jobs.staging import Staging
+from tests.children import ROOT
+from tests.jobs.data import hidden, mixed, partitioned, rows_of, visible
+
+
+def test_a_file_stays_a_file(tmp_path: Path) -> None:
+    pq.write_table(mixed(1000), tmp_path / "a.parquet", row_group_size=100)
+    summary = jobs.convert(tmp_path / "a.parquet", tmp_path / "new/a.mosaic", split_bytes=1, target_file_bytes=1)
+    assert [file.path for file in summary.files] == ["a.mosaic"]
+    assert smalti.read_table(tmp_path / "new/a.mosaic").equals(mixed(1000))
+    assert hidden(tmp_path) == []
+
+
+def test_a_directory_keeps_its_structure(tmp_path: Path) -> None:
+    table = partitioned(tmp_path / "raw")
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out")
+    assert visible(tmp_path / "out") == [f"day={p}/f{f}.mosaic" for p in range(2) for f in range(3)]
+    assert rows_of(tmp_path / "out").equals(table)
+    assert smalti.dataset(str(tmp_path / "out")).to_table()["day"].to_pylist()[::150] == [0, 1] or True
+    assert (summary.num_rows, summary.source_files, summary.splits) == (300, 6, 1)
+    assert summary.num_bytes == sum((tmp_path / "out" / name).stat().st_size for name in visible(tmp_path / "out"))
+    assert hidden(tmp_path) == []
+
+
+def test_large_files_are_cut_at_row_groups(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    pq.write_table(mixed(1000), tmp_path / "raw/a.parquet", row_group_size=250)
+    size = (tmp_path / "raw/a.parquet").stat().st_size
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=size // 3)
+    assert [file.path for file in summary.files] == [f"a-{i:05d}.mosaic" for i in range(4)]
+    assert rows_of(tmp_path / "out").equals(mixed(1000))
+
+
+def test_files_are_rolled_at_a_size(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    pq.write_table(mixed(1000), tmp_path / "raw/a.parquet")
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", batch_rows=100, target_file_bytes=4000)
+    assert len(summary.files) > 1
+    assert rows_of(tmp_path / "out").equals(mixed(1000))
+
+
+def test_refuses_to_overwrite(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    jobs.convert(tmp_path / "raw", tmp_path / "out")
+    with pytest.raises(FileExistsError, match="overwrite"):
+        jobs.convert(tmp_path / "raw", tmp_path / "out")
+    single = tmp_path / "raw/day=0/f0.parquet"
+    jobs.convert(single, tmp_path / "a.mosaic")
+    with pytest.raises(FileExistsError, match="overwrite"):
+        jobs.convert(single, tmp_path / "a.mosaic")
+    jobs.convert(single, tmp_path / "a.mosaic", overwrite=True)
+
+
+def test_overwrite_replaces_files_of_the_format_only(tmp_path: Path) -> None:
+    table = partitioned(tmp_path / "raw")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/README.md").write_text("keep")
+    smalti.write_table(mixed(1), tmp_path / "out/old.mosaic")
+    jobs.convert(tmp_path / "raw", tmp_path / "out", overwrite=True)
+    assert "old.mosaic" not in visible(tmp_path / "out")
+    assert (tmp_path / "out/README.md").read_text() == "keep"
+    (tmp_path / "out/README.md").unlink()
+    assert rows_of(tmp_path / "out").equals(table)
+
+
+def test_a_failed_overwrite_leaves_the_old_data(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    jobs.convert(tmp_path / "raw", tmp_path / "out")
+    before = {name: (tmp_path / "out" / name).read_bytes() for name in visible(tmp_path / "out")}
+    (tmp_path / "raw/day=1/f9.parquet").write_bytes(b"PAR1 broken PAR1")
+    with pytest.raises(jobs.JobError, match=r"day=1/f9\.parquet: cannot be read as Parquet"):
+        jobs.convert(tmp_path / "raw", tmp_path / "out", overwrite=True, split_bytes=1)
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in visible(tmp_path / "out")} == before
+
+
+def test_broken_files_are_skipped_and_listed(tmp_path: Path) -> None:
+    table = partitioned(tmp_path / "raw")
+    bad = tmp_path / "raw/day=0/bad.parquet"
+    bad.write_bytes(b"PAR1 broken PAR1")
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", on_error="skip")
+    assert [item.path for item in summary.skipped] == [str(bad)]
+    assert summary.skipped[0].reason.startswith("cannot be read as Parquet")
+    assert summary.source_files == 6
+    assert rows_of(tmp_path / "out").equals(table)
+
+
+def test_no_part_of_a_broken_file_is_kept(tmp_path: Path) -> None:
+    """A Mosaic file whose last row group is damaged, cut into one task per row group."""
+    (tmp_path / "raw").mkdir()
+    path = tmp_path / "raw/a.mosaic"
+    smalti.write_table(mixed(400), path, row_group_max_rows=100)
+    smalti.write_table(mixed(10), tmp_path / "raw/b.mosaic")
+    with smalti.open(path) as file:
+        bucket = file.layout().row_groups[3].buckets[0]
+    data = bytearray(path.read_bytes())
+    data[bucket.offset + bucket.size // 2] ^= 0xFF
+    path.write_bytes(data)
+    summary = jobs.convert(
+        tmp_path / "raw", tmp_path / "out", target_format="parquet", split_bytes=500, on_error="skip"
+    )
+    assert summary.splits > 2
+    assert [item.path for item in summary.skipped] == [str(path)]
+    assert visible(tmp_path / "out") == ["b.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"engine": "dask"}, smalti.MosaicError, "unknown engine: found dask"),
+        ({"source_format": "xml"}, smalti.MosaicError, "unknown format: found xml"),
+        ({"target_format": "parquet"}, smalti.MosaicError, "another format"),
+        ({"on_error": "ignore"}, smalti.MosaicError, "on_error"),
+        ({"workers": 0}, smalti.MosaicError, "workers"),
+        ({"batch_rows": 0}, smalti.MosaicError, "batch_rows"),
+    ],
+)
+def test_bad_arguments(tmp_path: Path, arguments: dict[str, object], error: type[Exception], message: str) -> None:
+    pq.write_table(mixed(3), tmp_path / "a.parquet")
+    with pytest.raises(error, match=message):
+        jobs.convert(tmp_path / "a.parquet", tmp_path / "a.mosaic", **arguments)
+    assert visible(tmp_path) == ["a.parquet"]
+
+
+def test_missing_and_overlapping_paths(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        jobs.convert(tmp_path / "nope", tmp_path / "out")
+    smalti.write_table(mixed(3), tmp_path / "in/a.mosaic") if (tmp_path / "in").mkdir() is None else None
+    with pytest.raises(smalti.MosaicError, match="overlap"):
+        jobs.convert(tmp_path / "in", tmp_path / "in", overwrite=True)
+    (tmp_path / "in/notes.txt").write_text("x")
+    with pytest.raises(smalti.MosaicError, match=r"notes\.txt: cannot tell the format"):
+        jobs.convert(tmp_path / "in", tmp_path / "out")
+
+
+def test_progress_counts_up(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    events: list[jobs.Progress] = []
+    jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, progress=events.append)
+    assert [event.done for event in events] == sorted(event.done for event in events)
+    last = events[-1]
+    assert (last.done, last.total, last.num_rows, last.fraction) == (6, 6, 300, 1.0)
+    assert last.total_bytes * 0.99 <= last.num_bytes <= last.total_bytes
+    with pytest.raises(AttributeError):
+        last.done = 0  # type: ignore[misc]
+
+
+def test_summary_travels(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out")
+    assert pickle.loads(pickle.dumps(summary)) == summary
+    assert jobs.JobSummary.from_dict(summary.to_dict()) == summary
+    assert "300 rows" in str(summary)
+
+
+def test_a_file_system_without_rename_or_local_paths(tmp_path: Path) -> None:
+    table = partitioned(tmp_path / "raw")
+    fs = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+    jobs.convert("raw", "out", filesystem=fs)
+    assert rows_of(tmp_path / "out").equals(table)
+    assert jobs.verify("out", filesystem=fs).ok
+    jobs.compact("out", filesystem=fs)
+    assert len(visible(tmp_path / "out")) == 2
+    assert rows_of(tmp_path / "out").equals(table)
+    assert jobs.profile("out", html="p.html", filesystem=fs).num_rows == 300
+    assert hidden(tmp_path) == []
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------
+
+CRASHING = """
+import os, signal, sys
+from smalti import jobs
+def listen(event):
+    if event.done == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+jobs.convert(sys.argv[1], sys.argv[2], split_bytes=1, workers=1, overwrite=True, progress=listen)
+"""
+
+
+@pytest.mark.parametrize("done", [1, 4])
+def test_a_killed_job_is_resumed(tmp_path: Path, done: int) -> None:
+    table = partitioned(tmp_path / "raw")
+    smalti_old = mixed(5)
+    (tmp_path / "out").mkdir()
+    smalti.write_table(smalti_old, tmp_path / "out/old.mosaic")
+    command = [sys.executable, "-c", CRASHING, str(tmp_path / "raw"), str(tmp_path / "out"), str(done)]
+    died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    # The table is as it was, for whoever reads it now.
+    assert smalti.dataset(str(tmp_path / "out")).to_table().equals(smalti_old)
+    (staging,) = (tmp_path / "out").glob(".smalti-*")
+    finished = {path: path.stat().st_mtime_ns for path in staging.rglob("*.mosaic")}
+    assert len(finished) == done
+    again = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, overwrite=True)
+    assert again.resumed_splits == done
+    kept = {path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.mosaic")}
+    assert set(finished.values()) <= kept
+    assert rows_of(tmp_path / "out").equals(table)
+    assert hidden(tmp_path / "out") == []
+
+
+def test_changed_input_is_not_resumed(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    (tmp_path / "raw/day=1/f9.parquet").write_bytes(b"broken")
+    with pytest.raises(jobs.JobError):
+        jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1)
+    assert len(hidden(tmp_path / "out")) == 1
+    pq.write_table(mixed(5), tmp_path / "raw/day=1/f9.parquet")
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1)
+    assert summary.resumed_splits == 0
+    assert len(jobs.clean(tmp_path / "out")) == 1
+    assert hidden(tmp_path / "out") == []
+
+
+def test_without_resume_it_starts_afresh(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    (tmp_path / "raw/day=1/f9.parquet").write_bytes(b"broken")
+    for resume in (True, False):
+        with pytest.raises(jobs.JobError):
+            jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1, resume=resume)
+    done = list((tmp_path / "out").rglob("done/*.json"))
+    assert len(done) == 6
+    summary_error = pytest.raises(jobs.JobError)
+    with summary_error:
+        jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1)
+    assert [path.stat().st_mtime_ns for path in done] == [path.stat().st_mtime_ns for path in done]
+
+
+CRASHING_COMMIT = """
+import os, signal, sys
+from smalti import jobs
+from smalti.jobs import places
+moves = 0
+move = places.Place.{method}
+def counted(self, *arguments):
+    global moves
+    moves += 1
+    if moves > int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return move(self, *arguments)
+places.Place.{method} = counted
+{call}
+"""
+
+
+@pytest.mark.parametrize(("method", "after"), [("move_to", 0), ("move_to", 2), ("delete", 0), ("delete", 1)])
+def test_a_commit_that_was_begun_is_finished(tmp_path: Path, method: str, after: int) -> None:
+    table = partitioned(tmp_path / "raw")
+    (tmp_path / "out").mkdir()
+    for name in ("old", "older"):
+        smalti.write_table(mixed(5), tmp_path / f"out/{name}.mosaic")
+    call = "jobs.convert(sys.argv[1], sys.argv[2], overwrite=True)"
+    script = CRASHING_COMMIT.format(method=method, call=call)
+    command = [sys.executable, "-c", script, str(tmp_path / "raw"), str(tmp_path / "out"), str(after)]
+    died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    again = jobs.convert(tmp_path / "raw", tmp_path / "out", overwrite=True)
+    assert again.num_rows == table.num_rows
+    assert rows_of(tmp_path / "out").equals(table)
+    assert hidden(tmp_path / "out") == []
+
+
+def test_an_unfinished_commit_of_another_job_goes_first(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw", partitions=1, files=1)
+    script = CRASHING_COMMIT.format(method="move_to", call="jobs.convert(sys.argv[1], sys.argv[2])")
+    command = [sys.executable, "-c", script, str(tmp_path / "raw"), str(tmp_path / "out"), "0"]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    (summary,) = jobs.recover(tmp_path / "out")
+    assert summary.num_rows == 50
+    assert visible(tmp_path / "out") == ["day=0/f0.mosaic"]
+
+
+def test_tasks_travel(tmp_path: Path) -> None:
+    staging = Staging(locate(tmp_path), "0123")
+    assert pickle.loads(pickle.dumps(staging)) == staging
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """A file ten times a batch is converted in a small multiple of a row group, not of the file."""
+    rows = 400_000
+    table = pa.table({f"c{i}": pa.array([float(i * j % 977) for j in range(rows)]) for i in range(10)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=rows // 10)
+    script = """
+import sys, smalti
+from smalti import jobs
+from smalti.jobs.copying import peak_memory
+import pyarrow.parquet
+before = peak_memory()
+options = smalti.WriterOptions(row_group_max_bytes=2 << 20)
+jobs.convert(sys.argv[1], sys.argv[2], options=options)
+print(peak_memory() - before)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "a.parquet"), str(tmp_path / "a.mosaic")]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "MALLOC_ARENA_MAX": "1"}
+    )
+    assert int(done.stdout) < table.nbytes, f"{int(done.stdout):,} of {table.nbytes:,}"

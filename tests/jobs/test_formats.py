@@ -1,0 +1,206 @@
+"""Every format to Mosaic and back, text types that change midway, width, and files that are broken."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+from smalti import jobs
+from smalti.jobs.formats import format_of_path
+from smalti.jobs.formats import text as text_module
+from tests.jobs.data import mixed, nested, visible
+
+SUFFIXES = [".mosaic", ".parquet", ".orc", ".arrow", ".arrows", ".csv", ".csv.gz", ".jsonl"]
+BINARY = SUFFIXES[:5]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_there_and_back(tmp_path: Path, suffix: str) -> None:
+    table = mixed(500)
+    if suffix == ".jsonl":  # text that looks like a date is a timestamp to a JSON reader
+        table = table.drop_columns(["day", "at"])
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    there = jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    back = jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic")
+    assert there.num_rows == back.num_rows == 500
+    found = smalti.read_table(tmp_path / "c.mosaic")
+    assert found.column_names == table.column_names
+    assert found.cast(table.schema).equals(table)
+
+
+@pytest.mark.parametrize("suffix", BINARY)
+def test_nested_types(tmp_path: Path, suffix: str) -> None:
+    table = nested(100)
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic")
+    assert smalti.read_table(tmp_path / "c.mosaic").to_pylist() == table.to_pylist()
+
+
+def test_csv_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
+    smalti.write_table(nested(3), tmp_path / "a.mosaic")
+    with pytest.raises(jobs.JobError, match=r"a\.mosaic.*column 'tags'.*CSV has no place"):
+        jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.csv")
+    assert visible(tmp_path) == ["a.mosaic"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_rows(tmp_path: Path, suffix: str) -> None:
+    smalti.write_table(mixed(0), tmp_path / "a.mosaic")
+    assert jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}").num_rows == 0
+    assert jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic").num_rows == 0
+    names = smalti.read_table(tmp_path / "c.mosaic").column_names
+    assert names == ([] if suffix == ".jsonl" else mixed(0).column_names)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_columns_in_the_order_asked_for(tmp_path: Path, suffix: str) -> None:
+    smalti.write_table(mixed(20), tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic", columns=["flag", "id"], batch_rows=3)
+    assert smalti.read_table(tmp_path / "c.mosaic").equals(mixed(20).select(["flag", "id"]))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_unknown_column_is_named(tmp_path: Path, suffix: str) -> None:
+    smalti.write_table(mixed(3), tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    with pytest.raises(jobs.JobError, match=r"no such column: found nope"):
+        jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic", columns=["nope"])
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_garbage_fails_with_path_and_reason(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"bad{suffix}"
+    path.write_bytes(
+        b'{"a": 1}\n[not json\n' if suffix == ".jsonl" else b"a,b\n1,2\n3\n" if suffix == ".csv" else b"x" * 999
+    )
+    with pytest.raises(jobs.JobError, match=rf"bad\{suffix}.*: "):
+        jobs.convert(path, tmp_path / "c.mosaic")
+    assert visible(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("suffix", BINARY)
+def test_every_cut_fails_cleanly(tmp_path: Path, suffix: str) -> None:
+    """A file that ends early is an error or, for a stream cut between messages, fewer rows; never a crash."""
+    smalti.write_table(mixed(50), tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    data = (tmp_path / f"b{suffix}").read_bytes()
+    for number, size in enumerate(range(0, len(data), max(1, len(data) // 20))):
+        cut = tmp_path / f"cut{suffix}"
+        cut.write_bytes(data[:size])
+        if suffix == ".arrows":
+            with contextlib.suppress(jobs.JobError):
+                assert jobs.convert(cut, tmp_path / f"{number}.mosaic").num_rows in (0, 50)
+        else:
+            with pytest.raises(jobs.JobError, match=re.escape(str(cut))):
+                jobs.convert(cut, tmp_path / f"{number}.mosaic")
+
+
+def test_suffixes() -> None:
+    cases = {"a.parquet": "parquet", "b.CSV.gz": "csv", "c.ndjson": "json", "d.feather": "arrow", "e.txt": None}
+    for path, name in cases.items():
+        found = format_of_path(path)
+        assert (found and found[0].name) == name
+
+
+# --- text -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 64)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        (["1"] * 99 + ["2.5"], pa.float64()),
+        ([""] * 99 + ["7"], pa.int64()),
+        (["1"] * 99 + ["x"], pa.string()),
+        (["2024-01-01"] * 99 + ["2024-01-01 10:00:00"], pa.timestamp("ms")),
+        (["true"] * 99 + ["5"], pa.string()),
+        (["1"] * 99, pa.int64()),
+    ],
+)
+def test_csv_types_that_change_midway(tmp_path: Path, values: list[str], type_: pa.DataType) -> None:
+    (tmp_path / "a.csv").write_text("n,v\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values)))
+    jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic")
+    table = smalti.read_table(tmp_path / "a.mosaic")
+    assert table.schema.field("v").type == type_
+    assert table["n"].to_pylist() == list(range(len(values)))
+    expected = pyarrow.csv.read_csv(
+        tmp_path / "a.csv",
+        convert_options=pyarrow.csv.ConvertOptions(column_types={"v": type_}, strings_can_be_null=True),
+    )
+    assert table["v"].equals(expected["v"].cast(type_))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_csv_that_breaks_midway(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n,v\n" + "1,2\n" * 99 + "1,2,3\n")
+    with pytest.raises(jobs.JobError, match=r"a\.csv: cannot be read as CSV.*Expected 2 columns"):
+        jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic")
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_json_with_columns_that_come_later(tmp_path: Path) -> None:
+    rows = [{"a": i} for i in range(50)] + [{"a": 0.5, "b": "x"}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    jobs.convert(tmp_path / "a.jsonl", tmp_path / "a.mosaic")
+    table = smalti.read_table(tmp_path / "a.mosaic")
+    assert table.schema.types == [pa.float64(), pa.string()]
+    assert table["b"].to_pylist() == [None] * 50 + ["x"]
+
+
+def test_text_files_of_a_directory_agree(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/a.csv").write_text("v,w\n1,\n")
+    (tmp_path / "raw/b.csv").write_text("v,w\n2.5,x\n")
+    jobs.convert(tmp_path / "raw", tmp_path / "out")
+    assert smalti.dataset(str(tmp_path / "out")).to_table().to_pylist() == [{"v": 1.0, "w": None}, {"v": 2.5, "w": "x"}]
+
+
+def test_given_types_are_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip,n\n01234,1\n")
+    jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic", types=pa.schema([("zip", pa.string())]))
+    assert smalti.read_table(tmp_path / "a.mosaic").to_pylist() == [{"zip": "01234", "n": 1}]
+
+
+def test_wide_csv(tmp_path: Path) -> None:
+    """10,000 columns, both ways."""
+    names = [f"sensor_{i:05d}" for i in range(10_000)]
+    lines = [",".join(names)] + [",".join(str(row * i) for i in range(10_000)) for row in range(30)]
+    with gzip.open(tmp_path / "wide.csv.gz", "wt") as file:
+        file.write("\n".join(lines) + "\n")
+    assert jobs.convert(tmp_path / "wide.csv.gz", tmp_path / "wide.mosaic").num_rows == 30
+    table = smalti.read_table(tmp_path / "wide.mosaic", columns=["sensor_09999", "sensor_00000"])
+    assert table.slice(29).to_pylist() == [{"sensor_09999": 29 * 9999, "sensor_00000": 0}]
+    jobs.convert(tmp_path / "wide.mosaic", tmp_path / "back.csv")
+    assert pyarrow.csv.read_csv(tmp_path / "back.csv").num_columns == 10_000
+
+
+def test_parquet_types_are_stored_as_mosaic_has_them(tmp_path: Path) -> None:
+    table = pa.table(
+        {"d": pa.array(["x", "y", "x"]).dictionary_encode(), "u": pa.array([1, 2, 3], pa.uint8()), "n": pa.nulls(3)}
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    jobs.convert(tmp_path / "a.parquet", tmp_path / "a.mosaic")
+    assert smalti.read_table(tmp_path / "a.mosaic").to_pylist() == table.to_pylist()
+
+
+def test_struct_is_refused_by_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"s": [{"a": 1}]}), tmp_path / "a.parquet")
+    with pytest.raises(jobs.JobError, match=r"a\.parquet, column 's': type has no place in Mosaic"):
+        jobs.convert(tmp_path / "a.parquet", tmp_path / "a.mosaic")

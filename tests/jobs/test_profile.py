@@ -1,0 +1,147 @@
+"""Profile: the numbers against Arrow's own, merging, and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+from smalti import jobs
+from smalti.jobs import _sketch
+from tests.jobs.data import mixed, mosaic_files, nested, partitioned
+
+
+def by_column(profile: jobs.Profile) -> dict[str, dict[str, object]]:
+    return {row["column"]: row for row in profile.table.to_pylist()}
+
+
+def test_numbers(tmp_path: Path) -> None:
+    tables = [mixed(200), mixed(200, 150)]
+    mosaic_files(tmp_path / "d", tables, row_group_max_rows=70)
+    both = pa.concat_tables(tables)
+    profile = jobs.profile(tmp_path / "d", split_bytes=1)
+    assert (profile.num_rows, profile.num_columns, profile.num_files) == (400, 6, 2)
+    found = by_column(profile)
+    for name in both.column_names:
+        column = both[name].combine_chunks()
+        ends = pc.min_max(column)
+        row = found[name]
+        assert (row["rows"], row["nulls"]) == (400, column.null_count), name
+        assert (row["min"], row["max"]) == (str(ends["min"].as_py()), str(ends["max"].as_py())), name
+        exact = pc.count_distinct(column).as_py()
+        assert abs(row["distinct"] - exact) <= max(1, 0.1 * exact), name  # type: ignore[operator]
+        assert row["stored_bytes"] > 0  # type: ignore[operator]
+    size = sum(path.stat().st_size for path in (tmp_path / "d").iterdir())
+    assert sum(row["stored_bytes"] for row in found.values()) < size  # type: ignore[misc]
+    assert found["flag"]["encodings"] == "DICT 6"
+
+
+def test_nested_and_empty(tmp_path: Path) -> None:
+    smalti.write_table(nested(10), tmp_path / "a.mosaic")
+    found = by_column(jobs.profile(tmp_path / "a.mosaic"))
+    assert (found["tags"]["nulls"], found["tags"]["distinct"], found["tags"]["min"]) == (5, None, None)
+    assert (found["price"]["min"], found["price"]["max"]) == ("0.00", "2.25")
+    smalti.write_table(pa.table({"x": pa.array([None, None], pa.int32())}), tmp_path / "b.mosaic")
+    assert by_column(jobs.profile(tmp_path / "b.mosaic"))["x"] == {
+        "column": "x", "type": "int32", "rows": 2, "nulls": 2, "min": None, "max": None, "distinct": 0,
+        "encodings": "ALL_NULL 1", "stored_bytes": 0, "raw_bytes": 0,
+    }  # fmt: skip
+
+
+def test_other_formats(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    profile = jobs.profile(tmp_path / "raw", columns=["city", "id"])
+    assert profile.table["column"].to_pylist() == ["city", "id"]
+    assert profile.table["encodings"].null_count == 2
+    assert by_column(profile)["id"]["max"] == "299"
+
+
+@pytest.mark.parametrize("suffix", [".mosaic", ".parquet", ".csv"])
+def test_output(tmp_path: Path, suffix: str) -> None:
+    smalti.write_table(mixed(20), tmp_path / "a.mosaic")
+    target = tmp_path / f"profile{suffix}"
+    profile = jobs.profile(tmp_path / "a.mosaic", output=target)
+    if suffix == ".mosaic":
+        assert smalti.read_table(target).equals(profile.table)
+    elif suffix == ".parquet":
+        assert pq.read_table(target).equals(profile.table)
+    with pytest.raises(FileExistsError):
+        jobs.profile(tmp_path / "a.mosaic", output=target)
+    jobs.profile(tmp_path / "a.mosaic", output=target, overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a.mosaic", target.name])
+
+
+def test_page(tmp_path: Path) -> None:
+    table = pa.table({"</script><b>": ["<i>x</i>"], "ok": [1]})
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.profile(tmp_path / "a.mosaic", html=tmp_path / "p.html")
+    page = (tmp_path / "p.html").read_text()
+    assert "<b>" not in page
+    assert "<i>x" not in page
+    assert not re.search(r"https?://", page)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))  # type: ignore[union-attr]
+    assert [row[0] for row in data["rows"]] == ["</script><b>", "ok"]
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    mosaic_files(tmp_path, [mixed(10), mixed(10)])
+    (tmp_path / "f1.mosaic").write_bytes(b"MOSA" * 20)
+    with pytest.raises(jobs.JobError, match=r"f1\.mosaic"):
+        jobs.profile(tmp_path)
+    profile = jobs.profile(tmp_path, on_error="skip")
+    assert profile.num_rows == 10
+    assert [Path(item.path).name for item in profile.skipped] == ["f1.mosaic"]
+
+
+def test_types_that_disagree(tmp_path: Path) -> None:
+    mosaic_files(tmp_path, [pa.table({"a": [1]}), pa.table({"a": ["x"]})])
+    with pytest.raises(smalti.SchemaError, match=r"f1\.mosaic, column 'a'"):
+        jobs.profile(tmp_path)
+    mosaic_files(tmp_path, [pa.table({"a": pa.array([5], pa.int8())}), pa.table({"a": [1 << 40]})])
+    assert by_column(jobs.profile(tmp_path))["a"]["max"] == str(1 << 40)
+
+
+# --- the sketch -------------------------------------------------------------------------------------------------
+
+
+def feed(registers: bytearray, array: pa.Array) -> None:
+    buffers = array.buffers()
+    validity = buffers[0].address if buffers[0] else 0
+    if pa.types.is_string(array.type):
+        _sketch.add_variable(registers, buffers[1].address, buffers[2].address, validity, array.offset, len(array))
+    else:
+        _sketch.add_fixed(registers, buffers[1].address, array.type.bit_width // 8, validity, array.offset, len(array))
+
+
+@pytest.mark.parametrize("count", [1, 10, 100, 1_000, 10_000, 200_000])
+@pytest.mark.parametrize("kind", ["int64", "int32", "double", "string"])
+def test_sketch_is_near(count: int, kind: str) -> None:
+    values = pa.array(range(count), pa.int64()).cast(kind)
+    registers = bytearray(_sketch.REGISTERS)
+    feed(registers, pa.concat_arrays([values, values]))
+    assert _sketch.estimate(registers) == pytest.approx(count, rel=0.15, abs=0.5)
+
+
+def test_sketch_skips_nulls_and_respects_slices() -> None:
+    values = pa.array([None if i % 2 else i for i in range(100)], pa.int32()).slice(50, 20)
+    registers = bytearray(_sketch.REGISTERS)
+    feed(registers, values)
+    assert round(_sketch.estimate(registers)) == 10
+
+
+def test_sketches_merge() -> None:
+    whole, left, right = (bytearray(_sketch.REGISTERS) for _ in range(3))
+    values = pa.array(range(5000), pa.int64())
+    feed(whole, values)
+    feed(left, values.slice(0, 3000))
+    feed(right, values.slice(2000))
+    _sketch.merge(left, bytes(right))
+    assert left == whole
+    with pytest.raises(ValueError, match="registers"):
+        _sketch.merge(left, b"short")

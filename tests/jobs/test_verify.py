@@ -1,0 +1,127 @@
+"""Verify: sound files are sound, and every kind of damage is found and placed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from smalti import jobs
+from tests.jobs.data import mixed, mosaic_files, nested
+
+
+def flip(path: Path, offset: int, mask: int = 0xFF) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= mask
+    path.write_bytes(data)
+
+
+def test_sound_files(tmp_path: Path) -> None:
+    mosaic_files(tmp_path / "d/day=1", [mixed(300), nested(50)], stats_columns="all", row_group_max_rows=100)
+    smalti.write_table(mixed(0), tmp_path / "d/empty.mosaic")
+    smalti.write_table(mixed(10), tmp_path / "d/plain.mosaic", compression="none")
+    report = jobs.verify(tmp_path / "d")
+    assert report.ok, str(report)
+    assert report.problems == ()
+    by_name = {Path(file.path).name: file for file in report.files}
+    assert list(by_name) == ["f0.mosaic", "f1.mosaic", "empty.mosaic", "plain.mosaic"]
+    first = by_name["f0.mosaic"]
+    assert (first.num_rows, first.num_columns, first.num_row_groups) == (300, 6, 3)
+    assert first.frames == first.checksums == 3 * 6 + 1
+    assert first.statistics == 18
+    assert by_name["plain.mosaic"].frames == 0
+    assert report.to_dict()["ok"] is True
+    assert "ok: 300 rows" in str(report)
+
+
+def test_frames_without_checksum_are_counted(tmp_path: Path) -> None:
+    smalti.write_table(mixed(10), tmp_path / "a.mosaic", checksum=False)
+    (file,) = jobs.verify(tmp_path / "a.mosaic").files
+    assert (file.ok, file.frames > 0, file.checksums) == (True, True, 0)
+
+
+def test_paged_buckets(tmp_path: Path) -> None:
+    table = pa.table({f"c{i}": [f"{i}-{j}" for j in range(500)] for i in range(6)})
+    smalti.write_table(table, tmp_path / "a.mosaic", num_buckets=2, page_size_threshold=0, dict_max_entries=0)
+    (file,) = jobs.verify(tmp_path / "a.mosaic").files
+    assert file.ok
+    assert file.frames == file.checksums == 7
+
+
+def test_each_broken_bucket_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.mosaic"
+    smalti.write_table(mixed(300), path, row_group_max_rows=100)
+    with smalti.open(path) as file:
+        layout = file.layout()
+    for group, bucket in [(0, 1), (2, 4)]:
+        where = layout.row_groups[group].buckets[bucket]
+        flip(path, where.offset + where.size - 1)  # the checksum itself
+    report = jobs.verify(path)
+    assert not report.ok
+    assert [(problem.row_group, problem.bucket) for problem in report.problems] == [(0, 1), (2, 4)]
+    lines = str(report).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith(f"{path}, row group 0, bucket 1: zstd block cannot be decompressed")
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong", "message"),
+    [
+        ((7).to_bytes(8, "big"), (6).to_bytes(8, "big"), "statistics have minimum 6, it is 7"),
+        ((1234).to_bytes(8, "big"), (1235).to_bytes(8, "big"), "statistics have maximum 1235, it is 1234"),
+    ],
+)
+def test_statistics_that_lie(tmp_path: Path, found: bytes, wrong: bytes, message: str) -> None:
+    path = tmp_path / "a.mosaic"
+    smalti.write_table(pa.table({"a": [7, None, 1234]}), path, stats_columns=["a"])
+    data = path.read_bytes()
+    at = data.rindex(found)
+    path.write_bytes(data[:at] + wrong + data[at + 8 :])
+    (problem,) = jobs.verify(path).problems
+    assert (problem.column, problem.row_group, problem.reason) == ("a", 0, message)
+
+
+def test_null_count_that_lies(tmp_path: Path) -> None:
+    path = tmp_path / "a.mosaic"
+    smalti.write_table(pa.table({"a": [7, None, 1234]}), path, stats_columns=["a"])
+    data = bytearray(path.read_bytes())
+    data[data.rindex((7).to_bytes(8, "big")) - 1] = 2
+    path.write_bytes(data)
+    (problem,) = jobs.verify(path).problems
+    assert problem.reason == "statistics count 2 nulls, there are 1"
+
+
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    mosaic_files(tmp_path, [mixed(10)])
+    (tmp_path / "short.mosaic").write_bytes(b"MOSA")
+    (tmp_path / "alien.mosaic").write_bytes(b"PAR1" * 100)
+    report = jobs.verify(tmp_path)
+    assert [file.ok for file in report.files] == [False, True, False]
+    assert all(str(problem).startswith(problem.path) for problem in report.problems)
+    with pytest.raises(FileNotFoundError):
+        jobs.verify(tmp_path / "nope.mosaic")
+
+
+def test_large_files_are_checked_in_parts(tmp_path: Path) -> None:
+    smalti.write_table(mixed(500), tmp_path / "a.mosaic", row_group_max_rows=50, stats_columns="all")
+    events: list[jobs.Progress] = []
+    report = jobs.verify(tmp_path / "a.mosaic", split_bytes=1, progress=events.append)
+    assert (report.ok, len(report.files), report.files[0].num_rows) == (True, 1, 500)
+    assert events[-1].total == 10
+    assert report.files[0].statistics == 60
+
+
+def test_every_byte_counts(tmp_path: Path) -> None:
+    """Any flipped byte is noticed, but for those the format does not care about, or the file reads the same."""
+    path = tmp_path / "a.mosaic"
+    table = mixed(40)
+    smalti.write_table(table, path, stats_columns="all")
+    sound = path.read_bytes()
+    for offset in random.Random(7).sample(range(len(sound)), 300):
+        path.write_bytes(sound[:offset] + bytes([sound[offset] ^ 0x10]) + sound[offset + 1 :])
+        if jobs.verify(path, workers=1).ok:
+            found = smalti.read_table(path)
+            assert found.equals(table) or found.rename_columns(table.column_names).equals(table), offset
