@@ -37,6 +37,7 @@ def test_commands_on_s3(run: Any, server: S3Server, mixed: Path, monkeypatch: py
     assert run("report", uri, "-o", f"s3://tables/{way}.html{query}").code == 0
     with filesystem.open_input_stream(f"tables/{way}.html") as stream:
         assert stream.read().startswith(b"<!doctype html>")
+    assert "--overwrite" in run("report", uri, "-o", f"s3://tables/{way}.html{query}").err
     missing = run("head", f"s3://tables/none.mosaic{query}")
     assert missing.code == 1
     assert missing.err.count("\n") == 1

@@ -82,7 +82,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
     targets = re.findall(r"\]\(([^)\s#]+)", text)
     local = [target for target in targets if "://" not in target and not target.startswith("mailto:")]
-    planned = {"spark.md", "jobs.md"}
+    planned = {"jobs.md"}
     missing = [
         target
         for target in local

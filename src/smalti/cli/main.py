@@ -59,13 +59,17 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         text = f"{where}{error.strerror}"
-    elif isinstance(error, (ValueError, OSError, TypeError, NotImplementedError, ImportError)):
+    elif isinstance(error, (ValueError, OSError, TypeError, NotImplementedError, ImportError)) or _is_arrows(error):
         text = str(error) or type(error).__name__
     elif isinstance(error, MemoryError):
         text = f"out of memory ({error})" if str(error) else "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
     return printable(" ".join(text.split()))
+
+
+def _is_arrows(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] == "pyarrow"
 
 
 def _run(argv: list[str]) -> int:

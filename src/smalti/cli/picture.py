@@ -18,9 +18,18 @@ def arguments_report(parser: argparse.ArgumentParser) -> None:
 
 
 def run_report(options: Any, screen: Screen) -> int:
-    if "://" not in options.output and Path(options.output).exists() and not options.overwrite:
+    if not options.overwrite and _exists(options.output):
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
     write_report(options.file, options.output)
     if screen.is_terminal:
         screen.note(f"wrote {options.output}")
     return 0
+
+
+def _exists(path: str) -> bool:
+    if "://" not in path:
+        return Path(path).exists()
+    from pyarrow.fs import FileSystem, FileType
+
+    filesystem, inner = FileSystem.from_uri(path)
+    return bool(filesystem.get_file_info(inner).type != FileType.NotFound)

@@ -52,7 +52,8 @@ class Rows:
 @contextmanager
 def open_rows(path: str) -> Iterator[Rows]:
     """Open by suffix: `.parquet` and `.pq` are Parquet, anything else is Mosaic."""
-    if path.lower().endswith((".parquet", ".pq")):
+    suffix = (path.partition("?")[0] if "://" in path else path).lower()
+    if suffix.endswith((".parquet", ".pq")):
         import pyarrow.parquet as pq
 
         if "://" in path:
