@@ -7,7 +7,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,18 @@ def call(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_version_is_quick() -> None:
-    best = 10.0
-    for _ in range(5):
-        started = time.perf_counter()
-        done = call("--version")
-        best = min(best, time.perf_counter() - started)
-    assert done.stdout.startswith("smalti ")
-    assert best < 0.5
+    """Half a second at most, in processor time: the clock would measure whatever else this machine is doing."""
+    spent = []
+    for _ in range(3):
+        process = subprocess.Popen([*SMALTI, "--version"], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.read().startswith("smalti ")
+        process.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        spent.append(usage.ru_utime + usage.ru_stime)
+    assert min(spent) < 0.4
 
 
 @pytest.mark.parametrize("arguments", ["--version", "--help", ""])
