@@ -31,7 +31,8 @@ $(VENV)/.installed: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
 
 $(VENV)/.docs: $(VENV)/.installed
 	@echo ">> installing the documentation's generator"
-	@$(PIP) --editable '.[dev,docs]'
+	@$(PIP) $$($(BIN)/python -c "from importlib.metadata import requires; \
+		print(*[need.partition(';')[0] for need in requires('smalti') if 'extra == \"docs\"' in need])")
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
