@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one, on one worker of pytest-xdist."""
+"""One Spark session for all tests that need one; `tests/conftest.py` keeps them on one worker of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ from typing import Any
 import pytest
 
 import smalti.spark
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

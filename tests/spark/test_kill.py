@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pyspark
-import pytest
 
 import smalti
 import smalti.spark
@@ -26,7 +25,6 @@ from smalti.spark.java import ensure_java
 from tests.children import ROOT
 from tests.spark.apps import ROWS
 
-pytestmark = pytest.mark.xdist_group("spark")
 HOME = Path(pyspark.__file__).parent
 
 

@@ -79,6 +79,8 @@ class TestOptions:
         here = str(Path.cwd())
         assert parse_read_options({"paths": '["a", "b/*"]'}).paths == (f"{here}/a", f"{here}/b/*")
         assert parse_read_options({"path": "s3://b/t"}).paths == ("s3://b/t",)
+        with pytest.raises(MosaicError, match="option paths cannot be read"):
+            parse_read_options({"paths": "[1, 2]"})
         assert parse_write_options({"path": "t"}).path == f"{here}/t"
         assert parse_read_options({"path": "a", "storage.region": "r"}).storage == {"region": "r"}
 

@@ -183,6 +183,7 @@ _TEXT: tuple[Callable[[str], Any], str] = (str, "text")
 _PATH: tuple[Callable[[str], Any], str] = (absolute, "a path")
 
 _READ = {
+    "paths": _NAMES,
     "columns": _NAMES,
     "merge_schema": _BOOL,
     "batch_rows": _COUNT,
@@ -240,10 +241,13 @@ def _parse(
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     """Options of `spark.read` and `spark.readStream`."""
-    values, storage = _parse(given, _READ, ("path", "paths", OWN_SCAN), "reading")
-    paths = _paths(given)
+    values, storage = _parse(given, _READ, ("path", OWN_SCAN), "reading")
+    paths = values.pop("paths", ()) + tuple(filter(None, [_lookup(given, "path")]))
+    if not paths:
+        raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them")
     skip = values.pop("ignore_corrupt_files", False) or "bad_files_path" in values
     own_scan = _lookup(given, OWN_SCAN) == "true"
+    paths = tuple(map(absolute, paths))
     return ReadOptions(paths=paths, ignore_corrupt_files=skip, storage=storage, own_scan=own_scan, **values)
 
 
@@ -266,12 +270,3 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
 
 def _lookup(given: Mapping[str, str], key: str) -> str | None:
     return next((value for name, value in given.items() if name.lower() == key.lower()), None)
-
-
-def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    several, one = _lookup(given, "paths"), _lookup(given, "path")
-    paths = tuple(json.loads(several)) if several else ()
-    paths += (one,) if one else ()
-    if not paths:
-        raise MosaicError("where to read is missing: give load() a path, or the option paths a JSON list of paths")
-    return tuple(map(absolute, paths))

@@ -86,7 +86,7 @@ def pack(pieces: Iterable[Piece], target: int, open_cost: int) -> list[Split]:
     return splits
 
 
-def rows_per_batch(schema_bytes: int, target_bytes: int) -> int:
+def rows_per_batch(row_bytes: int, target_bytes: int) -> int:
     """Rows of batches that hold about `target_bytes`, given what a row takes; at least 64, at most 65,536.
 
     Examples
@@ -94,4 +94,4 @@ def rows_per_batch(schema_bytes: int, target_bytes: int) -> int:
     >>> rows_per_batch(80_000, 16 << 20), rows_per_batch(8, 16 << 20)
     (209, 65536)
     """
-    return max(64, min(65_536, target_bytes // max(1, schema_bytes)))
+    return max(64, min(65_536, target_bytes // max(1, row_bytes)))

@@ -23,6 +23,7 @@ from smalti.spark.plan import Split, TableFile
 from smalti.spark.read import read_split
 from smalti.spark.table import Table
 from smalti.spark.types import arrow_schema, spark_schema
+from smalti.spark.write import MosaicBatchWriter
 
 FORMAT = "mosaic"
 
@@ -48,12 +49,10 @@ class MosaicDataSource(DataSource):
         return MosaicReader(parse_read_options(self.options), schema, files)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from smalti.spark.write import MosaicBatchWriter
-
         return MosaicBatchWriter(parse_write_options(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from smalti.spark.stream import MosaicStreamReader
+        from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2, the rest does not
 
         return MosaicStreamReader(parse_read_options(self.options), schema)
 

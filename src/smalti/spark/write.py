@@ -21,6 +21,7 @@ from smalti.commit import CommitLog, Mode, plan_commit, staging_directory
 from smalti.errors import SchemaError
 from smalti.spark.options import WriteOptions
 from smalti.spark.partitions import by_directory, check_partition_columns, partition_directory
+from smalti.spark.read import open_table_file
 from smalti.spark.storage import resolve
 from smalti.spark.table import list_files
 from smalti.spark.types import convert, stored_schema
@@ -72,8 +73,6 @@ class Job:
 
     def check_append(self) -> None:
         """Refuse rows that the table could not be read together with, before a task starts."""
-        from smalti.spark.read import open_table_file
-
         filesystem, root, _ = self.log()
         try:
             first = next(iter(list_files(filesystem, root)), None)

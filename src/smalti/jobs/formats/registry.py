@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError
+from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
 from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
 from smalti.jobs.formats.reading import Reader, ReadRequest
 from smalti.jobs.formats.text import CsvReader, JsonReader
@@ -64,6 +65,7 @@ FORMATS: dict[str, Format] = {
         Format("arrows", "Arrow IPC stream", (".arrows",), False, open_arrow, ArrowStreamWriter),
         Format("csv", "CSV", (".csv",), False, CsvReader, CsvFileWriter),
         Format("json", "JSON lines", (".jsonl", ".ndjson", ".json"), False, JsonReader, JsonFileWriter),
+        Format("cfile", "Kudu CFile", (".cfile",), False, CFileColumnReader, CFileColumnWriter),
     ]
 }
 #: Other names people use.
@@ -91,7 +93,7 @@ def format_of_path(path: str) -> tuple[Format, str] | None:
     lower = path.lower()
     for format_ in FORMATS.values():
         for suffix in format_.suffixes:
-            packed = () if format_.grouped else _COMPRESSED
+            packed = _COMPRESSED if format_.is_text or format_.name == "arrows" else ()
             for whole in (suffix, *(suffix + extra for extra in packed)):
                 if lower.endswith(whole):
                     return format_, whole
