@@ -81,7 +81,7 @@ def compact(
     goal = origin if in_place else locate(target, filesystem)
     if origin.is_file():
         raise NotADirectoryError(20, "compact takes a directory", origin.path)
-    request = job_digest(["compact", goal.path, repr((options, keys, target_file_bytes, batch_rows, on_error))])[:8]
+    request = job_digest(["compact", goal.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
     if in_place:
         # What was listed before an interrupted commit is not what is there now: finish it, and know it by the request.
         for job_id, finished in recover(origin).items():

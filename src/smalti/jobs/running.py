@@ -47,7 +47,12 @@ def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress],
     """Run the splits that are not done yet, then commit."""
     began = time.monotonic()
     staging = job.task.staging
-    results = {index: result for index, result in staging.finished().items() if index < len(job.splits)}
+    results = {
+        index: result
+        for index, result in staging.finished().items()
+        # What an earlier run skipped is tried again, unless it may be skipped again.
+        if index < len(job.splits) and (job.task.skip_errors or not result.skipped)
+    }
     resumed = len(results)
     waiting = [split for split in job.splits if split.index not in results]
     meter = Meter(job.name, len(job.splits), sum(split.num_bytes for split in job.splits), progress)
