@@ -57,6 +57,17 @@ def test_files_are_rolled_at_a_size(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "out").equals(mixed(1000))
 
 
+def test_names_that_would_meet(tmp_path: Path) -> None:
+    """`a.parquet`, cut in two, and a file that has the name of its first part already."""
+    (tmp_path / "raw").mkdir()
+    pq.write_table(mixed(1000), tmp_path / "raw/a.parquet", row_group_size=500)
+    pq.write_table(mixed(1), tmp_path / "raw/a-00000.parquet")
+    size = (tmp_path / "raw/a.parquet").stat().st_size
+    with pytest.raises(smalti.MosaicError, match=r"same name: found a-00000\.mosaic"):
+        jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=size // 2)
+    assert visible(tmp_path / "out") == []
+
+
 def test_refuses_to_overwrite(tmp_path: Path) -> None:
     partitioned(tmp_path / "raw")
     jobs.convert(tmp_path / "raw", tmp_path / "out")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from smalti.errors import MosaicError
-from smalti.jobs.converting import ON_ERROR, existing, file_facts, with_threads
+from smalti.jobs.converting import ON_ERROR, existing, file_facts, refuse_overlap, with_threads
 from smalti.jobs.copying import CopyTask
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Progress
@@ -90,6 +90,8 @@ def compact(
     base, files = list_sources(origin.path, origin.filesystem, FILE_SUFFIX)
     if not in_place and (goal.path + "/").startswith(base.path.rstrip("/") + "/"):
         raise MosaicError("target lies in the source; leave it out to compact in place", path=goal.path)
+    if not in_place:
+        refuse_overlap(base, files, goal, single=False)
     job_id = request + job_digest([asdict(file) for file in files])[:8]
     staging = Staging(goal, job_id)
     done = earlier(staging, resume=resume)

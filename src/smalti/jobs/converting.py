@@ -118,7 +118,7 @@ def convert(
     single = names_file and _is_one_file(source, filesystem) and not goal.is_directory()
     root = goal.parent if single else goal
     split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
-    _refuse_overlap(base, files, goal, single=single)
+    refuse_overlap(base, files, goal, single=single)
     work = {
         "job": "convert",
         "files": [asdict(file) for file in files],
@@ -220,7 +220,7 @@ def _is_one_file(source: Any, filesystem: Any) -> bool:
         return False
 
 
-def _refuse_overlap(base: Place, files: Sequence[SourceFile], goal: Place, *, single: bool) -> None:
+def refuse_overlap(base: Place, files: Sequence[SourceFile], goal: Place, *, single: bool) -> None:
     """A job that replaces what it reads would read what it has replaced when it is resumed."""
     if not base.filesystem.equals(goal.filesystem):
         return

@@ -141,7 +141,7 @@ def profile(
         table=_table(merged),
         num_rows=rows,
         num_files=len(files) - len(skipped),
-        num_bytes=sum(file.num_bytes for file in files),
+        num_bytes=sum(file.num_bytes for file in files if file.path not in {item.path for item in skipped}),
         skipped=skipped,
         engine=executor.name,
         seconds=time.monotonic() - began,

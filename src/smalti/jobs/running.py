@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -75,6 +76,10 @@ def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress],
 
 def _commit(job: CopyJob, engine: str, results: list[SplitResult], resumed: int, began: float) -> JobSummary:
     files, skipped = settle(results)
+    names = Counter(file.path for file in files)
+    for name, count in names.items():
+        if count > 1:
+            raise MosaicError("several outputs would have the same name", path=job.target, found=name)
     missed = {item.path for item in skipped}
     sizes: dict[str, int] = {}
     for split in job.splits:
