@@ -75,7 +75,6 @@ def compact(
     if on_error not in ON_ERROR:
         raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
     keys = parse_sort(sort_by)
-    executor = choose_executor(engine, spark, workers)
     origin = locate(source, filesystem)
     in_place = target is None
     goal = origin if in_place else locate(target, filesystem)
@@ -101,6 +100,7 @@ def compact(
     old = [] if in_place else existing(goal, mosaic, single=False)
     if old and not overwrite:
         raise FileExistsError(17, "Exists; set overwrite to replace it", goal.path)
+    executor = choose_executor(engine, spark, workers)
     facts = [file_facts(base.filesystem, file, mosaic, count_groups=True) for file in files]
     rewrite_all = not in_place or options is not None or bool(keys)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=job_id[8:], rewrite_all=rewrite_all)

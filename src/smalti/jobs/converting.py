@@ -110,15 +110,15 @@ def convert(
     ]:
         if value is not None and value < 1:
             raise MosaicError(f"{name} out of range", found=value, expected="1 at least")
-    executor = choose_executor(engine, spark, workers)
     base, files = list_sources(source, filesystem)
     formats = format_of_source([file.path for file in files], source_format)
     goal = locate(target, filesystem)
     format_, suffix, names_file = format_of_target(goal.path, target_format)
     single = names_file and _is_one_file(source, filesystem) and not goal.is_directory()
     root = goal.parent if single else goal
-    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     refuse_overlap(base, files, goal, single=single)
+    executor = choose_executor(engine, spark, workers)
+    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     work = {
         "job": "convert",
         "files": [asdict(file) for file in files],
