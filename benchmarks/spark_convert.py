@@ -8,8 +8,8 @@ Three ways to rewrite the same directory of Parquet files on ``local[2]``, one a
 
 The last two take minutes for what the first does in seconds, so ``--dataframe-rows`` can give them fewer rows; their
 seconds are then scaled up in proportion, which counts their fixed cost (planning, generated code) several times over:
-read the unscaled seconds as well. Memory of the job is measured twice with ``--memory``, the second time with four times
-the rows in each file: flat means that it does not follow.
+read the unscaled seconds as well. With ``--memory`` the memory of the job is measured again with four times the rows in
+each file: flat means that it does not follow.
 """
 
 from __future__ import annotations
