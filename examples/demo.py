@@ -9,9 +9,7 @@ through Spark SQL and through plain Python, and compares with Parquet.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import logging
-import os
 import sys
 import tempfile
 import time
@@ -121,27 +119,17 @@ def sensor(random: np.random.RandomState, i: int, rows: int) -> pa.Array:
 
 def start_spark() -> Any:
     """A local session, quiet."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     warnings.filterwarnings("ignore", category=FutureWarning)
     logging.getLogger("py4j").setLevel(logging.ERROR)
     import smalti.spark
 
-    if hasattr(smalti.spark, "session"):
-        spark = smalti.spark.session("local[2]")
-    else:
-        from pyspark.sql import SparkSession
-
-        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark = smalti.spark.session("local[2]")
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
 def ask_spark(spark: Any, mosaic: Path, columns: list[str]) -> None:
     """A question in SQL; only the columns it names are read."""
-    if importlib.util.find_spec("pyspark_mosaic") is None:
-        say("Spark SQL: the data source is not part of this build")
-        return
     spark.read.format("mosaic").load(str(mosaic)).createOrReplaceTempView("readings")
     question = (
         f"SELECT day, count(*) AS readings, round(avg({columns[0]}), 2) AS mean, max({columns[1]}) AS top "

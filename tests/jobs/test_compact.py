@@ -51,6 +51,8 @@ def test_elsewhere(tmp_path: Path) -> None:
     assert len(visible(tmp_path / "e")) == 1
     with pytest.raises(smalti.MosaicError, match="target lies in the source"):
         jobs.compact(tmp_path / "d", tmp_path / "d/e")
+    with pytest.raises(smalti.MosaicError, match="overlap"):
+        jobs.compact(tmp_path / "d", tmp_path, overwrite=True)
 
 
 def test_partitions_stay_apart(tmp_path: Path) -> None:

@@ -148,10 +148,26 @@ def test_csv_types_that_change_midway(tmp_path: Path, values: list[str], type_: 
 
 
 @pytest.mark.usefixtures("small_blocks")
+def test_line_breaks_between_quotes(tmp_path: Path) -> None:
+    table = pa.table({"n": range(200), "text": ['a\nb, "c"\n' * (i % 4) for i in range(200)]})
+    pyarrow.csv.write_csv(table, tmp_path / "a.csv")
+    jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic")
+    assert smalti.read_table(tmp_path / "a.mosaic").equals(table)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_profile_of_types_that_change_midway(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("v\n" + "1\n" * 99 + "2.5\n")
+    assert jobs.profile(tmp_path / "a.csv").table.to_pylist()[0]["max"] == "2.5"
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_csv_that_breaks_midway(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("n,v\n" + "1,2\n" * 99 + "1,2,3\n")
     with pytest.raises(jobs.JobError, match=r"a\.csv: cannot be read as CSV.*Expected 2 columns"):
         jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic")
+    summary = jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic", on_error="skip")
+    assert [Path(item.path).name for item in summary.skipped] == ["a.csv"]
 
 
 @pytest.mark.usefixtures("small_blocks")

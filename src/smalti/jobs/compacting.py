@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from smalti.errors import MosaicError
-from smalti.jobs.converting import ON_ERROR, existing, file_facts, with_threads
+from smalti.jobs.converting import ON_ERROR, existing, file_facts, refuse_overlap, with_threads
 from smalti.jobs.copying import CopyTask
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Progress
@@ -75,13 +75,12 @@ def compact(
     if on_error not in ON_ERROR:
         raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
     keys = parse_sort(sort_by)
-    executor = choose_executor(engine, spark, workers)
     origin = locate(source, filesystem)
     in_place = target is None
     goal = origin if in_place else locate(target, filesystem)
     if origin.is_file():
         raise NotADirectoryError(20, "compact takes a directory", origin.path)
-    request = job_digest(["compact", goal.path, repr((options, keys, target_file_bytes, batch_rows, on_error))])[:8]
+    request = job_digest(["compact", goal.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
     if in_place:
         # What was listed before an interrupted commit is not what is there now: finish it, and know it by the request.
         for job_id, finished in recover(origin).items():
@@ -90,6 +89,8 @@ def compact(
     base, files = list_sources(origin.path, origin.filesystem, FILE_SUFFIX)
     if not in_place and (goal.path + "/").startswith(base.path.rstrip("/") + "/"):
         raise MosaicError("target lies in the source; leave it out to compact in place", path=goal.path)
+    if not in_place:
+        refuse_overlap(base, files, goal, single=False)
     job_id = request + job_digest([asdict(file) for file in files])[:8]
     staging = Staging(goal, job_id)
     done = earlier(staging, resume=resume)
@@ -99,6 +100,7 @@ def compact(
     old = [] if in_place else existing(goal, mosaic, single=False)
     if old and not overwrite:
         raise FileExistsError(17, "Exists; set overwrite to replace it", goal.path)
+    executor = choose_executor(engine, spark, workers)
     facts = [file_facts(base.filesystem, file, mosaic, count_groups=True) for file in files]
     rewrite_all = not in_place or options is not None or bool(keys)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=job_id[8:], rewrite_all=rewrite_all)

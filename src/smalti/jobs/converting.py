@@ -110,22 +110,21 @@ def convert(
     ]:
         if value is not None and value < 1:
             raise MosaicError(f"{name} out of range", found=value, expected="1 at least")
-    executor = choose_executor(engine, spark, workers)
     base, files = list_sources(source, filesystem)
     formats = format_of_source([file.path for file in files], source_format)
     goal = locate(target, filesystem)
     format_, suffix, names_file = format_of_target(goal.path, target_format)
-    single = names_file and len(files) == 1 and base.child(files[0].relative).path == files[0].path
-    single = single and not goal.is_directory() and _is_one_file(source, filesystem)
+    single = names_file and _is_one_file(source, filesystem) and not goal.is_directory()
     root = goal.parent if single else goal
+    refuse_overlap(base, files, goal, single=single)
+    executor = choose_executor(engine, spark, workers)
     split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
-    _refuse_overlap(base, files, goal, single=single)
     work = {
         "job": "convert",
         "files": [asdict(file) for file in files],
         "formats": [found.name for found, _ in formats],
         "target": [goal.path, format_.name, single],
-        "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows, on_error)),
+        "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows)),
     }
     staging = Staging(root, job_digest(work))
     done = earlier(staging, resume=resume)
@@ -221,7 +220,7 @@ def _is_one_file(source: Any, filesystem: Any) -> bool:
         return False
 
 
-def _refuse_overlap(base: Place, files: Sequence[SourceFile], goal: Place, *, single: bool) -> None:
+def refuse_overlap(base: Place, files: Sequence[SourceFile], goal: Place, *, single: bool) -> None:
     """A job that replaces what it reads would read what it has replaced when it is resumed."""
     if not base.filesystem.equals(goal.filesystem):
         return

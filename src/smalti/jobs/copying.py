@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from smalti.errors import CorruptFileError, MosaicError
+from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.intake import Intake
 from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, reading
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.formats.text import TextReader, union
+from smalti.jobs.formats.sampling import scan_all
 from smalti.jobs.places import Place
 from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.splits import Output, Piece, Split
@@ -67,33 +67,38 @@ def _write_output(
     """The files of one output. A piece that cannot be read is left out and the rest begun again, if that is wanted."""
     pieces = list(output.pieces)
     skipped: list[Skipped] = []
-    types = task.request.types
     scanned: set[Piece] = set()
     while pieces:
-        drifted = None
-        for_pieces = replace(task, request=replace(task.request, types=types))
-        rolling = _Rolling(for_pieces, replace(output, pieces=tuple(pieces)), attempt)
+        rolling = _Rolling(task, replace(output, pieces=tuple(pieces)), attempt)
         try:
-            sources = _Sources(for_pieces, pieces)
+            sources = _Sources(task, pieces)
             with contextlib.closing(sources):
                 rolling.run(sources, report)
             return rolling.finish(), skipped
         except _PieceError as error:
-            if isinstance(error.cause, SchemaDrift):
-                if error.piece in scanned:
-                    raise CorruptFileError(f"values fit no type: {error.cause}", path=error.piece.path) from None
-                drifted = error
-                scanned.add(error.piece)
-            else:
-                if not task.skip_errors:
-                    raise error.cause from None
-                skipped.append(Skipped(error.piece.path, _reason(error.cause)))
-                pieces.remove(error.piece)
+            failure = error.cause
+            if isinstance(failure, SchemaDrift):
+                try:
+                    task = _with_all_types(task, error.piece, failure, scanned)
+                    continue
+                except MosaicError as found:
+                    failure = found
+            if not task.skip_errors:
+                raise failure from None
+            skipped.append(Skipped(error.piece.path, _reason(failure)))
+            pieces.remove(error.piece)
         finally:
             rolling.abort()
-        if drifted is not None:
-            types = _scan(for_pieces, drifted.piece)
     return [], skipped
+
+
+def _with_all_types(task: CopyTask, piece: Piece, drift: SchemaDrift, scanned: set[Piece]) -> CopyTask:
+    """The task with types that hold all of a text file; once for each file."""
+    if piece in scanned:
+        raise CorruptFileError(f"values fit no type: {drift}", path=piece.path)
+    scanned.add(piece)
+    types = scan_all(task.filesystem, piece.path, FORMATS[piece.format], task.request)
+    return replace(task, request=replace(task.request, types=types))
 
 
 class _PieceError(Exception):
@@ -225,15 +230,17 @@ class _Rolling:
         self._done.append((self._path, self._rows, size))
 
     def _guard(self, function: Any, *arguments: Any) -> Any:
-        """What a writer refuses is said with the file it came from."""
-        piece = self._output.pieces[0]
+        """What a writer refuses is said with the file it came from; of several, nobody knows which is to blame."""
+        piece, *others = self._output.pieces
         try:
             return function(*arguments)
         except MosaicError as error:
-            raise _PieceError(piece, error.locate(path=piece.path)) from None
+            refused: MosaicError = error
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            reason = f"cannot be written as {self._format.title}: {error}"
-            raise _PieceError(piece, CorruptFileError(reason, path=piece.path)) from None
+            refused = SchemaError(f"cannot be written as {self._format.title}: {error}")
+        if others:
+            raise refused
+        raise _PieceError(piece, refused.locate(path=piece.path))
 
     def finish(self) -> list[StagedFile]:
         sources = tuple(dict.fromkeys(piece.path for piece in self._output.pieces))
@@ -250,19 +257,6 @@ class _Rolling:
         if self._writer is not None:
             self._writer.abort()
             self._writer = None
-
-
-def _scan(task: CopyTask, piece: Piece) -> pa.Schema:
-    """Types that hold all of a text file that did not fit the guess."""
-    format_ = FORMATS[piece.format]
-    with reading(piece.path, format_.title):
-        given = task.request.types
-        reader = format_.reader(Place(task.filesystem, piece.path), replace(task.request, types=None, columns=None))
-        assert isinstance(reader, TextReader)
-        found = reader.scan_types()
-        if given is None:
-            return found
-        return union([found, pa.schema([field for field in given if field.name in set(found.names)])], reader._widen)
 
 
 def _reason(error: MosaicError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +17,9 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.intake import Intake
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
 from smalti.jobs.events import Report
-from smalti.jobs.formats.reading import ReadRequest, reading
+from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, reading
 from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.formats.sampling import scan_all
 from smalti.jobs.places import Place
 from smalti.jobs.splits import Piece
 from smalti.unify import widen
@@ -137,7 +138,11 @@ def measure(task: MeasureTask, report: Report) -> MeasureResult:
     format_ = FORMATS[task.piece.format]
     try:
         with reading(task.piece.path, format_.title):
-            return _measure(task, report)
+            try:
+                return _measure(task, report)
+            except SchemaDrift:
+                types = scan_all(task.filesystem, task.piece.path, format_, task.request)
+                return _measure(replace(task, request=replace(task.request, types=types)), report)
     except MosaicError as error:
         return MeasureResult(failure=error)
 

@@ -93,7 +93,7 @@ draw();
 _COLOURS = {"PLAIN": "#2f6f9f", "DICT": "#3f9d78", "CONST": "#d69b2d", "ALL_NULL": "#a0a8b0"}
 _HEADS = ["column", "type", "nulls", "distinct", "min", "max", "encodings", "stored bytes", "raw bytes"]
 _NUMERIC = [0, 0, 1, 1, 0, 0, 0, 1, 1]
-_WIDTHS = [20, 10, 8, 9, 13, 13, 12, 8, 8]
+_WIDTHS = [18, 9, 8, 8, 12, 12, 13, 10, 10]
 
 
 def profile_page(profile: Profile) -> str:

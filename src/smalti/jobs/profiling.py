@@ -114,14 +114,14 @@ def profile(
     began = time.monotonic()
     if on_error not in ON_ERROR:
         raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
-    executor = choose_executor(engine, spark, workers)
     targets = [locate(place, filesystem) for place in (output, html) if place is not None]
     for place in targets:
         if place.is_file() and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", place.path)
     base, files = list_sources(source, filesystem)
-    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     formats = format_of_source([file.path for file in files], source_format)
+    executor = choose_executor(engine, spark, workers)
+    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),
         batch_rows=batch_rows,
@@ -141,7 +141,7 @@ def profile(
         table=_table(merged),
         num_rows=rows,
         num_files=len(files) - len(skipped),
-        num_bytes=sum(file.num_bytes for file in files),
+        num_bytes=sum(file.num_bytes for file in files if file.path not in {item.path for item in skipped}),
         skipped=skipped,
         engine=executor.name,
         seconds=time.monotonic() - began,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,7 +48,12 @@ def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress],
     """Run the splits that are not done yet, then commit."""
     began = time.monotonic()
     staging = job.task.staging
-    results = {index: result for index, result in staging.finished().items() if index < len(job.splits)}
+    results = {
+        index: result
+        for index, result in staging.finished().items()
+        # What an earlier run skipped is tried again, unless it may be skipped again.
+        if index < len(job.splits) and (job.task.skip_errors or not result.skipped)
+    }
     resumed = len(results)
     waiting = [split for split in job.splits if split.index not in results]
     meter = Meter(job.name, len(job.splits), sum(split.num_bytes for split in job.splits), progress)
@@ -70,6 +76,10 @@ def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress],
 
 def _commit(job: CopyJob, engine: str, results: list[SplitResult], resumed: int, began: float) -> JobSummary:
     files, skipped = settle(results)
+    names = Counter(file.path for file in files)
+    for name, count in names.items():
+        if count > 1:
+            raise MosaicError("several outputs would have the same name", path=job.target, found=name)
     missed = {item.path for item in skipped}
     sizes: dict[str, int] = {}
     for split in job.splits:

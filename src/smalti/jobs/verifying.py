@@ -110,8 +110,8 @@ def verify(
     (True, 3)
     """
     began = time.monotonic()
-    executor = choose_executor(engine, spark, workers)
     base, files = list_sources(sources, filesystem, FILE_SUFFIX)
+    executor = choose_executor(engine, spark, workers)
     split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
     tasks = [task for file in files for task in _plan(base.filesystem, file, split_bytes)]
     meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)

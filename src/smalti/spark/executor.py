@@ -127,9 +127,7 @@ def _completed(context: SparkContext, group: str) -> int:
 
 
 def _local_session() -> SparkSession:
-    """A session on this machine."""
-    import smalti.spark
+    from smalti.spark.local import session
 
-    make = getattr(smalti.spark, "session", SparkSession.builder.master("local[*]").appName("smalti").getOrCreate)
-    session: SparkSession = make()
-    return session
+    made: SparkSession = session()
+    return made

@@ -15,6 +15,10 @@ from smalti.errors import CorruptFileError, MosaicError, SchemaError
 BATCH_BYTES = 32 << 20
 
 
+#: How Arrow's file systems begin to speak of trouble on the way; local trouble has an `errno`.
+_TRANSPORT = ("AWS Error", "google::cloud", "Azure", "HDFS")
+
+
 @dataclass(frozen=True)
 class ReadRequest:
     """What is wanted of a file.
@@ -57,7 +61,7 @@ class SchemaDrift(Exception):
 def reading(path: str, format_name: str) -> Iterator[None]:
     """Errors about the content of a file, from whichever library, as `MosaicError` with its path.
 
-    A missing file or a failing disk has an `errno` and stays what it is.
+    A missing file, a failing disk or a lost connection says nothing about the content and stays what it is.
     """
     try:
         yield
@@ -66,7 +70,7 @@ def reading(path: str, format_name: str) -> Iterator[None]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
         raise CorruptFileError(f"cannot be read as {format_name}: {_first_line(error)}", path=path) from None
     except OSError as error:
-        if error.errno is not None:
+        if error.errno is not None or any(sign in str(error) for sign in _TRANSPORT):
             raise
         raise CorruptFileError(f"cannot be read as {format_name}: {_first_line(error)}", path=path) from None
 

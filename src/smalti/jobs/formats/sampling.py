@@ -1,4 +1,4 @@
-"""Several text files of one job should agree on their types: the beginnings of some are looked at beforehand."""
+"""Types of text files that their beginning does not tell: by looking at several files, or at all of one."""
 
 from __future__ import annotations
 
@@ -39,3 +39,15 @@ def agree_on_types(
         return found if request.types is None else request.types
     given = dict(zip(request.types.names, request.types.types, strict=True))
     return pa.schema([pa.field(field.name, given.get(field.name, field.type)) for field in found])
+
+
+def scan_all(filesystem: Any, path: str, format_: Format, request: ReadRequest) -> pa.Schema:
+    """Types that hold all of a text file that did not fit the guess; reads it once."""
+    with reading(path, format_.title):
+        reader = format_.reader(Place(filesystem, path), replace(request, types=None, columns=None))
+        assert isinstance(reader, TextReader)
+        found = reader.scan_types()
+        if request.types is None:
+            return found
+        known = set(found.names)
+        return union([found, pa.schema([field for field in request.types if field.name in known])], reader._widen)

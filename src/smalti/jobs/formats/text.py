@@ -1,7 +1,7 @@
 """Readers of CSV and JSON lines, in blocks of whole lines, with types guessed from the first block.
 
 Nothing but one block is held. When a later line does not fit the guess, `SchemaDrift` is raised, and `scan_types` reads
-the file once over to find types that hold every line. Values may not contain line breaks.
+the file once over to find types that hold every line.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ from smalti.jobs.places import Place
 
 #: Bytes of text parsed at once: some hundred lines of a 10,000-column table.
 BLOCK_BYTES = 16 << 20
-#: Bytes looked at when many files are to agree on their types beforehand.
-SAMPLE_BYTES = 4 << 20
 
 
-def line_blocks(stream: Any, size: int) -> Iterator[bytes]:
-    """Whole lines, about `size` bytes at a time; a longer line comes whole."""
-    waiting: list[bytes] = []
+def line_blocks(stream: Any, size: int, *, quoted: bool) -> Iterator[bytes]:
+    """Whole lines, about `size` bytes at a time; a longer line comes whole.
+
+    With `quoted`, a line feed between quotes does not end a line: those before it are odd in number.
+    """
+    rest = b""
     while data := stream.read(size):
+        data = rest + data
         cut = data.rfind(b"\n") + 1
+        odd = quoted and data.count(b'"', 0, cut) % 2
+        while odd and cut and len(data) < 8 * size:  # beyond that a quote was forgotten, and parsing will say so
+            earlier = data.rfind(b"\n", 0, cut - 1) + 1
+            odd ^= data.count(b'"', earlier, cut) % 2
+            cut = earlier
         if cut:
-            yield b"".join([*waiting, data[:cut]])
-            waiting = []
-        waiting.append(data[cut:])
-    rest = b"".join(waiting)
+            yield data[:cut]
+        rest = data[cut:]
     if rest:
         yield rest
 
@@ -40,13 +45,14 @@ class TextReader:
     """What CSV and JSON lines have in common."""
 
     name = ""
+    #: Whether line feeds may stand between quotes.
+    quoted = False
 
     def __init__(self, place: Place, request: ReadRequest) -> None:
         if request.row_groups is not None:
             raise MosaicError("this format has no row groups", found=request.row_groups)
         self._place = place
         self._request = request
-        self._guessed = False
         first = next(self._blocks(BLOCK_BYTES), b"")
         self.schema = self._guess(first)
         check_columns(request.columns, self.schema.names)
@@ -55,7 +61,7 @@ class TextReader:
 
     def _blocks(self, size: int) -> Iterator[bytes]:
         with self._place.filesystem.open_input_stream(self._place.path, compression="detect") as stream:
-            yield from line_blocks(stream, size)
+            yield from line_blocks(stream, size, quoted=self.quoted)
 
     def _guess(self, block: bytes) -> pa.Schema:
         """The types of a block, as far as they are not given; sets whatever reading later blocks needs."""
@@ -93,14 +99,15 @@ class CsvReader(TextReader):
     """CSV with a header line. An empty field is null; an empty string is written as `""`."""
 
     name = "CSV"
+    quoted = True
 
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
             raise MosaicError("CSV file has no header line")
-        # A missing line feed after the header is how an empty table may end.
-        self._names = self._read(block.split(b"\n", 1)[0] + b"\n", [], None).schema.names
-        given = self._request.types
-        return _override(self._read(block, [], None).schema, given)
+        # An empty table may end without a line feed after its header.
+        guess = self._read(block if b"\n" in block else block + b"\n", [], None).schema
+        self._names = guess.names
+        return _override(guess, self._request.types)
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
         return self._read(block, [] if first else self._names, schema)
@@ -113,6 +120,7 @@ class CsvReader(TextReader):
             read_options=csv.ReadOptions(
                 use_threads=self._request.threads, block_size=len(block) + 1, column_names=names or None
             ),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=schema,
                 include_columns=schema.names if schema is not None and self._request.columns is not None else None,

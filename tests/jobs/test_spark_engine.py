@@ -1,0 +1,95 @@
+"""The Spark engine: the same results as the local one, and tasks that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from examples import demo
+
+from smalti import jobs
+from smalti.jobs.events import Meter, Progress, Report
+from smalti.spark import jobs as spark_jobs
+from smalti.spark.executor import SparkExecutor
+from tests.jobs.data import hidden, partitioned, rows_of, visible
+
+
+def test_same_results_as_the_local_engine(spark: Any, tmp_path: Path) -> None:
+    table = partitioned(tmp_path / "raw")
+    events: list[Progress] = []
+    local = jobs.convert(tmp_path / "raw", tmp_path / "local")
+    remote = spark_jobs.convert(spark, tmp_path / "raw", tmp_path / "spark", progress=events.append)
+    assert remote.engine == "spark"
+    assert remote.files == local.files
+    for name in visible(tmp_path / "local"):
+        assert (tmp_path / "spark" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+    assert (events[-1].done, events[-1].num_rows) == (events[-1].total, 300)
+
+    spark_jobs.compact(spark, tmp_path / "spark", sort_by="id")
+    jobs.compact(tmp_path / "local", sort_by="id")
+    assert rows_of(tmp_path / "spark").equals(rows_of(tmp_path / "local").cast(table.schema))
+    assert len(visible(tmp_path / "spark")) == 2
+
+    assert spark_jobs.verify(spark, tmp_path / "spark").ok
+    profile = spark_jobs.profile(spark, tmp_path / "spark", html=tmp_path / "p.html")
+    assert profile.table.equals(jobs.profile(tmp_path / "local").table)
+    assert hidden(tmp_path) == []
+
+
+def test_broken_files(spark: Any, tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    bad = tmp_path / "raw/day=1/bad.parquet"
+    bad.write_bytes(b"PAR1 broken PAR1")
+    with pytest.raises(jobs.JobError, match=r"day=1/bad\.parquet: cannot be read as Parquet"):
+        spark_jobs.convert(spark, tmp_path / "raw", tmp_path / "out", split_bytes=1)
+    assert visible(tmp_path / "out") == []
+    summary = spark_jobs.convert(spark, tmp_path / "raw", tmp_path / "out", split_bytes=1, on_error="skip")
+    assert [item.path for item in summary.skipped] == [str(bad)]
+    assert summary.num_rows == 300
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """A task whose worker is killed the first time it runs."""
+
+    number: int
+    marker: str
+
+
+def die_once(task: Deadly, report: Report) -> int:
+    if task.number == 1 and not Path(task.marker).exists():
+        Path(task.marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    report(1, 10)
+    return task.number
+
+
+def test_a_worker_that_is_killed(spark: Any, tmp_path: Path) -> None:
+    tasks = [Deadly(number, str(tmp_path / "died")) for number in range(4)]
+    events: list[Progress] = []
+    results = dict(SparkExecutor(spark).run(die_once, tasks, Meter("convert", 4, 40, events.append)))
+    assert results == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert (tmp_path / "died").exists()
+    assert events[-1].done == 4
+
+
+def fail(task: int, report: Report) -> int:  # noqa: ARG001
+    raise RuntimeError(f"no {task}")
+
+
+def test_errors_that_are_not_about_data_come_through(spark: Any) -> None:
+    with pytest.raises(Exception, match="no 7"):
+        list(SparkExecutor(spark).run(fail, [7], Meter("convert", 1, 1, None)))
+
+
+def test_the_demo(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001
+    """Narrow and short, but all of it."""
+    assert demo.main(["--columns", "60", "--rows", "240", "--directory", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "all sound" in printed
+    assert "2026-03-02" in printed
+    assert (tmp_path / "profile.html").exists()
