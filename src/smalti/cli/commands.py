@@ -70,7 +70,7 @@ COMMANDS = {
         Command("report", "one HTML page that draws the file", "all of the file, once", "picture", "look"),
         Command(
             "convert",
-            "CSV, JSON lines, Parquet, ORC, Arrow or Mosaic into any of them",
+            "CSV, JSON lines, Parquet, ORC, Arrow, Kudu CFile or Mosaic into any of them",
             "the tail, and the columns asked for",
             "work",
             "work",
