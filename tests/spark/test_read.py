@@ -94,16 +94,6 @@ def test_paths(spark: Any, tmp_path: Path) -> None:
     assert spark.sql("SELECT sum(x) FROM v").first()[0] == 3
 
 
-def test_catalog_table(either: Any, tmp_path: Path) -> None:
-    write(tmp_path / "t/a.mosaic", {"x": [1, 2], "y": [3, 4]})
-    either.sql(f"CREATE TABLE listed USING mosaic LOCATION '{tmp_path}/t'")
-    try:
-        assert either.sql("SELECT sum(x) FROM listed WHERE y > 3").first()[0] == 2
-        assert either.table("listed").count() == 2
-    finally:
-        either.sql("DROP TABLE listed")
-
-
 def test_partitions(spark: Any, tmp_path: Path) -> None:
     for day, city in [("1", "São%20Paulo"), ("2", "__HIVE_DEFAULT_PARTITION__")]:
         write(tmp_path / f"t/day={day}/city={city}/x.mosaic", {"x": [int(day) * 10]})

@@ -52,9 +52,6 @@ public class PruningRule extends AbstractFunction1 {
   public static class SwapTable extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       if (!(node instanceof DataSourceV2Relation)) return false;
-      // A table of a catalog keeps its path to itself: a source of our own would not know what to read.
-      CaseInsensitiveStringMap options = ((DataSourceV2Relation) node).options();
-      if (!options.containsKey("path") && !options.containsKey("paths")) return false;
       Object table = ((DataSourceV2Relation) node).table();
       return table.getClass() == PythonTable.class && FORMAT.equalsIgnoreCase(((PythonTable) table).name());
     }

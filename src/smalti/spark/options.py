@@ -20,8 +20,6 @@ T = TypeVar("T")
 #: Set by the pruning rule on scans that have a source object of their own; see `smalti.spark.pruning`.
 OWN_SCAN = "smalti.ownscan"
 _STORAGE = "storage."
-#: What `CREATE TABLE ... USING mosaic` adds to the options: properties of the catalog's, not ours.
-_CATALOG = ("owner", "location", "provider", "external", "comment", "is_managed_location", "table_type")
 _SUFFIXES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
@@ -243,8 +241,8 @@ def _parse(
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     """Options of `spark.read` and `spark.readStream`."""
-    values, storage = _parse(given, _READ, ("path", OWN_SCAN, *_CATALOG), "reading")
-    paths = values.pop("paths", ()) + tuple(filter(None, [_path(given)]))
+    values, storage = _parse(given, _READ, ("path", OWN_SCAN), "reading")
+    paths = values.pop("paths", ()) + tuple(filter(None, [_lookup(given, "path")]))
     if not paths:
         raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them")
     skip = values.pop("ignore_corrupt_files", False) or "bad_files_path" in values
@@ -255,9 +253,9 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     """Options of `df.write` and `df.writeStream`."""
-    values, storage = _parse(given, {**_WRITE, **_WRITER}, ("path", "checkpointLocation", *_CATALOG), "writing")
+    values, storage = _parse(given, {**_WRITE, **_WRITER}, ("path", "checkpointLocation"), "writing")
     writer = WriterOptions(**{name: values.pop(name) for name in _WRITER if name in values})
-    path = _path(given)
+    path = _lookup(given, "path")
     if not path:
         raise MosaicError("where to write is missing: give save() a path")
     mode: Literal["static", "dynamic"] = values.pop("partition_overwrite_mode", "static").lower()
@@ -268,10 +266,6 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         raise MosaicError("partitionOverwriteMode=dynamic needs partitionBy")
     stream_id = values.pop("stream_id", None) or _lookup(given, "checkpointLocation")
     return WriteOptions(absolute(path), writer, dynamic=dynamic, stream_id=stream_id, storage=storage, **values)
-
-
-def _path(given: Mapping[str, str]) -> str | None:
-    return _lookup(given, "path") or _lookup(given, "location")
 
 
 def _lookup(given: Mapping[str, str], key: str) -> str | None:
