@@ -7,7 +7,7 @@ from smalti._core.bits cimport bitmap_size, get_bit
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
 from smalti._core.feed cimport Chunk, Feed, add_chunk, feed_children, validity
-from smalti._core.nodes cimport BucketNodes, K_DEC8, K_DECV, K_VAR, Node, T_TIME, file_width, is_text
+from smalti._core.nodes cimport BucketNodes, K_DECV, K_VAR, Node, T_DECIMAL, T_TIME, file_width, is_text
 from smalti._core.utf8 cimport ascii_prefix, valid_utf8
 from smalti._core.values cimport MILLISECONDS_OF_DAY, fits_precision
 
@@ -88,9 +88,9 @@ cdef class Feeds:
                 return i, "more elements than one row group can hold", feed.rows
             if is_text(feed.node) and not _check_text(feed):
                 return i, "text is not UTF-8", None
-            if feed.node.kind in (K_DEC8, K_DECV) and not _check_decimals(feed):
+            if feed.node.type_id == T_DECIMAL and not _check_numbers(feed):
                 return i, f"decimal has more than {feed.node.precision} digits", None
-            if feed.node.type_id == T_TIME and not _check_times(feed):
+            if feed.node.type_id == T_TIME and not _check_numbers(feed):
                 return i, "time is outside a day", None
         return None
 
@@ -160,29 +160,22 @@ cdef bint _check_text(Feed* feed) noexcept nogil:
     return True
 
 
-cdef bint _check_decimals(Feed* feed) noexcept nogil:
+cdef bint _check_numbers(Feed* feed) noexcept nogil:
+    """Decimals within their precision, times within a day."""
     cdef int64_t c, row
     cdef Chunk* chunk
     cdef const uint8_t* valid
+    cdef const uint8_t* values
+    cdef bint fits
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
         valid = validity(chunk.array)
+        values = <const uint8_t*>chunk.array.buffers[1]
         for row in range(chunk.start, chunk.start + chunk.rows):
-            if valid == NULL or get_bit(valid, row):
-                if not fits_precision(<const uint8_t*>chunk.array.buffers[1] + 16 * row, feed.node.precision):
-                    return False
-    return True
-
-
-cdef bint _check_times(Feed* feed) noexcept nogil:
-    cdef int64_t c, row
-    cdef Chunk* chunk
-    cdef const uint8_t* valid
-    for c in range(feed.n_chunks):
-        chunk = &feed.chunks[c]
-        valid = validity(chunk.array)
-        for row in range(chunk.start, chunk.start + chunk.rows):
-            if (<const uint32_t*>chunk.array.buffers[1])[row] >= MILLISECONDS_OF_DAY:
-                if valid == NULL or get_bit(valid, row):
-                    return False
+            if feed.node.type_id == T_TIME:
+                fits = (<const uint32_t*>values)[row] < MILLISECONDS_OF_DAY     # a negative one is large
+            else:
+                fits = fits_precision(values + 16 * row, feed.node.precision)
+            if not fits and (valid == NULL or get_bit(valid, row)):
+                return False
     return True

@@ -82,6 +82,18 @@ cdef bint _admit(Tracker* t, int64_t cost) except -1 nogil:
     return True
 
 
+cdef inline uint32_t _enter(Tracker* t, uint64_t h, int64_t cost) noexcept nogil:
+    """Put the entry that was admitted, and whose value is stored already, into the table; returns its number + 1."""
+    cdef int64_t slot = h & (t.n_slots - 1)
+    while t.slots[slot]:
+        slot = (slot + 1) & (t.n_slots - 1)
+    t.hashes[t.entries] = h
+    t.entries += 1
+    t.entry_bytes += cost
+    t.slots[slot] = <uint32_t>t.entries
+    return <uint32_t>t.entries
+
+
 cdef int _reserve_indices(Tracker* t, int64_t n) except -1 nogil:
     if t.n_indices + n > t.indices_capacity:
         t.indices_capacity = 2 * (t.n_indices + n)
@@ -126,15 +138,9 @@ cdef int track_keys(Tracker* t, const uint64_t* keys, int64_t n, int width) exce
             if entry == 0:
                 if not _admit(t, width):
                     return 0
-                mask = t.n_slots - 1
-                slot = h & mask
-                while t.slots[slot]:
-                    slot = (slot + 1) & mask
-                t.hashes[t.entries] = h
                 t.keys[t.entries] = keys[i]
-                t.entries += 1
-                t.entry_bytes += width
-                entry = t.slots[slot] = <uint32_t>t.entries
+                entry = _enter(t, h, width)
+                mask = t.n_slots - 1
                 break
             if t.keys[entry - 1] == keys[i]:
                 break
@@ -160,16 +166,10 @@ cdef int track_texts(Tracker* t, const uint8_t** texts, const uint32_t* sizes, i
                 cost = 1 + decimal_size(texts[i]) if decimals else uv32_size(sizes[i]) + <int64_t>sizes[i]
                 if not _admit(t, cost):
                     return 0
-                mask = t.n_slots - 1
-                slot = h & mask
-                while t.slots[slot]:
-                    slot = (slot + 1) & mask
-                t.hashes[t.entries] = h
                 t.texts[t.entries] = texts[i]
                 t.sizes[t.entries] = sizes[i]
-                t.entries += 1
-                t.entry_bytes += cost
-                entry = t.slots[slot] = <uint32_t>t.entries
+                entry = _enter(t, h, cost)
+                mask = t.n_slots - 1
                 break
             if (
                 t.hashes[entry - 1] == h and t.sizes[entry - 1] == sizes[i]
