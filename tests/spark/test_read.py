@@ -180,6 +180,10 @@ class TestBadInput:
         with pytest.raises(AnalysisException, match=message):
             load(spark, table, **options)
 
+    def test_catalog_table(self, spark: Any, table: str) -> None:
+        with pytest.raises(AnalysisException, match="tables of a catalog cannot be read back"):
+            spark.sql(f"CREATE TABLE listed USING mosaic LOCATION '{table}'")
+
     def test_missing(self, spark: Any, tmp_path: Path) -> None:
         with pytest.raises(AnalysisException, match=r"No such file or directory.*nowhere"):
             load(spark, str(tmp_path / "nowhere"))

@@ -241,6 +241,11 @@ def _parse(
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     """Options of `spark.read` and `spark.readStream`."""
+    if _lookup(given, "owner") is not None:  # set by CREATE TABLE alone
+        raise MosaicError(
+            "tables of a catalog cannot be read back: Spark does not pass their path to Python sources; "
+            "use CREATE TEMPORARY VIEW ... USING mosaic OPTIONS (path ...)"
+        )
     values, storage = _parse(given, _READ, ("path", OWN_SCAN), "reading")
     paths = values.pop("paths", ()) + tuple(filter(None, [_lookup(given, "path")]))
     if not paths:
