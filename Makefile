@@ -78,6 +78,7 @@ bench-full: $(VENV)/.bench
 	@echo ">> running the whole benchmark (half an hour or more)"
 	@$(BIN)/python -m benchmarks --full
 	@$(BIN)/python -m benchmarks.buckets
+	@$(BIN)/python -m benchmarks.spark_convert
 
 fuzz: $(VENV)/.installed
 	@echo ">> fuzzing"

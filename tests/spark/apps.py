@@ -1,7 +1,7 @@
 """Spark applications that tests start as processes of their own, to kill them or parts of them.
 
 python -m tests.spark.apps endless <table>            overwrites the table with rows that never end
-python -m tests.spark.apps cluster <master> <table>   writes and reads while tasks are slow, copied and lost
+python -m tests.spark.apps cluster <master> <table>   writes and reads while tasks are slow, copied and lost; compacts
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import smalti.spark
+from smalti.spark import jobs
 
 ROWS = 4_000
 PARTS = 4
@@ -56,6 +57,8 @@ def cluster(master: str, table: str) -> None:
     frame.write.format("mosaic").mode("append").save(table)
     read = spark.read.format("mosaic").load(table)
     print("result", read.selectExpr("count(*)", "count(DISTINCT id)", "sum(id)").first())
+    summary = jobs.compact(spark, table, table + ".compacted")
+    print(f"compacted {summary.num_rows} rows, verified {jobs.verify(spark, table + '.compacted').ok}")
     spark.stop()
 
 

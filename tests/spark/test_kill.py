@@ -120,4 +120,6 @@ def test_cluster_survives_a_killed_worker(tmp_path: Path) -> None:
         output = log.read_text()
         assert app.returncode == 0, output[-3000:]
         assert f"count(1)={ROWS}, count(DISTINCT id)={ROWS}, sum(id)={ROWS * (ROWS - 1) // 2}" in output
-    assert sorted(smalti.dataset(table).to_table()["id"].to_pylist()) == list(range(ROWS))
+        assert f"compacted {ROWS} rows, verified True" in output
+    for found in (table, f"{table}.compacted"):
+        assert sorted(smalti.dataset(found).to_table()["id"].to_pylist()) == list(range(ROWS))
