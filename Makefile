@@ -51,7 +51,7 @@ lint: $(VENV)/.installed
 	@echo ">> mypy"
 	@$(BIN)/mypy
 	@echo ">> stubtest (kernels against their stubs)"
-	@$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist .stubtest-allowlist --ignore-unused-allowlist smalti._core smalti.kudu._kernels
+	@$(BIN)/stubtest --mypy-config-file pyproject.toml --allowlist .stubtest-allowlist --ignore-unused-allowlist smalti._core smalti.kudu._kernels smalti.jobs._sketch
 
 # The report is tried in Debian's Chromium. Where it cannot be installed, those tests are skipped, and say so.
 browser:

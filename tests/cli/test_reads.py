@@ -170,7 +170,6 @@ def test_jobs_read_the_columns_they_need(
     arguments: list[str],
     names: set[str],
 ) -> None:
-    pytest.importorskip("smalti.jobs")
     layout = layout_of(path)
     sources.clear()
     places = {"PATH": str(path), "DIRECTORY": str(path.parent), "OUT": str(tmp_path / "out")}

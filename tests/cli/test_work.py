@@ -13,8 +13,6 @@ import pytest
 import smalti
 from tests.cli.conftest import mixed_table
 
-pytest.importorskip("smalti.jobs")
-
 
 @pytest.fixture
 def csv(tmp_path: Path) -> Path:
