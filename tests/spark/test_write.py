@@ -199,7 +199,7 @@ class TestFailures:
         attempts.mkdir()
 
         def kill_neighbours(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            """Once: let rows through, then end every other Python worker of this machine's daemon, the writers'."""
+            """Once: let rows through, then end every other Python worker, the one that writes these rows among them."""
             context = TaskContext.get()
             (attempts / f"{context.partitionId()}-{context.attemptNumber()}").touch()
             yield from batches
@@ -208,9 +208,10 @@ class TestFailures:
             except FileExistsError:
                 return
             me = psutil.Process()
-            for process in me.parent().children():
-                if process.pid != me.pid:
-                    os.kill(process.pid, signal.SIGKILL)
+            for daemon in me.parent().parent().children():
+                for process in daemon.children():
+                    if process.pid != me.pid:
+                        os.kill(process.pid, signal.SIGKILL)
 
         frame = spark.range(0, 20_000, numPartitions=2).mapInArrow(kill_neighbours, "id bigint")
         save(frame, path, maxFileBytes="20KB", rowGroupMaxRows="1000")
