@@ -62,8 +62,8 @@ cdef inline int64_t read_uv32(Cursor* c) except -1 nogil:
     return <int64_t>value
 
 
-cdef inline int read_zz64(Cursor* c, int64_t* out) except -1 nogil:
-    """Zigzag of a signed 64-bit integer in LEB128, at most 10 bytes, minimal."""
+cdef inline int read_uv64(Cursor* c, uint64_t* out) except -1 nogil:
+    """Unsigned LEB128 of at most 64 bits, 10 bytes, minimal."""
     cdef int64_t start = c.pos
     cdef uint64_t value = 0
     cdef int shift = 0
@@ -81,6 +81,14 @@ cdef inline int read_zz64(Cursor* c, int64_t* out) except -1 nogil:
         shift += 7
     if byte == 0 and shift > 0:
         return corrupt(b"varint is written in more bytes than it needs", start, NONE, NONE)
+    out[0] = value
+    return 0
+
+
+cdef inline int read_zz64(Cursor* c, int64_t* out) except -1 nogil:
+    """Zigzag of a signed 64-bit integer in LEB128."""
+    cdef uint64_t value = 0
+    read_uv64(c, &value)
     out[0] = <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
     return 0
 

@@ -4,32 +4,9 @@ Owns the bytes of one number. Refuses numbers that do not fit, are cut off or ar
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from smalti._core.cursor cimport Cursor, cursor_over, read_uv32
-from smalti._core.fault cimport NONE, corrupt
-
-
-cdef int read_uv64(Cursor* c, uint64_t* out) except -1 nogil:
-    cdef int64_t start = c.pos
-    cdef uint64_t value = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while True:
-        if c.pos >= c.end:
-            return corrupt(b"varint is cut off", start, NONE, NONE)
-        byte = c.data[c.pos]
-        c.pos += 1
-        if shift == 63 and byte > 1:
-            return corrupt(b"varint does not fit 64 bits", start, NONE, NONE)
-        value |= (<uint64_t>(byte & 0x7F)) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    if byte == 0 and shift > 0:
-        return corrupt(b"varint is written in more bytes than it needs", start, NONE, NONE)
-    out[0] = value
-    return 0
+from smalti._core.cursor cimport Cursor, cursor_over, read_uv32, read_uv64
 
 
 def encode(uint64_t value):
