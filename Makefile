@@ -14,7 +14,7 @@ help:
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   ruff, mypy, stubtest"
 	@echo "make docs   build the documentation in docs/_build/html"
-	@echo "make bench  measure against the reference, Parquet and others (five minutes; make bench-full: everything)"
+	@echo "make bench  measure against the reference, Parquet and others (twenty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps, longer than in the tests"
 	@echo "make clean  remove everything that was built"
 
@@ -73,12 +73,13 @@ test: lint browser
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.spark
 
 bench-full: $(VENV)/.bench
 	@echo ">> running the whole benchmark (half an hour or more)"
 	@$(BIN)/python -m benchmarks --full
 	@$(BIN)/python -m benchmarks.buckets
-	@$(BIN)/python -m benchmarks.spark_convert
+	@$(BIN)/python -m benchmarks.spark
 
 fuzz: $(VENV)/.installed
 	@echo ">> fuzzing"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -18,6 +20,8 @@ from benchmarks.goals import GOALS, Goal, outcomes
 from benchmarks.measure import Measurement, Turn, difference, take_turns
 from benchmarks.peers import PEERS, installed
 from benchmarks.plans import PROFILES
+
+from tests.children import ROOT
 
 HERE = [peer.name for peer in installed(PEERS)[0]]
 
@@ -190,3 +194,20 @@ def test_bucket_sweep(tmp_path):
     points = json.loads((tmp_path / "buckets.json").read_text())["points"]
     assert [point["buckets"] for point in points] == [2, 8]
     assert all(point["bytes_read"] > 0 and point["requests"] > 0 for point in points)
+
+
+def test_short_run_of_spark(tmp_path):
+    """A process of its own, because it starts and stops sessions."""
+    command = [sys.executable, "-m", "benchmarks.spark", "--columns=20", "--rows=40", "--files=2", "--rounds=1"]
+    done = subprocess.run([*command, f"--out={tmp_path}"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "spark.json").read_text())
+    assert len(document["convert"]["job"]["runs"]) == 3
+    for road in ("dataframe", "parquet"):
+        measured = document["convert"][road]
+        assert measured["times"] == pytest.approx(measured["seconds"] / document["convert"]["job"]["seconds"])
+    assert len(document["read"]["mosaic"]["collect"]) == len(document["read"]["parquet"]["load_and_collect"]) == 1
+    assert document["read"]["mosaic"]["peak_bytes"] > document["read"]["mosaic"]["idle_bytes"] > 1 << 26
+    text = (tmp_path / "spark.md").read_text()
+    assert "Converting 20 columns x 40 rows" in text
+    assert "Reading 10 of 20 columns" in text

@@ -2,23 +2,26 @@
 
 A job writes below ``_mosaic_jobs/<job>/``, which no reader lists. Its commit is one small file,
 ``_mosaic_jobs/<job>/commit.json``, that appears whole or not at all and names every file to add and every file to
-remove. From then on the job has happened: whoever finds the record may carry it out, and doing so twice is harmless.
-Once carried out, the record goes and the table is a plain directory of files again. `smalti.spark` and the jobs share
-this; nothing here knows Spark or the format.
+remove. From then on the job has happened: `smalti.discovery` lists the files as the record says, whoever finds the
+record may carry it out, and doing so twice is harmless. Once carried out, the record goes and the table is a plain
+directory of files again. The Spark data source and `smalti.jobs` write this way; nothing here knows either.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import uuid
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from smalti.errors import MosaicError
 from smalti.io import open_sink
+from smalti.spec import FILE_SUFFIX
 
 #: Where jobs stage their files and leave their records; the name starts with an underscore, so listings pass over it.
 JOBS = "_mosaic_jobs"
@@ -27,6 +30,8 @@ _LAST = "last"
 _STREAMS = "streams"
 #: Renames and deletions under way at once.
 _PARALLEL = 8
+#: Another job may remove the directory of jobs, empty, just before this one makes its own in it.
+_MAKE_ATTEMPTS = 5
 
 Mode = Literal["append", "overwrite", "dynamic"]
 
@@ -35,8 +40,8 @@ Mode = Literal["append", "overwrite", "dynamic"]
 class Commit:
     """What a job changes. Paths are relative to the table.
 
-    `add` pairs the place a file was staged at with the place it goes to. `stream` and `batch` say which batch of
-    which streaming query it is, if any.
+    `add` pairs the place a file was staged at with the place it goes to, where it replaces what is there. `stream` and
+    `batch` say which batch of which streaming query it is, if any. `note` is the job's own, for whoever finishes it.
     """
 
     job: str
@@ -44,20 +49,27 @@ class Commit:
     remove: tuple[str, ...] = ()
     stream: str | None = None
     batch: int | None = None
+    note: dict[str, Any] | None = None
 
     def to_json(self) -> bytes:
         return json.dumps({"version": 1, **asdict(self)}, indent=1).encode()
 
     @classmethod
-    def from_json(cls, data: bytes, where: str) -> Commit:
+    def from_json(cls, data: bytes, where: str, job: str) -> Commit:
+        """A record found at `where`, the place of `job`'s."""
         try:
             found = json.loads(data)
-            if found.pop("version") != 1:
-                raise ValueError("version")
+            if found.pop("version") != 1 or found["job"] != job:
+                raise ValueError("of another version, or another job")
             add = tuple((str(staged), str(final)) for staged, final in found.pop("add"))
-            return cls(add=add, remove=tuple(found.pop("remove")), **found)
+            remove = tuple(map(str, found.pop("remove")))
+            batch = found.pop("batch", None)
+            commit = cls(add=add, remove=remove, batch=None if batch is None else int(batch), **found)
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise MosaicError("not a commit record of this version", path=where, found=data) from None
+            raise MosaicError("not a commit record of this version", path=where, found=data[:200]) from None
+        for path in (*commit.remove, *(path for pair in add for path in pair), commit.stream or "none"):
+            _check_inside(path, where)
+        return commit
 
 
 # --- decisions ------------------------------------------------------------------------------------------------------
@@ -66,6 +78,24 @@ class Commit:
 def staging_directory(job: str, task: str) -> str:
     """Where one attempt of one task of a job writes, relative to the table."""
     return f"{JOBS}/{job}/{task}"
+
+
+def table_of(staged: str) -> str:
+    """The table that a staged file, given by its whole path, is on its way to.
+
+    Examples
+    --------
+    >>> table_of("lake/sales/_mosaic_jobs/j1/t7/day=3/part-0.mosaic")
+    'lake/sales'
+    """
+    return staged.rpartition(f"/{JOBS}/")[0]
+
+
+def _check_inside(path: str, where: str) -> None:
+    """A record is carried out by whoever finds it: it must not reach beyond its table."""
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts:
+        raise MosaicError("a commit record names a path outside its table", path=where, found=path)
 
 
 def final_path(staged: str) -> str:
@@ -117,20 +147,32 @@ def plan_commit(
 
 
 def visible_files(listed: Iterable[str], pending: Iterable[Commit]) -> dict[str, str]:
-    """The files of a table while commits may be half carried out: final path to the path it is at now.
+    """The files of a table while commits may be half carried out: final path to the path it is at, or was a moment ago.
+
+    What is staged comes before what has the same name already: that one is about to be replaced.
 
     Examples
     --------
     >>> visible_files(["old", "b"], [Commit("j", (("s/a", "a"), ("s/b", "b")), ("old",))])
-    {'b': 'b', 'a': 's/a'}
+    {'b': 's/b', 'a': 's/a'}
     """
     files = {path: path for path in listed}
     for commit in pending:
-        for staged, final in commit.add:
-            files.setdefault(final, staged)
         for path in commit.remove:
             files.pop(path, None)
+        for staged, final in commit.add:
+            files[final] = staged
     return files
+
+
+def needs_mark(commit: Commit) -> bool:
+    """Whether a listing can fall into the middle of a commit: one change is seen or not, several may be seen in part.
+
+    Only listings of Mosaic files follow commits; other tools, reading what was converted for them, should find nothing
+    that is not theirs.
+    """
+    changed = [*(final for _, final in commit.add), *commit.remove]
+    return len(changed) > 1 and any(path.endswith(FILE_SUFFIX) for path in changed)
 
 
 def _parent(path: str) -> str:
@@ -158,20 +200,22 @@ class CommitLog:
         return f"{self._root}/{relative}"
 
     def state(self) -> tuple[str, tuple[Commit, ...]]:
-        """The last job that was carried out, and the committed ones that are not, oldest first.
+        """The mark of the last commit that was carried out, and the commits that are not yet, oldest first.
 
-        Two equal answers before and after a listing mean that the listing was not taken in the middle of a commit.
+        Two equal answers before and after a listing mean that the listing was not taken in the middle of a commit. The
+        mark is read last, because a commit leaves its mark before its record goes.
         """
-        last = self._read(f"{JOBS}/{_LAST}") or b""
+        entries = self._list(JOBS)
         records = []
-        for info in self._list(JOBS):
+        for info in entries:
             if info.type.name != "Directory" or info.base_name == _STREAMS:
                 continue
             data = self._read(f"{JOBS}/{info.base_name}/{_RECORD}")
             if data is not None:
                 where = self.path(f"{JOBS}/{info.base_name}/{_RECORD}")
-                records.append((self._modified(where), Commit.from_json(data, where)))
-        return last.decode(), tuple(commit for _, commit in sorted(records, key=lambda pair: pair[0]))
+                records.append((self._modified(where), Commit.from_json(data, where, info.base_name)))
+        mark = self._read(f"{JOBS}/{_LAST}") if entries else None
+        return (mark or b"").decode(), tuple(commit for _, commit in sorted(records, key=lambda pair: pair[0]))
 
     def publish(self, commit: Commit) -> None:
         """The moment a job happens: its record appears."""
@@ -183,17 +227,21 @@ class CommitLog:
             for directory in sorted({_parent(final) for _, final in commit.add}):
                 self._filesystem.create_dir(self.path(directory), recursive=True)
             list(pool.map(lambda pair: self._move(commit.job, *pair), commit.add))
-            list(pool.map(self._delete, commit.remove))
+            # Where another process was faster, later jobs may have written files of the same names since.
+            if commit.remove and self._read(f"{JOBS}/{commit.job}/{_RECORD}") is not None:
+                list(pool.map(self._delete, commit.remove))
         if commit.stream is not None and commit.batch is not None:
             self._write(f"{JOBS}/{_STREAMS}/{commit.stream}", str(max(commit.batch, self._batch(commit))).encode())
-        self._write(f"{JOBS}/{_LAST}", commit.job.encode())
+        if needs_mark(commit):
+            self._write(f"{JOBS}/{_LAST}", uuid.uuid4().hex.encode())
         self.discard(commit.job)
-        self.discard_staged([staged for staged, _ in commit.add])
 
-    def recover(self) -> None:
-        """Carry out what was committed by processes that died before they could."""
-        for commit in self.state()[1]:
+    def recover(self) -> tuple[Commit, ...]:
+        """Carry out what was committed by processes that died before they could; what that was."""
+        pending = self.state()[1]
+        for commit in pending:
             self.carry_out(commit)
+        return pending
 
     def commit(self, commit: Commit) -> None:
         """Publish and carry out."""
@@ -207,12 +255,16 @@ class CommitLog:
         if data is None:
             self.discard(job)
         else:
-            self.carry_out(Commit.from_json(data, self.path(record)))
+            self.carry_out(Commit.from_json(data, self.path(record), job))
 
     def discard(self, job: str) -> None:
-        """Remove a job's record, then everything it staged."""
+        """Remove everything a job staged, then its record: found again, the record still has its say."""
+        for info in self._list(f"{JOBS}/{job}"):
+            if info.type.name == "Directory":
+                self._delete_directory(f"{JOBS}/{job}/{info.base_name}")
         self._delete(f"{JOBS}/{job}/{_RECORD}")
         self._delete_directory(f"{JOBS}/{job}")
+        self._delete_if_empty(JOBS)
 
     def discard_staged(self, staged: Iterable[str]) -> None:
         """Remove the directories of task attempts, and of jobs that have nothing else."""
@@ -222,6 +274,7 @@ class CommitLog:
         for job in {_parent(attempt) for attempt in attempts}:
             if not self._list(job):
                 self._delete_directory(job)
+        self._delete_if_empty(JOBS)
 
     def has_batch(self, stream: str, batch: int) -> bool:
         """Whether a batch of a streaming query was committed."""
@@ -259,6 +312,9 @@ class CommitLog:
     def _modified(self, path: str) -> tuple[int, str]:
         return (self._filesystem.get_file_info(path).mtime_ns or 0, path)
 
+    def _is_file(self, relative: str) -> bool:
+        return bool(self._filesystem.get_file_info(self.path(relative)).type.name == "File")
+
     def _read(self, relative: str) -> bytes | None:
         try:
             with self._filesystem.open_input_stream(self.path(relative)) as stream:
@@ -269,7 +325,7 @@ class CommitLog:
 
     def _write(self, relative: str, data: bytes) -> None:
         path = self.path(relative)
-        self._filesystem.create_dir(_parent(path), recursive=True)
+        make_directory(self._filesystem, _parent(path))
         sink = open_sink(path, self._filesystem)
         sink.write(data)
         sink.commit()
@@ -277,10 +333,11 @@ class CommitLog:
     def _move(self, job: str, staged: str, final: str) -> None:
         try:
             self._filesystem.move(self.path(staged), self.path(final))
-        except FileNotFoundError:
+        except OSError:  # object stores have no FileNotFoundError here
+            if self._is_file(staged):
+                raise
             # Another process carries out the same record; if the record is gone too, later jobs may have followed.
-            moved = self._filesystem.get_file_info(self.path(final)).type.name == "File"
-            if not moved and self._read(f"{JOBS}/{job}/{_RECORD}") is not None:
+            if not self._is_file(final) and self._read(f"{JOBS}/{job}/{_RECORD}") is not None:
                 raise MosaicError("a committed file has gone", path=self.path(staged)) from None
 
     def _delete(self, relative: str) -> None:
@@ -291,3 +348,19 @@ class CommitLog:
         # A task that outlives its job may be writing there still. What stays is invisible, and `clean` takes it later.
         with contextlib.suppress(OSError):
             self._filesystem.delete_dir(self.path(relative))
+
+    def _delete_if_empty(self, relative: str) -> None:
+        if self._filesystem.type_name == "local":  # object stores have no directories
+            with contextlib.suppress(OSError):
+                Path(self.path(relative)).rmdir()
+
+
+def make_directory(filesystem: Any, path: str) -> None:
+    """Make a directory for staged files, and those above it."""
+    for attempt in range(_MAKE_ATTEMPTS):
+        try:
+            filesystem.create_dir(path, recursive=True)
+            return
+        except FileNotFoundError:
+            if attempt == _MAKE_ATTEMPTS - 1:
+                raise

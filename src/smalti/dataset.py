@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.columnless import columnless_batch
-from smalti.discovery import FoundFile, discover, partition_schema, partition_value
+from smalti.discovery import FoundFile, discover, open_found, partition_schema, partition_value
 from smalti.errors import SchemaError
-from smalti.reader import MosaicFile, open_file
+from smalti.reader import MosaicFile
 from smalti.unify import adapt_batch, unify_schemas
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class MosaicDataset:
     # --- how --------------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        return open_file(file.path, filesystem=self._filesystem)
+        return MosaicFile(open_found(file, self._filesystem))
 
     def _file_schema(self, file: FoundFile) -> pa.Schema:
         with self._open(file) as opened:

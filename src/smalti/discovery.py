@@ -1,12 +1,13 @@
 """Finding the files of a dataset: directories, globs and lists of paths, local or remote, with hive-style partitions.
 
-Names that start with a dot or an underscore are passed over: leftovers of writers, markers, logs.
+Names that start with a dot or an underscore are passed over: leftovers of writers, markers, logs. Where a commit is
+being carried out (see `smalti.commit`), its files are listed all or not at all.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -15,25 +16,123 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from smalti.errors import SchemaError
+from smalti.commit import JOBS, Commit, CommitLog, visible_files
+from smalti.errors import MosaicError, SchemaError
+from smalti.io import Source, open_source
 from smalti.io.sources import resolve
 from smalti.spec import FILE_SUFFIX
 
 #: What hive and Spark write for a null partition value.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+#: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
+_MAX_LISTINGS = 100
+_WILDCARDS = "*?["
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file, and what the directories above it say about its rows, as text."""
+    """A file, and what the directories above it say about its rows, as text.
+
+    `path` is where it is now; `settled`, where it will be once the commit it belongs to is carried out, for those who
+    come to open it later than that. `modified` is in nanoseconds.
+    """
 
     path: str
     size: int
     partition: dict[str, str | None] = field(default_factory=dict)
+    settled: str | None = None
+    modified: int = 0
+
+    @property
+    def name(self) -> str:
+        """The path it keeps."""
+        return self.settled or self.path
+
+
+# --- what is asked for, purely --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a path stands for: all below a directory, or what matches `wildcards`, one for each component below `base`.
+
+    `*`, `?` and `[...]` match within a component; a directory that matches stands for all below it.
+    """
+
+    base: str
+    wildcards: tuple[str, ...]
+    suffix: str
+
+    @classmethod
+    def of(cls, path: str, suffix: str) -> Selection:
+        """
+        Examples
+        --------
+        >>> Selection.of("data/day=*/part-?.mosaic", ".mosaic")
+        Selection(base='data', wildcards=('day=*', 'part-?.mosaic'), suffix='.mosaic')
+        """
+        parts = PurePosixPath(path).parts
+        fixed = 0
+        while fixed < len(parts) and not is_glob(parts[fixed]):
+            fixed += 1
+        return cls(str(PurePosixPath(*parts[:fixed])), parts[fixed:], suffix)
+
+    def partition(self, path: str) -> dict[str, str | None] | None:
+        """The partition of a file, or None if it is not asked for.
+
+        Examples
+        --------
+        >>> Selection("data", (), ".mosaic").partition("data/day=3/part-0.mosaic")
+        {'day': '3'}
+        >>> Selection("data", ("day=4",), ".mosaic").partition("data/day=3/part-0.mosaic")
+        """
+        try:
+            parts = PurePosixPath(path).relative_to(self.base).parts
+        except ValueError:
+            return None
+        depth = len(self.wildcards)
+        if len(parts) < max(1, depth) or not path.endswith(self.suffix) or not _visible(parts[depth:]):
+            return None
+        if not all(map(matches, parts, self.wildcards)):
+            return None
+        return parse_partition(parts[:-1])
+
+
+def is_glob(path: str) -> bool:
+    return any(character in path for character in _WILDCARDS)
+
+
+def matches(name: str, wildcard: str) -> bool:
+    """Whether a component matches; hidden names must be asked for by their first character."""
+    return fnmatchcase(name, wildcard) and (_visible([name]) or wildcard[0] in "._")
+
+
+def _visible(parts: Sequence[str]) -> bool:
+    """`_x=1` is a partition, `_temporary` is not for us."""
+    return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
+
+
+def tables_above(path: str) -> list[str]:
+    """The directories whose commits may concern a directory: itself, and of a partition the table it is part of.
+
+    Examples
+    --------
+    >>> tables_above("lake/sales/day=3/hour=7"), tables_above("lake/sales")
+    (['lake/sales/day=3/hour=7', 'lake/sales/day=3', 'lake/sales'], ['lake/sales'])
+    """
+    place = PurePosixPath(path)
+    found = [str(place)]
+    while "=" in place.name:
+        place = place.parent
+        found.append(str(place))
+    return found
+
+
+# --- looking for it -------------------------------------------------------------------------------------------------
 
 
 def discover(source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX) -> tuple[Any, list[FoundFile]]:
-    """The files below a path, a glob, or a list of them, sorted by path, and the file system they are on.
+    """The files below a path, a glob, or a list of them, sorted by name, and the file system they are on.
 
     A file that is named is taken whatever its suffix; below a directory, or by a glob, only those with `suffix`.
 
@@ -53,9 +152,9 @@ def discover(source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX) -> 
             shared = fs
         elif not shared.equals(fs):
             raise ValueError(f"paths on several file systems: {os.fspath(item)} is not on {shared.type_name}")
-        for file in _expand(fs, path, suffix):
-            found.setdefault(file.path, file)
-    return shared, sorted(found.values(), key=lambda file: file.path)
+        for file in _find(fs, path, suffix):
+            found.setdefault(file.name, file)
+    return shared, [found[name] for name in sorted(found)]
 
 
 def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
@@ -68,67 +167,114 @@ def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
     return resolve(path, filesystem)
 
 
-def _expand(fs: Any, path: str, suffix: str) -> list[FoundFile]:
-    import pyarrow.fs
-
-    if any(character in path for character in "*?["):
-        return _expand_glob(fs, path, suffix)
-    info = fs.get_file_info(path)
-    if info.type == pyarrow.fs.FileType.NotFound:
-        raise FileNotFoundError(2, "No such file or directory", path)
-    if info.type == pyarrow.fs.FileType.File:
-        return [FoundFile(path, info.size)]
-    return list(_below(fs, path, suffix))
-
-
-def _below(fs: Any, base: str, suffix: str) -> Iterable[FoundFile]:
-    """Every visible file below a directory, with its partition."""
-    import pyarrow.fs
-
-    root = PurePosixPath(base)
-    for info in fs.get_file_info(pyarrow.fs.FileSelector(base, recursive=True)):
-        parts = PurePosixPath(info.path).relative_to(root).parts
-        if info.type == pyarrow.fs.FileType.File and info.path.endswith(suffix) and _visible(parts):
-            yield FoundFile(info.path, info.size, parse_partition(parts[:-1]))
-
-
-def _expand_glob(fs: Any, pattern: str, suffix: str) -> list[FoundFile]:
-    """`*`, `?` and `[...]` within a path component; a directory that matches stands for all below it."""
-    import pyarrow.fs
-
-    parts = PurePosixPath(pattern).parts
-    fixed = 0
-    while not any(character in parts[fixed] for character in "*?["):
-        fixed += 1
-    level = [str(PurePosixPath(*parts[:fixed])) if fixed else "."]
-    for depth, part in enumerate(parts[fixed:], start=fixed + 1):
-        following = []
-        for directory in level:
-            for info in fs.get_file_info(pyarrow.fs.FileSelector(directory, allow_not_found=True)):
-                name = PurePosixPath(info.path).name
-                last = depth == len(parts) or info.type == pyarrow.fs.FileType.Directory
-                if last and fnmatchcase(name, part) and (_visible([name]) or part[0] in "._"):
-                    following.append(info.path)
-        level = sorted(following)
-    files: list[FoundFile] = []
-    base = PurePosixPath(*parts[:fixed]) if fixed else PurePosixPath(".")
-    for path in level:
-        above = PurePosixPath(path).relative_to(base).parts if fixed else PurePosixPath(path).parts
-        info = fs.get_file_info(path)
-        if info.type == pyarrow.fs.FileType.File:
-            if path.endswith(suffix):
-                files.append(FoundFile(path, info.size, parse_partition(above[:-1])))
-        else:
-            for file in _below(fs, path, suffix):
-                files.append(FoundFile(file.path, file.size, {**parse_partition(above), **file.partition}))
-    if not files:
-        raise FileNotFoundError(2, "Nothing matches", pattern)
+def _find(fs: Any, path: str, suffix: str) -> list[FoundFile]:
+    info = None if is_glob(path) else fs.get_file_info(path)
+    if info is not None and info.type.name == "File":
+        return [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
+    files = _settled(fs, Selection.of(path, suffix))
+    if not files and (info is None or info.type.name == "NotFound"):
+        raise FileNotFoundError(2, "No such file or directory" if info is not None else "Nothing matches", path)
     return files
 
 
-def _visible(parts: Sequence[str]) -> bool:
-    """`_x=1` is a partition, `_temporary` is not for us."""
-    return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
+def _settled(fs: Any, selection: Selection) -> list[FoundFile]:
+    """The files of a selection as if every commit were carried out at once."""
+    before = _states(fs, tables_above(selection.base))
+    for _ in range(_MAX_LISTINGS):
+        listed, tables = _list(fs, selection)
+        files, gone = _follow(fs, selection, listed, before)
+        after = _states(fs, {*before, *tables})
+        if after == before:
+            if gone:
+                raise MosaicError("a committed file has gone", path=gone[0])
+            return files
+        before = after
+    raise MosaicError("the files keep changing while they are listed", path=selection.base)
+
+
+#: Of each table, its mark and what is being carried out in it.
+_States = dict[str, tuple[str, tuple[Commit, ...]]]
+
+
+def _states(fs: Any, tables: Iterable[str]) -> _States:
+    return {table: CommitLog(fs, table).state() for table in sorted(tables)}
+
+
+def _list(fs: Any, selection: Selection) -> tuple[dict[str, Any], set[str]]:
+    """The files a selection finds on disk, and the tables it came upon where jobs have been at work."""
+    tables: set[str] = set()
+    level = [selection.base]
+    files: dict[str, Any] = {}
+    for depth, wildcard in enumerate(selection.wildcards, 1):
+        following = []
+        for info in (info for directory in level for info in _entries(fs, directory)):
+            name = PurePosixPath(info.path).name
+            if name == JOBS:
+                tables.add(str(PurePosixPath(info.path).parent))
+            elif info.type.name == "Directory" and matches(name, wildcard):
+                following.append(info.path)
+            elif depth == len(selection.wildcards):
+                files[str(PurePosixPath(info.path))] = info
+        level = following
+    for directory in level:
+        for info in _entries(fs, directory, recursive=True):
+            if f"/{JOBS}/" in info.path:
+                tables.add(str(PurePosixPath(info.path.partition(f"/{JOBS}/")[0])))
+            elif info.type.name == "File":
+                files[str(PurePosixPath(info.path))] = info
+    return files, tables
+
+
+def _entries(fs: Any, directory: str, *, recursive: bool = False) -> Iterator[Any]:
+    import pyarrow.fs
+
+    yield from fs.get_file_info(pyarrow.fs.FileSelector(directory, allow_not_found=True, recursive=recursive))
+
+
+def _follow(
+    fs: Any, selection: Selection, listed: dict[str, Any], states: _States
+) -> tuple[list[FoundFile], list[str]]:
+    """What was listed, as commits say: a file that is not at its place yet is where it was staged. And what is not."""
+    commits = [_within(table, commit) for table, (_, pending) in states.items() for commit in pending]
+    chosen = {
+        name: (path, partition)
+        for name, path in visible_files(listed, commits).items()
+        if (partition := selection.partition(name)) is not None
+    }
+    staged = [(name, path) for name, (path, _) in chosen.items() if name != path]
+    waiting = {
+        name: info
+        for (name, _), info in zip(staged, fs.get_file_info([path for _, path in staged]), strict=True)
+        if info.type.name == "File"
+    }
+    moved = [name for name, _ in staged if name not in waiting]
+    arrived = dict(zip(moved, fs.get_file_info(moved), strict=True))
+    files = []
+    for name, (_, partition) in chosen.items():
+        info = waiting.get(name) or arrived.get(name) or listed[name]
+        settled = name if name in waiting else None
+        files.append(FoundFile(info.path, info.size, partition, settled, info.mtime_ns or 0))
+    return files, [name for name, info in arrived.items() if info.type.name != "File"]
+
+
+def open_found(file: FoundFile, filesystem: Any) -> Source:
+    """Open a file where it is, or where it has been moved to since it was found."""
+    try:
+        return open_source(file.path, filesystem)
+    except FileNotFoundError:
+        if file.settled is None:
+            raise
+        return open_source(file.settled, filesystem)
+
+
+def _within(table: str, commit: Commit) -> Commit:
+    """A commit with whole paths."""
+
+    def whole(path: str) -> str:
+        return str(PurePosixPath(table, path))
+
+    add = tuple((whole(staged), whole(final)) for staged, final in commit.add)
+    return Commit(commit.job, add, tuple(map(whole, commit.remove)))
 
 
 def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:

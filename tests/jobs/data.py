@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import smalti
+from smalti.commit import JOBS
 
 
 def mixed(rows: int, start: int = 0) -> pa.Table:
@@ -68,8 +69,9 @@ def visible(root: Path) -> list[str]:
 
 
 def hidden(root: Path) -> list[str]:
-    """Leftovers."""
-    return sorted(path.name for path in root.rglob(".*"))
+    """Leftovers: hidden files, and what jobs staged. The mark of the last commit is none."""
+    staged = [path.name for jobs in root.rglob(JOBS) for path in jobs.iterdir() if path.name != "last"]
+    return sorted(path.name for path in root.rglob(".*")) + sorted(staged)
 
 
 def rows_of(root: Path) -> pa.Table:

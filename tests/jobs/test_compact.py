@@ -144,13 +144,14 @@ def test_a_skipped_file_stays(tmp_path: Path) -> None:
     assert summary.num_rows == 150
 
 
-@pytest.mark.parametrize(("method", "after"), [("move_to", 0), ("delete", 0), ("delete", 2)])
+@pytest.mark.parametrize(("method", "after"), [("_move", 0), ("_delete", 0), ("_delete", 2), ("_delete", 4)])
 def test_killed_in_its_commit(tmp_path: Path, method: str, after: int) -> None:
     table = small_files(tmp_path / "d")
     script = CRASHING_COMMIT.format(method=method, call="jobs.compact(sys.argv[1], sort_by='id')")
     command = [sys.executable, "-c", script, str(tmp_path / "d"), "-", str(after)]
     died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
+    assert smalti.dataset(tmp_path / "d").to_table().equals(table)  # no row twice, none missing
     summary = jobs.compact(tmp_path / "d", sort_by="id")
     assert summary.num_rows == 200
     assert len(visible(tmp_path / "d")) == 1

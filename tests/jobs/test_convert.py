@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pytest
 
 import smalti
 from smalti import jobs
+from smalti.commit import JOBS
 from smalti.jobs.places import locate
 from smalti.jobs.staging import Staging
 from tests.children import ROOT
@@ -217,7 +219,7 @@ def test_a_killed_job_is_resumed(tmp_path: Path, done: int) -> None:
     assert died.returncode == -signal.SIGKILL, died.stderr
     # The table is as it was, for whoever reads it now.
     assert smalti.dataset(str(tmp_path / "out")).to_table().equals(old)
-    (staging,) = (tmp_path / "out").glob(".smalti-*")
+    (staging,) = (tmp_path / "out" / JOBS).iterdir()
     finished = {path: path.stat().st_mtime_ns for path in staging.rglob("*.mosaic")}
     assert len(finished) == done
     again = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, overwrite=True)
@@ -237,7 +239,7 @@ def test_changed_input_is_not_resumed(tmp_path: Path) -> None:
     pq.write_table(mixed(5), tmp_path / "raw/day=1/f9.parquet")
     summary = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1)
     assert summary.resumed_splits == 0
-    assert len(jobs.clean(tmp_path / "out")) == 1
+    assert len(jobs.clean(tmp_path / "out", timedelta(0))) == 1
     assert hidden(tmp_path / "out") == []
 
 
@@ -260,22 +262,23 @@ def test_without_resume_it_starts_afresh(tmp_path: Path) -> None:
 
 CRASHING_COMMIT = """
 import os, signal, sys
-from smalti import jobs
-from smalti.jobs import places
-moves = 0
-move = places.Place.{method}
+from smalti import commit, jobs
+steps = 0
+step = commit.CommitLog.{method}
 def counted(self, *arguments):
-    global moves
-    moves += 1
-    if moves > int(sys.argv[3]):
+    global steps
+    steps += 1
+    if steps > int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
-    return move(self, *arguments)
-places.Place.{method} = counted
+    return step(self, *arguments)
+commit.CommitLog.{method} = counted
 {call}
 """
 
 
-@pytest.mark.parametrize(("method", "after"), [("move_to", 0), ("move_to", 2), ("delete", 0), ("delete", 1)])
+@pytest.mark.parametrize(
+    ("method", "after"), [("_move", 0), ("_move", 2), ("_delete", 0), ("_delete", 1), ("_delete", 2)]
+)
 def test_a_commit_that_was_begun_is_finished(tmp_path: Path, method: str, after: int) -> None:
     table = partitioned(tmp_path / "raw")
     (tmp_path / "out").mkdir()
@@ -286,6 +289,8 @@ def test_a_commit_that_was_begun_is_finished(tmp_path: Path, method: str, after:
     command = [sys.executable, "-c", script, str(tmp_path / "raw"), str(tmp_path / "out"), str(after)]
     died = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
+    # For whoever reads it now, it has happened already.
+    assert smalti.dataset(tmp_path / "out", partitioning=None).to_table().equals(table)
     again = jobs.convert(tmp_path / "raw", tmp_path / "out", overwrite=True)
     assert again.num_rows == table.num_rows
     assert rows_of(tmp_path / "out").equals(table)
@@ -294,7 +299,7 @@ def test_a_commit_that_was_begun_is_finished(tmp_path: Path, method: str, after:
 
 def test_an_unfinished_commit_of_another_job_goes_first(tmp_path: Path) -> None:
     partitioned(tmp_path / "raw", partitions=1, files=1)
-    script = CRASHING_COMMIT.format(method="move_to", call="jobs.convert(sys.argv[1], sys.argv[2])")
+    script = CRASHING_COMMIT.format(method="_move", call="jobs.convert(sys.argv[1], sys.argv[2])")
     command = [sys.executable, "-c", script, str(tmp_path / "raw"), str(tmp_path / "out"), "0"]
     subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     (summary,) = jobs.recover(tmp_path / "out")

@@ -1,13 +1,16 @@
-"""Spark applications that tests start as processes of their own, to kill them or parts of them.
+"""Spark applications that tests start as processes of their own.
 
 python -m tests.spark.apps endless <table>            overwrites the table with rows that never end
 python -m tests.spark.apps cluster <master> <table>   writes and reads while tasks are slow, copied and lost; compacts
+python -m tests.spark.apps connect <table>            reads and writes through Spark Connect; says what it found
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,5 +65,27 @@ def cluster(master: str, table: str) -> None:
     spark.stop()
 
 
+def connect(table: str) -> None:
+    """`table` has columns x = 0 to 9 and y = 2 x."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote("local[1]").getOrCreate()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        enabled = [smalti.spark.enable(spark), smalti.spark.enable(spark)]
+    frame = spark.read.format("mosaic").load(table)
+    frame.where("x < 3").write.format("mosaic").mode("overwrite").save(table + ".copy")
+    found = {
+        "session": type(spark).__module__,
+        "enabled": enabled,
+        "warnings": [str(warning.message) for warning in caught if "Mosaic" in str(warning.message)],
+        "union": frame.where("x = 1").union(frame.where("x = 2")).select("y").toPandas()["y"].tolist(),
+        "by_schema": spark.read.format("mosaic").schema("y bigint").load(table).where("y > 14").count(),
+        "copied": spark.read.format("mosaic").option("columns", "y").load(table + ".copy").count(),
+    }
+    print("found", json.dumps(found), flush=True)
+    spark.stop()
+
+
 if __name__ == "__main__":
-    {"endless": endless, "cluster": cluster}[sys.argv[1]](*sys.argv[2:])
+    {"endless": endless, "cluster": cluster, "connect": connect}[sys.argv[1]](*sys.argv[2:])

@@ -13,12 +13,13 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 import smalti
+from smalti.discovery import FoundFile
 from smalti.errors import MosaicError, SchemaError
 from smalti.options import WriterOptions
 from smalti.spark.filters import may_match, statistics_filter
 from smalti.spark.options import camel_case, parse_bytes, parse_names, parse_read_options, parse_write_options
 from smalti.spark.partitions import by_directory, check_partition_columns, comparable_values, partition_directory
-from smalti.spark.plan import Piece, Split, TableFile, divide, pack, rows_per_batch
+from smalti.spark.plan import Piece, Split, divide, pack, rows_per_batch
 from smalti.spark.storage import resolve, storage_arguments
 from smalti.spark.types import arrow_schema, convert, fits, spark_schema, spark_type, stored_schema
 from tests import tables
@@ -90,7 +91,7 @@ class TestOptions:
 
 
 class TestSplits:
-    FILE = TableFile("f", 100)
+    FILE = FoundFile("f", 100)
 
     @pytest.mark.parametrize(
         ("sizes", "target", "runs"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,9 @@ from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
 import smalti
 from smalti.spark import pruning
+from smalti.spark.java import ensure_java
 from smalti.spark.names import skip_name_check
+from tests.children import ROOT
 
 Touched = Callable[[], list[dict[str, Any]]]
 COLUMNS = 200
@@ -192,13 +194,21 @@ def test_names_are_not_compared_with_each_other() -> None:
 
 
 class TestWhereItCannotBeInstalled:
-    def test_one_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pruning, "_warned", False)
-        with pytest.warns(UserWarning, match=r"not pruned automatically: a Spark Connect session.*\.schema\(\.\.\.\)"):
-            assert pruning.enable(SimpleNamespace()) is False
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert pruning.enable(SimpleNamespace()) is False
+    def test_spark_connect(self, tmp_path: Path) -> None:
+        """A client that has no Java machine of its own: one warning, the right rows, pruning by hand."""
+        smalti.write_table(pa.table({"x": range(10), "y": range(0, 20, 2)}), tmp_path / "t.mosaic")
+        ensure_java()
+        command = [sys.executable, "-m", "tests.spark.apps", "connect", str(tmp_path / "t.mosaic")]
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("found ")]
+        found = json.loads(line.removeprefix("found "))
+        assert found.pop("session").startswith("pyspark.sql.connect")
+        (warning,) = found.pop("warnings")
+        assert "not pruned automatically: a Spark Connect session" in warning
+        assert ".schema(...)" in warning
+        assert found == {"enabled": [False, False], "union": [2, 4], "by_schema": 2, "copied": 3}
 
     def test_other_version(self, stock: Any, wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pruning, "_warned", False)

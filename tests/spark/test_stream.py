@@ -42,6 +42,17 @@ def test_offsets_do_not_grow_and_nothing_is_read_twice() -> None:
     assert read == [f"f{t}" for t in range(0, 3000, 10)]
 
 
+def test_files_that_become_younger_when_they_settle_are_read_once() -> None:
+    """On object stores a commit copies: a file that was read where it was staged has a later time at its place."""
+    offset, read = first_offset(), []
+    for now in range(0, 1000, 10):
+        listed = {f"f{t}": t + (7 if t < now else 0) for t in range(0, now + 1, 10)}
+        following = advance(offset, listed, None, max_age=105)
+        read += added(offset, following)
+        offset = following
+    assert read == [f"f{t}" for t in range(0, 1000, 10)]
+
+
 def file(path: Path, values: list[int]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     smalti.write_table(pa.table({"x": values}), path)

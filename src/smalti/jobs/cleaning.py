@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from smalti.jobs.places import locate
@@ -15,6 +16,14 @@ def recover(directory: Any, *, filesystem: Any = None) -> list[JobSummary]:
     return list(recover_staging(locate(directory, filesystem)).values())
 
 
-def clean(directory: Any, *, filesystem: Any = None) -> list[str]:
-    """Finish interrupted commits and remove what unfinished jobs left; their ids. None of them may be running."""
-    return clean_staging(locate(directory, filesystem))
+def clean(directory: Any, older_than: timedelta = timedelta(days=1), *, filesystem: Any = None) -> list[str]:
+    """Finish interrupted commits and remove what unfinished jobs left, of Spark's writers too; their ids.
+
+    Parameters
+    ----------
+    directory : path or URI
+    older_than : timedelta
+        Jobs that wrote something since are left alone: they may be running.
+    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    """
+    return clean_staging(locate(directory, filesystem), older_than)

@@ -211,7 +211,7 @@ class _Rolling:
 
     def _begin(self, schema: pa.Schema) -> None:
         path = f"{self._attempt}/{self._output.stem}-{len(self._done):05d}{self._task.suffix}"
-        place = self._task.staging.place.child(path)
+        place = self._task.staging.root.child(path)
         place.parent.make_directory()
         self._writer = self._guard(self._format.writer, place, schema, self._options(schema))
         self._rows = 0

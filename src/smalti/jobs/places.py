@@ -6,9 +6,7 @@ in another directory than the one the job was started from.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,7 +14,9 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from smalti.discovery import discover
+from smalti.commit import CommitLog, make_directory, table_of
+from smalti.discovery import FoundFile, discover, is_glob
+from smalti.io import open_sink
 from smalti.io.sources import resolve
 
 
@@ -55,7 +55,7 @@ class Place:
         return bool(self.info().type == pafs.FileType.Directory)
 
     def make_directory(self) -> None:
-        self.filesystem.create_dir(self.path, recursive=True)
+        make_directory(self.filesystem, self.path)
 
     def read_bytes(self) -> bytes:
         with self.filesystem.open_input_stream(self.path, compression=None) as stream:
@@ -65,12 +65,18 @@ class Place:
     def write_bytes(self, data: bytes) -> None:
         """Write a small file whole or not at all: by rename where there is one, else in one request."""
         self.parent.make_directory()
-        where = self.parent.child(f".{self.name}.{uuid.uuid4().hex[:12]}") if self.is_local else self
-        with self.filesystem.open_output_stream(where.path, compression=None) as stream:
-            stream.write(data)
-        if where is not self:
-            _sync(where.path)
-            Path(where.path).replace(self.path)
+        sink = open_sink(self.path, self.filesystem)
+        sink.write(data)
+        sink.commit()
+
+    def sync(self) -> None:
+        """On disk, so that no marker of it outlives what it stands for; elsewhere, writing is as good."""
+        if self.is_local:
+            descriptor = os.open(self.path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def move_to(self, target: Place) -> None:
         """Rename, replacing what is there: atomic on this machine, a copy on object stores."""
@@ -80,28 +86,10 @@ class Place:
         else:
             self.filesystem.move(self.path, target.path)
 
-    def delete(self) -> None:
-        """Remove a file or a directory with all that is in it; nothing there is fine."""
-        with contextlib.suppress(FileNotFoundError):
-            kind = self.info().type
-            if kind == pafs.FileType.Directory:
-                self.filesystem.delete_dir(self.path)
-            elif kind != pafs.FileType.NotFound:
-                self.filesystem.delete_file(self.path)
-
     def names(self) -> list[str]:
         """What is directly in a directory, hidden names included; empty if there is no such directory."""
         selector = pafs.FileSelector(self.path, allow_not_found=True)
         return sorted(PurePosixPath(info.path).name for info in self.filesystem.get_file_info(selector))
-
-
-def _sync(path: str) -> None:
-    """On disk before it is renamed, so that a marker never outlives what it stands for."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True)
@@ -141,23 +129,36 @@ def list_sources(source: Any, filesystem: Any = None, suffix: str = "") -> tuple
     places = [locate(path, filesystem) for path in paths]
     if not places:
         raise FileNotFoundError("no paths given")
-    fs, found = discover([place.path for place in places], places[0].filesystem, suffix)
+    fs, found = _discover(places, suffix)
     if any(not place.filesystem.equals(fs) for place in places):
         raise ValueError("the paths of one job must be on one file system")
     if not found:
         raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
-    base = _base([place.path for place in places], [file.path for file in found])
-    infos = fs.get_file_info([file.path for file in found])
+    base = _base([place.path for place in places], [file.name for file in found])
     files = [
-        SourceFile(file.path, str(PurePosixPath(file.path).relative_to(base)), file.size, info.mtime_ns or 0)
-        for file, info in zip(found, infos, strict=True)
+        SourceFile(file.path, str(PurePosixPath(file.name).relative_to(base)), file.size, file.modified)
+        for file in found
     ]
     return Place(fs, base), files
 
 
+def _discover(places: Sequence[Place], suffix: str) -> tuple[Any, list[FoundFile]]:
+    """What is there to read. A job reads for longer than a commit takes, so those under way are finished first."""
+    while True:
+        fs, found = discover([place.path for place in places], places[0].filesystem, suffix)
+        tables = {table_of(file.path) for file in found if file.settled is not None}
+        if not tables:
+            return fs, found
+        try:
+            for table in tables:
+                CommitLog(fs, table).recover()
+        except PermissionError:  # then by somebody else: files are read where they are staged
+            return fs, found
+
+
 def _base(asked: Sequence[str], found: Sequence[str]) -> str:
     """The directory that relative paths start from."""
-    if len(asked) == 1 and not any(character in asked[0] for character in "*?["):
+    if len(asked) == 1 and not is_glob(asked[0]):
         return str(PurePosixPath(asked[0]).parent) if list(found) == [asked[0]] else asked[0]
     parents = [str(PurePosixPath(path).parent) for path in found]
     return os.path.commonpath(parents) if parents[0] else ""

@@ -1,15 +1,12 @@
-"""The commit protocol: nothing is seen before everything is there, and a crash at any moment can be picked up.
+"""How a job stages its splits, so that a run that was interrupted can be picked up. Commits are `smalti.commit`'s.
 
-A job works in one hidden directory, `.smalti-<job id>`, beside what it will write::
+Below the place of staged files of `smalti.commit`, a job has::
 
-    .smalti-<id>/data/<split>/<attempt>/...   files of one attempt at one split; an attempt never touches another's
-    .smalti-<id>/done/<split>.json            written last, whole: the split is finished, and these are its files
-    .smalti-<id>/commit.json                  written once all are done: from here on the job can only go forward
+    _mosaic_jobs/<id>/<split>-<attempt>/...   files of one attempt at one split; an attempt never touches another's
+    _mosaic_jobs/<id>/done/<split>.json       written last, whole: the split is finished, and these are its files
 
-Committing writes `commit.json`, moves the files to their names, deletes what they replace, and removes the directory.
-Whoever finds a `commit.json` repeats those steps, each of which may have been done already. The job id is a digest of
-the work (sources with size and time, target, options), so the same work finds its earlier attempt and other work does
-not.
+The job id is a digest of the work (sources with size and time, target, options), so the same work finds its earlier
+attempt and other work does not.
 """
 
 from __future__ import annotations
@@ -19,12 +16,14 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+from smalti.commit import Commit, CommitLog, staging_directory
 from smalti.jobs.places import Place
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile, WrittenFile
 
-PREFIX = ".smalti-"
+_DONE = "done"
 
 
 def job_digest(work: Any) -> str:
@@ -34,96 +33,63 @@ def job_digest(work: Any) -> str:
 
 @dataclass(frozen=True)
 class Staging:
-    """The hidden directory of one job below `root`, the directory its files will be in. Travels to tasks."""
+    """What one job stages below `root`, the directory its files will be in. Travels to tasks."""
 
     root: Place
     job_id: str
 
-    @property
-    def place(self) -> Place:
-        return self.root.child(PREFIX + self.job_id)
-
     # --- in tasks -------------------------------------------------------------------------------------------------
 
     def attempt(self, split: int) -> str:
-        """A directory of its own for one attempt at a split, relative to the staging directory."""
-        return f"data/{split:06d}/{uuid.uuid4().hex[:12]}"
+        """A directory of its own for one attempt at a split, relative to the root."""
+        return staging_directory(self.job_id, f"{split:06d}-{uuid.uuid4().hex[:12]}")
 
     def mark(self, split: int, result: SplitResult) -> None:
         """Say that a split is finished. Two attempts that both finish are both right; the last one counts."""
-        self._marker(split).write_bytes(json.dumps(_to_json(result)).encode())
+        self._done.child(f"{split:06d}.json").write_bytes(json.dumps(_to_json(result)).encode())
 
-    def _marker(self, split: int) -> Place:
-        return self.place.child(f"done/{split:06d}.json")
+    @property
+    def _done(self) -> Place:
+        return self.root.child(staging_directory(self.job_id, _DONE))
 
     # --- in the driver --------------------------------------------------------------------------------------------
 
     def finished(self) -> dict[int, SplitResult]:
         """Splits an earlier run finished and whose files are still there in full."""
         found = {}
-        for name in self.place.child("done").names():
+        for name in self._done.names():
             if name.startswith(".") or not name.endswith(".json"):
                 continue
-            result = _from_json(json.loads(self.place.child(f"done/{name}").read_bytes()))
-            if all(self.place.child(file.staged).info().size == file.num_bytes for file in result.files):
+            result = _from_json(json.loads(self._done.child(name).read_bytes()))
+            if all(self.root.child(file.staged).info().size == file.num_bytes for file in result.files):
                 found[int(name[: -len(".json")])] = result
         return found
 
     def commit(self, files: Iterable[StagedFile], removals: Iterable[str], summary: JobSummary) -> None:
         """Make the files appear and delete `removals` (relative to the root), after which the job is over."""
-        moves = [[file.staged, file.path] for file in files]
-        names = {path for _, path in moves}
-        log = {
-            "moves": moves,
-            "removals": sorted(path for path in removals if path not in names),
-            "summary": summary.to_dict(),
-        }
-        self.place.child("commit.json").write_bytes(json.dumps(log).encode())
-        self.roll_forward()
-
-    def roll_forward(self) -> JobSummary | None:
-        """Carry out `commit.json`, if there is one, from wherever it was left."""
-        log_place = self.place.child("commit.json")
-        if not log_place.is_file():
-            return None
-        log = json.loads(log_place.read_bytes())
-        for staged, path in log["moves"]:
-            if self.place.child(staged).is_file():
-                self.place.child(staged).move_to(self.root.child(path))
-        for path in log["removals"]:
-            self.root.child(path).delete()
-        # The log goes last but for what is no use without it.
-        self.place.child("done").delete()
-        self.place.child("data").delete()
-        self.discard()
-        return JobSummary.from_dict(log["summary"])
+        add = tuple((file.staged, file.path) for file in files)
+        names = {final for _, final in add}
+        remove = tuple(sorted(path for path in removals if path not in names))
+        log_of(self.root).commit(Commit(self.job_id, add, remove, note=summary.to_dict()))
 
     def discard(self) -> None:
         """Forget everything that is not committed."""
-        self.place.delete()
+        log_of(self.root).discard(self.job_id)
+
+
+def log_of(root: Place) -> CommitLog:
+    return CommitLog(root.filesystem, root.path)
 
 
 def recover(root: Place) -> dict[str, JobSummary]:
-    """Finish the commits that were interrupted below a directory; {job id: summary}."""
-    finished = {}
-    for job_id in _ids(root):
-        summary = Staging(root, job_id).roll_forward()
-        if summary is not None:
-            finished[job_id] = summary
-    return finished
+    """Finish the commits that were interrupted in a directory, whoever's; {job id: summary} of those that have one."""
+    pending = log_of(root).recover()
+    return {commit.job: JobSummary.from_dict(commit.note) for commit in pending if commit.note is not None}
 
 
-def clean(root: Place) -> list[str]:
-    """Finish interrupted commits, then remove what jobs that were never finished left behind; their ids."""
-    recover(root)
-    left = _ids(root)
-    for job_id in left:
-        Staging(root, job_id).discard()
-    return left
-
-
-def _ids(root: Place) -> list[str]:
-    return [name[len(PREFIX) :] for name in root.names() if name.startswith(PREFIX)]
+def clean(root: Place, older_than: timedelta) -> list[str]:
+    """Finish interrupted commits, then remove what jobs left behind that wrote nothing since; their ids."""
+    return log_of(root).clean(older_than)
 
 
 def _to_json(result: SplitResult) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A file on its way: `staged` below the staging directory, `path` below the target, made from `sources`."""
+    """A file on its way: where it is `staged` and its `path` to be, below the target, made from `sources`."""
 
     staged: str
     path: str

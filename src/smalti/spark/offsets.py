@@ -41,7 +41,9 @@ def advance(start: Offset, listed: Mapping[str, int], limit: int | None, max_age
     taken = new if limit is None else new[:limit]
     if not taken:
         return start
-    files = {**seen, **{path: time for time, path in taken}}
+    # A file that is copied to its place by a commit is younger there than where it was staged.
+    known = {path: max(time, listed.get(path, time)) for path, time in seen.items()}
+    files = {**known, **{path: time for time, path in taken}}
     waiting = new[len(taken) :]
     # Nothing that still waits may fall behind the horizon.
     horizon = max(files.values()) - max_age

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class TableFile:
-    """A file of the table.
-
-    `path` is where it is now; `settled` where it will be once the commit it belongs to is carried out (see
-    `smalti.commit`), for tasks that come later than that. `partition` is what its directories say, as text.
-    """
-
-    path: str
-    size: int
-    partition: Mapping[str, str | None] = field(default_factory=dict)
-    settled: str | None = None
+from smalti.discovery import FoundFile
 
 
 @dataclass(frozen=True)
 class Piece:
     """Row groups of a file that one task reads together; None means all of them, as many as there are."""
 
-    file: TableFile
+    file: FoundFile
     size: int
     row_groups: tuple[int, ...] | None = None
 
@@ -40,12 +28,12 @@ class Split:
         return sum(piece.size for piece in self.pieces)
 
 
-def divide(file: TableFile, group_sizes: Sequence[int], target: int) -> list[Piece]:
+def divide(file: FoundFile, group_sizes: Sequence[int], target: int) -> list[Piece]:
     """Cut a file into runs of row groups of about `target` bytes; a larger row group is a piece of its own.
 
     Examples
     --------
-    >>> [piece.row_groups for piece in divide(TableFile("f", 100), [30, 30, 30, 90, 5], 60)]
+    >>> [piece.row_groups for piece in divide(FoundFile("f", 100), [30, 30, 30, 90, 5], 60)]
     [(0, 1), (2,), (3,), (4,)]
     """
     pieces: list[Piece] = []
@@ -67,7 +55,7 @@ def pack(pieces: Iterable[Piece], target: int, open_cost: int) -> list[Split]:
 
     Examples
     --------
-    >>> small = [Piece(TableFile(name, 10), 10) for name in "abc"]
+    >>> small = [Piece(FoundFile(name, 10), 10) for name in "abc"]
     >>> [split.size for split in pack(small, target=30, open_cost=5)]
     [20, 10]
     """

@@ -18,13 +18,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
 from smalti.columnless import columnless_batch
+from smalti.discovery import FoundFile, open_found
 from smalti.errors import MosaicError, SchemaError
-from smalti.io import Source, open_sink, open_source
+from smalti.io import Source, open_sink
 from smalti.reader import MosaicFile
 from smalti.spark.filters import statistics_filter
 from smalti.spark.options import ReadOptions
 from smalti.spark.partitions import partition_array
-from smalti.spark.plan import Piece, Split, TableFile, rows_per_batch
+from smalti.spark.plan import Piece, Split, rows_per_batch
 from smalti.spark.storage import resolve
 from smalti.spark.types import convert, fits
 
@@ -84,14 +85,9 @@ def read_split(
         _leave(options.metrics_path, {**metrics.__dict__}, options)
 
 
-def open_table_file(file: TableFile, filesystem: Any, metrics: Metrics | None = None) -> MosaicFile:
-    """Open a file where it is, or where it has meanwhile been moved to."""
-    try:
-        source = open_source(file.path, filesystem)
-    except FileNotFoundError:
-        if file.settled is None:
-            raise
-        source = open_source(file.settled, filesystem)
+def open_table_file(file: FoundFile, filesystem: Any, metrics: Metrics | None = None) -> MosaicFile:
+    """Open a file, counting what is read if that is wanted."""
+    source = open_found(file, filesystem)
     return MosaicFile(source if metrics is None else CountingSource(source, metrics))
 
 
@@ -143,13 +139,13 @@ class Adapter:
     Parameters
     ----------
     file : MosaicFile
-    entry : TableFile
+    entry : FoundFile
         Where it is, and the values of its partition.
     schema : pyarrow.Schema
         As Spark takes it.
     """
 
-    def __init__(self, file: MosaicFile, entry: TableFile, schema: pa.Schema) -> None:
+    def __init__(self, file: MosaicFile, entry: FoundFile, schema: pa.Schema) -> None:
         self._schema = schema
         self._targets = list(schema)
         self._partition = entry.partition

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -18,11 +17,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from smalti.commit import Mode, plan_commit
+from smalti.discovery import FoundFile
 from smalti.errors import MosaicError
 from smalti.spark.names import skip_name_check
 from smalti.spark.offsets import Offset, added, advance, first_offset
 from smalti.spark.options import ReadOptions, WriteOptions
-from smalti.spark.plan import TableFile
 from smalti.spark.read import read_split
 from smalti.spark.storage import resolve
 from smalti.spark.table import Table
@@ -47,10 +46,10 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._listed = self._times(self._files())
+        self._listed = _times(self._files())
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        listed = self._times(self._files()) if self._listed is None else self._listed
+        listed = _times(self._files()) if self._listed is None else self._listed
         return advance(start, listed, limit.max_files if isinstance(limit, ReadMaxFiles) else None)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -67,17 +66,16 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_split(partition.value, self._schema, self._options)
 
-    def _files(self) -> dict[str, TableFile]:
+    def _files(self) -> dict[str, FoundFile]:
         """By the name each keeps: where it is once its commit is carried out."""
         try:
-            return {file.settled or file.path: file for file in Table(self._options).files()}
+            return {file.name: file for file in Table(self._options).files()}
         except FileNotFoundError:
             return {}  # nothing yet
 
-    def _times(self, files: dict[str, TableFile]) -> dict[str, int]:
-        filesystem = Table(self._options).filesystem
-        infos: Sequence[Any] = filesystem.get_file_info([file.path for file in files.values()]) if files else []
-        return {name: info.mtime_ns or 0 for name, info in zip(files, infos, strict=True)}
+
+def _times(files: dict[str, FoundFile]) -> dict[str, int]:
+    return {name: file.modified for name, file in files.items()}
 
 
 class MosaicStreamWriter(DataSourceStreamArrowWriter):

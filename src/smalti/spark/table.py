@@ -1,34 +1,26 @@
-"""Driver side, acting: the files of a table as they are now, its schema, and its splits.
-
-A directory is listed together with the commits that are being carried out in it (see `smalti.commit`), so that a
-reader sees a job's files all or not at all.
-"""
+"""Driver side, acting: the files of a table as they are now, its schema, and its splits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
-from smalti.commit import CommitLog, visible_files
-from smalti.discovery import FoundFile, discover, parse_partition, partition_schema
+from smalti.discovery import FoundFile, discover, partition_schema
 from smalti.errors import MosaicError, SchemaError
 from smalti.spark.filters import may_match
 from smalti.spark.options import ReadOptions
 from smalti.spark.partitions import comparable_values
-from smalti.spark.plan import Piece, Split, TableFile, divide, pack
+from smalti.spark.plan import Piece, Split, divide, pack
 from smalti.spark.read import Adapter, open_table_file, report_bad_file
 from smalti.spark.storage import resolve
 from smalti.unify import unify_schemas
 
 #: Ends of files read at once.
 _PARALLEL = 16
-#: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
-_MAX_LISTINGS = 100
 
 
 class Table:
@@ -50,17 +42,14 @@ class Table:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
         self._places = [place for _, place in places]
 
-    def files(self) -> list[TableFile]:
-        """All files, sorted by path; at least one."""
-        files: dict[str, TableFile] = {}
-        for place in self._places:
-            for file in list_files(self.filesystem, place):
-                files.setdefault(file.settled or file.path, file)
+    def files(self) -> list[FoundFile]:
+        """All files, sorted by name; at least one."""
+        _, files = discover(self._places, self.filesystem)
         if not files:
             raise MosaicError("no Mosaic files", path=", ".join(self._places), expected="names that end in .mosaic")
-        return [files[path] for path in sorted(files)]
+        return files
 
-    def schema(self, files: Sequence[TableFile]) -> pa.Schema:
+    def schema(self, files: Sequence[FoundFile]) -> pa.Schema:
         """The union of the files' schemas, or the first one's; then the partition columns."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             found = (pool.map if self.options.merge_schema else map)(self._stored_schema, files)
@@ -68,7 +57,7 @@ class Table:
             schemas = list(readable if self.options.merge_schema else islice(readable, 1))
         if not schemas:
             raise MosaicError("no file can be read", path=", ".join(self._places))
-        partitions = partition_schema([FoundFile(file.path, file.size, dict(file.partition)) for file in files])
+        partitions = partition_schema(files)
         stored = unify_schemas(schemas)
         above = set(partitions.names)  # what a path says of a column stands above what a file says
         fields = [field for field in stored if field.name not in above]
@@ -84,7 +73,7 @@ class Table:
                 raise SchemaError("option columns names a column the table does not have", found=name)
         return pa.schema([schema.field(name) for name in dict.fromkeys(self.options.columns)])
 
-    def check(self, files: Sequence[TableFile], schema: pa.Schema) -> None:
+    def check(self, files: Sequence[FoundFile], schema: pa.Schema) -> None:
         """Raise if a schema that may be the user's does not fit the files.
 
         The first file stands for all where `mergeSchema` is off, and in scans that are planned for each query anew;
@@ -94,7 +83,7 @@ class Table:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(lambda file: self._check(file, schema), files[:1] if first_only else files))
 
-    def _check(self, file: TableFile, schema: pa.Schema) -> None:
+    def _check(self, file: FoundFile, schema: pa.Schema) -> None:
         try:
             with open_table_file(file, self.filesystem) as opened:
                 Adapter(opened, file, schema)
@@ -103,7 +92,7 @@ class Table:
         except (MosaicError, FileNotFoundError) as error:
             self._skip(file, error)
 
-    def splits(self, files: Sequence[TableFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[Split]:
+    def splits(self, files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[Split]:
         """What each task reads: partitions that cannot match are left out, the row groups of large files spread."""
         target = self.options.max_partition_bytes
         kept = [file for file in files if may_match(filters, comparable_values(file.partition, schema))]
@@ -112,7 +101,7 @@ class Table:
             pieces = [piece for some in cut for piece in some]
         return pack(pieces, target, self.options.open_cost_bytes)
 
-    def _cut(self, file: TableFile, columns: list[str], target: int) -> list[Piece]:
+    def _cut(self, file: FoundFile, columns: list[str], target: int) -> list[Piece]:
         if file.size <= target:
             return [Piece(file, file.size)]  # no need to look inside
         try:
@@ -125,7 +114,7 @@ class Table:
             self._skip(file, error)
             return []
 
-    def _stored_schema(self, file: TableFile) -> pa.Schema | None:
+    def _stored_schema(self, file: FoundFile) -> pa.Schema | None:
         try:
             with open_table_file(file, self.filesystem) as opened:
                 return opened.schema
@@ -133,35 +122,7 @@ class Table:
             self._skip(file, error)
             return None
 
-    def _skip(self, file: TableFile, error: Exception) -> None:
+    def _skip(self, file: FoundFile, error: Exception) -> None:
         if not self.options.ignore_corrupt_files:
             raise error
         report_bad_file(file.path, error, self.options)
-
-
-def list_files(filesystem: Any, place: str) -> list[TableFile]:
-    """The files of one path, directory or glob, as if every commit were carried out at once."""
-    if filesystem.get_file_info(place).type.name != "Directory":  # a file, a glob, or nothing
-        return [TableFile(file.path, file.size, file.partition) for file in discover(place, filesystem)[1]]
-    log = CommitLog(filesystem, place)
-    before = log.state()
-    for _ in range(_MAX_LISTINGS):
-        found = {file.path: file for file in discover(place, filesystem)[1]}
-        after = log.state()
-        if after == before:
-            break
-        before = after
-    else:
-        raise MosaicError("the table keeps changing while it is listed", path=place)
-    if not after[1]:
-        return [TableFile(file.path, file.size, file.partition) for file in found.values()]
-    base = place.rstrip("/") + "/"
-    files = []
-    for final, now in visible_files([path.removeprefix(base) for path in found], after[1]).items():
-        if now == final:
-            file = found[base + now]
-            files.append(TableFile(file.path, file.size, file.partition))
-        else:
-            size = filesystem.get_file_info(base + now).size or 0
-            files.append(TableFile(base + now, size, parse_partition(final.split("/")[:-1]), settled=base + final))
-    return files

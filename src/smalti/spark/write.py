@@ -17,13 +17,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from smalti.commit import CommitLog, Mode, plan_commit, staging_directory
+from smalti.commit import CommitLog, Mode, make_directory, plan_commit, staging_directory
+from smalti.discovery import discover
 from smalti.errors import SchemaError
 from smalti.spark.options import WriteOptions
 from smalti.spark.partitions import by_directory, check_partition_columns, partition_directory
 from smalti.spark.read import open_table_file
 from smalti.spark.storage import resolve
-from smalti.spark.table import list_files
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
 from smalti.unify import unify_schemas
@@ -67,7 +67,7 @@ class Job:
         filesystem, root, _ = self.log()
         base = root.rstrip("/") + "/"
         try:
-            return [(file.settled or file.path).removeprefix(base) for file in list_files(filesystem, root)]
+            return [file.name.removeprefix(base) for file in discover(root, filesystem)[1]]
         except FileNotFoundError:
             return []
 
@@ -75,7 +75,7 @@ class Job:
         """Refuse rows that the table could not be read together with, before a task starts."""
         filesystem, root, _ = self.log()
         try:
-            first = next(iter(list_files(filesystem, root)), None)
+            first = next(iter(discover(root, filesystem)[1]), None)
         except FileNotFoundError:
             return
         if first is None:
@@ -155,7 +155,7 @@ class TaskWriter:
         name = f"part-{self._number:05d}-{uuid.uuid4().hex[:12]}{FILE_SUFFIX}"
         staged = "/".join(filter(None, [self._directory, directory, name]))
         path = f"{self._root}/{staged}"
-        self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        make_directory(self._filesystem, path.rpartition("/")[0])
         job = self._job
         writer = MosaicWriter(path, job.file_schema, job.options.writer, filesystem=self._filesystem)
         self._open[directory] = writer

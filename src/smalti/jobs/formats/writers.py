@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.jobs.places import Place, _sync
+from smalti.jobs.places import Place
 from smalti.options import WriterOptions
 from smalti.writer import MosaicWriter
 
@@ -104,8 +104,7 @@ class StreamWriter:
         if self._writer is not None:
             self._writer.close()
         self._stream.close()
-        if self._place.is_local:
-            _sync(self._place.path)
+        self._place.sync()
         return int(self._place.info().size)
 
     def abort(self) -> None:

@@ -1,0 +1,111 @@
+"""The command line: ``python -m benchmarks.spark`` measures, and writes spark.json and spark.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environment import describe
+from benchmarks.report import markdown, size, warning
+from benchmarks.spark.converting import convert
+from benchmarks.spark.reading import read
+from benchmarks.spark.shared import Shape, say
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "benchmarks"
+#: A job on splits against either of the roads through rows.
+CONVERT_GOAL = 5.0
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description="Measure Spark on a wide table.")
+    parser.add_argument("--columns", type=int, default=10_000)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=7, help="of reading")
+    parser.add_argument("--only", choices=["convert", "read"])
+    parser.add_argument("--out", type=Path, default=DOCS)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, write results, print the page."""
+    args = parse(arguments)
+    shape = Shape(args.columns, args.rows, args.files)
+    document: dict[str, Any] = {"environment": describe([]), **asdict(shape)}
+    root = Path(tempfile.mkdtemp(prefix="smalti-bench-spark-"))
+    try:
+        if args.only != "convert":
+            document["read"] = read(root, shape, args.rounds)
+        if args.only != "read":
+            document["convert"] = convert(root, shape)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    document["load_at_end"] = os.getloadavg()[0]
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "spark.json").write_text(json.dumps(document, indent=1) + "\n")
+    text = page(document)
+    (args.out / "spark.md").write_text(text)
+    print(text)
+    say(f"written to {args.out}")
+
+
+def page(document: dict[str, Any]) -> str:
+    """The result as Markdown."""
+    parts = [
+        "# Benchmark: Spark",
+        "Written by `python -m benchmarks.spark`; do not edit.",
+        warning(document["environment"]),
+        convert_part(document) if "convert" in document else "",
+        read_part(document) if "read" in document else "",
+        "`local[2]`, 4 GB for Java, with the settings Spark starts it with. "
+        f"{document['environment']['processor']}, {document['environment']['cores']} cores.",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def convert_part(document: dict[str, Any]) -> str:
+    """Times of the roads over the job's, and its memory."""
+    found = document["convert"]
+    labels = {"job": "job on splits", "dataframe": "DataFrame to Mosaic", "parquet": "Spark, Parquet to Parquet"}
+    rows = []
+    for name, label in labels.items():
+        road = found[name]
+        times = "" if name == "job" else f"{road['times']:.1f} x"
+        reached = "" if name == "job" else "yes" if road["times"] >= CONVERT_GOAL else "**no**"
+        rows.append([label, f"{road['seconds']:.1f} s", times, reached, size(road["bytes"])])
+    job = found["job"]
+    table = markdown(["way", "time", "over the job's", f"goal: {CONVERT_GOAL:g} x", "written"], rows)
+    return (
+        f"## Converting {document['columns']:,} columns x {document['rows']:,} rows of Parquet\n\n{table}\n\n"
+        f"The job ran {len(job['runs'])} times, before, between and after the others (median; "
+        f"{', '.join(f'{run:.1f}' for run in job['runs'])} s). The most memory a task's process held: "
+        f"{size(job['peak_bytes'])}; with four times the rows in each file, {size(job['peak_bytes_of_longer_files'])}."
+    )
+
+
+def read_part(document: dict[str, Any]) -> str:
+    """Both readers, side by side."""
+    found = document["read"]
+    labels = {"mosaic": 'Mosaic, `format("mosaic")`', "parquet": "Parquet, Spark's own reader"}
+    rows = []
+    for name, label in labels.items():
+        reader = found[name]
+        seconds = [reader["cold"], min(reader["collect"]), min(reader["load_and_collect"])]
+        rows.append([label, *(f"{value:.2f} s" for value in seconds), size(reader["peak_bytes"])])
+    header = ["reader", "cold, load and collect", "warm, collect", "warm, load and collect", "memory"]
+    return (
+        f"## Reading 10 of {document['columns']:,} columns, {document['rows']:,} rows\n\n{markdown(header, rows)}\n\n"
+        f"Best of {len(found['mosaic']['collect'])}, the readers asked in turn, each in a session of its own. Memory: "
+        "the most that Java and all Python workers hold together, shared pages counted once. A session that has read "
+        f"nothing yet holds {size(found['mosaic']['idle_bytes'])}."
+    )
+
+
+if __name__ == "__main__":
+    main()
