@@ -6,13 +6,14 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test lint docs bench bench-full fuzz clean browser
+.PHONY: help demo test test-spark lint docs bench bench-full fuzz clean browser
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo   run the main job on a wide table and show the result"
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   ruff, mypy, stubtest"
+	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
 	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (twenty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps, longer than in the tests"
@@ -69,6 +70,13 @@ docs: $(VENV)/.docs
 test: lint browser
 	@echo ">> pytest"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+# make test-spark SPARK=4.2.1: the Spark tests with a version other than the one they usually run with.
+test-spark: $(VENV)/.installed
+	@test -n "$(SPARK)" || { echo "which version? make test-spark SPARK=4.2.1"; exit 1; }
+	@echo ">> Spark $(SPARK)"
+	@test -d $(VENV)/spark-$(SPARK) || $(PIP) --no-deps --target $(VENV)/spark-$(SPARK) pyspark==$(SPARK)
+	@PYTHONPATH=$(CURDIR)/$(VENV)/spark-$(SPARK) $(BIN)/python -m pytest tests/spark tests/jobs/test_spark_engine.py
 
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"

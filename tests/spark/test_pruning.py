@@ -24,6 +24,7 @@ from smalti.spark import pruning
 from smalti.spark.java import ensure_java
 from smalti.spark.names import skip_name_check
 from tests.children import ROOT
+from tests.spark import versions
 
 Touched = Callable[[], list[dict[str, Any]]]
 COLUMNS = 200
@@ -177,6 +178,7 @@ class TestWrongRows:
             cached.unpersist()
 
 
+@versions.schema_check
 def test_names_are_not_compared_with_each_other() -> None:
     """Spark's own check of a first batch, at 10,000 columns: most of a minute unless it is spared; a wrong name is
     still caught. The schema is pickled on the way, as it is between driver and task."""

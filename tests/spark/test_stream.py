@@ -10,6 +10,7 @@ import pytest
 
 import smalti
 from smalti.spark.offsets import added, advance, first_offset
+from tests.spark import versions
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,7 @@ def table(out: Path) -> list[int]:
     return sorted(smalti.dataset(out).to_table()["x"].to_pylist())
 
 
+@versions.streaming
 def test_from_files_to_files(spark: Any, tmp_path: Path) -> None:
     source, out, checkpoint = tmp_path / "in", tmp_path / "out", tmp_path / "cp"
     file(source / "a.mosaic", [1, 2])
@@ -93,6 +95,7 @@ def test_from_files_to_files(spark: Any, tmp_path: Path) -> None:
     assert table(out) == sorted([1, 2, 3, 10, 11, 12] * 2)
 
 
+@versions.streaming
 def test_a_stream_needs_a_name(spark: Any, tmp_path: Path) -> None:
     file(tmp_path / "in/a.mosaic", [1])
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "cp"))

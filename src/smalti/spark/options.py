@@ -249,7 +249,10 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     values, storage = _parse(given, _READ, ("path", OWN_SCAN), "reading")
     paths = values.pop("paths", ()) + tuple(filter(None, [_lookup(given, "path")]))
     if not paths:
-        raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them")
+        raise MosaicError(
+            "where to read is missing: give load() a path, or the option paths a list of them (Spark passes none for "
+            "tables made by CREATE TABLE: use CREATE TEMPORARY VIEW ... USING mosaic OPTIONS (path ...))"
+        )
     skip = values.pop("ignore_corrupt_files", False) or "bad_files_path" in values
     own_scan = _lookup(given, OWN_SCAN) == "true"
     paths = tuple(map(absolute, paths))

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 #: Versions of Spark whose internals the rule was tested with.
-TESTED_VERSIONS = ("4.3.",)
+TESTED_VERSIONS = ("4.1.", "4.2.", "4.3.")
 #: The session's setting that the rule obeys; "false" turns pruning off again.
 SETTING = "spark.smalti.pruning"
 _warned = False

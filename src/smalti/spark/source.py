@@ -56,7 +56,7 @@ class MosaicDataSource(DataSource):
         return MosaicBatchWriter(parse_write_options(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2, the rest does not
+        from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2; the rest, 4.1
 
         return MosaicStreamReader(parse_read_options(self.options), schema)
 
