@@ -42,6 +42,8 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: Any) -> 
     """
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else tasks run what `python3` happens to be
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks for an address, and warns
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName(name)
