@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import IO
 
+import fsspec
 import pyarrow as pa
 import pytest
-from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
+from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem, S3FileSystem
 
 import smalti
 from smalti import jobs
-from smalti.commit import (
-    JOBS,
-    Commit,
-    CommitLog,
-    final_path,
-    needs_mark,
-    plan_commit,
-    staging_directory,
-    table_of,
-    visible_files,
-)
-from smalti.discovery import discover
+from smalti.commit import JOBS, Commit, final_path, needs_mark, plan_commit, staging_directory, visible_files
+from smalti.commit_log import CommitLog
+from smalti.discovery import discover, discover_settled
 from smalti.errors import MosaicError
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Piece, Split
@@ -108,7 +102,9 @@ def test_records_stay_within_their_table(path: str, where: str) -> None:
         record["add"] = [[path, "a"] if where == "staged" else ["_mosaic_jobs/j/0/a", path]]
     else:
         record[where] = path or "/" if where == "stream" else [path]
-    with pytest.raises(MosaicError, match="here: a commit record names a path outside its table"):
+    with pytest.raises(
+        MosaicError, match=r"here: a commit (names a path outside its table|adds a file that no job has)"
+    ):
         Commit.from_json(json.dumps(record).encode(), "here", "j")
 
 
@@ -127,7 +123,8 @@ def test_records_are_of_the_job_they_lie_with(tmp_path: Path) -> None:
 CHILD = """
 import os, signal, sys
 from pyarrow.fs import LocalFileSystem
-from smalti.commit import CommitLog, plan_commit
+from smalti.commit import plan_commit
+from smalti.commit_log import CommitLog
 root, step = sys.argv[1:]
 log = CommitLog(LocalFileSystem(), root)
 staged = [f"_mosaic_jobs/job/0/new{n}.mosaic" for n in (1, 2)]
@@ -137,10 +134,10 @@ if step == "before the record":
 log.publish(commit)
 if step == "after the record":
     os.kill(os.getpid(), signal.SIGKILL)
-log._move("job", *commit.add[0])
+log._move(commit, *commit.add[0])
 if step == "between renames":
     os.kill(os.getpid(), signal.SIGKILL)
-log._move("job", *commit.add[1])
+log._move(commit, *commit.add[1])
 log._delete("old.mosaic")
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -250,6 +247,20 @@ def test_batches_of_a_stream_are_remembered(tmp_path: Path) -> None:
     assert log.has_batch("q", 0)
     assert not log.has_batch("q", 1)
     assert not log.has_batch("other", 0)
+    for batch in range(1, 40):
+        log.commit(Commit(f"j{batch}", stream="q", batch=batch))
+    log.carry_out(Commit("j38", stream="q", batch=38))  # by a process that was slow
+    assert [log.has_batch("q", batch) for batch in (0, 38, 39, 40)] == [True, True, True, False]
+    assert len(list((tmp_path / JOBS).rglob("*"))) < 20
+
+
+def test_what_tasks_of_a_stream_stage_goes(tmp_path: Path) -> None:
+    """Spark makes a writer for its tasks and another for each commit: they stage under a name of their own."""
+    log = table_in(tmp_path)
+    (tmp_path / JOBS / "job/1-speculated").mkdir()
+    staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
+    log.commit(plan_commit("committer", staged, [], "append", stream="q", batch=0))
+    assert sorted(path.name for path in (tmp_path / JOBS).iterdir()) == ["last", "streams"]
 
 
 def test_every_commit_leaves_another_mark(tmp_path: Path) -> None:
@@ -260,6 +271,63 @@ def test_every_commit_leaves_another_mark(tmp_path: Path) -> None:
         log.commit(Commit("job", remove=("old.mosaic", "gone.mosaic"), stream="q", batch=batch))
         marks.append(log.state()[0])
     assert len(set(marks)) == 2
+
+
+def test_what_cannot_be_carried_out_is_not_published(tmp_path: Path) -> None:
+    log = table_in(tmp_path)
+    staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
+    (tmp_path / staged[1]).unlink()
+    with pytest.raises(MosaicError, match=r"new2\.mosaic: a staged file has gone"):
+        log.publish(plan_commit("job", staged, ["old.mosaic"], "overwrite"))
+    assert seen_by_spark(tmp_path) == OLD
+
+
+def test_a_slow_process_leaves_the_next_run_of_the_same_job_alone(tmp_path: Path) -> None:
+    log = table_in(tmp_path)
+    staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
+    first = Commit("job", ((staged[0], "new1.mosaic"),), ("old.mosaic",))
+    log.commit(first)
+    smalti.write_table(pa.table({"x": OLD}), tmp_path / "old.mosaic")  # by a later job, under the same name
+    again = table_again(tmp_path)
+    log.publish(again)
+    log.carry_out(first)
+    assert (tmp_path / "old.mosaic").exists()
+    assert log.state()[1] == (again,)
+    log.recover()
+    assert seen_by_spark(tmp_path) == [*OLD, *NEW]
+
+
+def table_again(root: Path) -> Commit:
+    """The second run of a job, staged."""
+    directory = root / staging_directory("job", "1")
+    directory.mkdir(parents=True)
+    smalti.write_table(pa.table({"x": [20]}), directory / "new2.mosaic")
+    return Commit("job", ((f"{staging_directory('job', '1')}/new2.mosaic", "new2.mosaic"),))
+
+
+def test_symbolic_links_do_not_lead_out(tmp_path: Path) -> None:
+    table, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    table.mkdir()
+    (elsewhere / "keys").write_text("precious")
+    log = table_in(table)
+    (table / "x").symlink_to(elsewhere)
+    (table / JOBS / "link").symlink_to(elsewhere)
+    commit = Commit("job", remove=("x/keys",))
+    with pytest.raises(MosaicError, match="leads out of its table"):
+        log.publish(commit)
+    (table / JOBS / "job/commit.json").write_bytes(commit.to_json())
+    with pytest.raises(MosaicError, match="leads out of its table"):
+        log.recover()
+    (table / JOBS / "job/commit.json").unlink()
+    log.clean(timedelta(0))
+    assert (elsewhere / "keys").read_text() == "precious"
+
+
+def test_dynamic_overwriting_knows_a_partition_however_it_is_spelled() -> None:
+    staged = ["_mosaic_jobs/j/0/city=S%C3%A3o%20Paulo/b.mosaic"]
+    existing = ["city=São Paulo/a.mosaic", "city=Oslo/a.mosaic"]
+    assert plan_commit("j", staged, existing, "dynamic").remove == ("city=São Paulo/a.mosaic",)
 
 
 # --- readers in between ---------------------------------------------------------------------------------------------
@@ -318,8 +386,31 @@ def test_what_a_commit_replaces_by_name_is_not_seen(tmp_path: Path) -> None:
         smalti.write_table(pa.table({"x": [1]}), tmp_path / path)
     commit = plan_commit("job", staged, [], "append")
     log.publish(commit)
-    log._move("job", *commit.add[0])
+    log._move(commit, *commit.add[0])
     assert smalti.dataset(tmp_path).to_table()["x"].to_pylist() == [1, 1]
+
+
+def test_other_paths_to_a_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = partitioned(tmp_path / "t")
+    (tmp_path / "link").symlink_to(tmp_path / "t/day=1")
+    monkeypatch.chdir(tmp_path / "t/day=1")
+    for path in (".", "../day=1", "new.mosaic", tmp_path / "link", tmp_path / "t/day=1/new.mosaic"):
+        assert smalti.dataset(path).to_table()["x"].to_pylist() == [10], path
+    log.recover()
+    for path in (".", "../day=1", "new.mosaic", tmp_path / "link"):
+        assert smalti.dataset(path).to_table()["x"].to_pylist() == [10], path
+
+
+def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+    """Old rows of one file and new rows of another would be a table that never was."""
+    for name in ("a", "b"):
+        smalti.write_table(pa.table({"x": [1, 2]}), tmp_path / f"{name}.mosaic")
+    ds = smalti.dataset(tmp_path)
+    batches = ds.to_batches()
+    assert next(batches)["x"].to_pylist() == [1, 2]
+    smalti.write_table(pa.table({"x": [3, 4]}), tmp_path / "b.mosaic")  # of the same size
+    with pytest.raises(MosaicError, match=r"b\.mosaic: the file was replaced after the table was listed"):
+        list(batches)
 
 
 def test_a_committed_file_that_is_gone(tmp_path: Path) -> None:
@@ -333,7 +424,8 @@ COMMITTING = """
 import shutil, sys
 from pathlib import Path
 from pyarrow.fs import LocalFileSystem
-from smalti.commit import CommitLog, plan_commit
+from smalti.commit import plan_commit
+from smalti.commit_log import CommitLog
 root, count = Path(sys.argv[1]), int(sys.argv[2])
 log = CommitLog(LocalFileSystem(), str(root))
 old = [f"p={p}/0.mosaic" for p in range(4)]
@@ -367,13 +459,22 @@ def test_listings_while_commits_go_on(tmp_path: Path) -> None:
 # --- jobs, and object stores ----------------------------------------------------------------------------------------
 
 
+def test_a_table_within_a_table(tmp_path: Path) -> None:
+    """Who overwrites the outer one must know the files of the inner one by the names they will have."""
+    partitioned(tmp_path / "lake/sales")
+    smalti.write_table(pa.table({"x": [1]}), tmp_path / "lake/other.mosaic")
+    _, found = discover_settled(tmp_path / "lake")
+    names = [str(Path(file.path).relative_to(tmp_path / "lake")) for file in found]
+    days = [(1, "new"), (2, "new"), (3, "old"), (4, "new")]
+    assert names == ["other.mosaic", *(f"sales/day={day}/{name}.mosaic" for day, name in days)]
+
+
 def test_a_job_reads_what_was_committed(tmp_path: Path) -> None:
     """A job reads for longer than a commit takes: what it finds committed, it carries out first."""
     partitioned(tmp_path / "t")
     summary = jobs.convert(tmp_path / "t", tmp_path / "out", target_format="parquet")
     assert summary.num_rows == 4
     assert not (tmp_path / "t" / JOBS / "job").exists()
-    assert table_of(f"{tmp_path}/t/{JOBS}/job/0/day=1/new.mosaic") == f"{tmp_path}/t"
 
 
 @pytest.fixture
@@ -401,10 +502,59 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     commit = plan_commit("job", [f"{JOBS}/job/0/new1.mosaic", f"{JOBS}/job/0/new2.mosaic"], ["old.mosaic"], "overwrite")
     log.publish(commit)
     assert rows() == [10, 20]
-    log._move("job", *commit.add[0])
+    log._move(commit, *commit.add[0])
     assert rows() == [10, 20]
     summary = jobs.compact("bucket/t", filesystem=s3)
     assert (summary.source_files, summary.num_rows) == (2, 2)
     assert rows() == [10, 20]
     assert len(discover("bucket/t", s3)[1]) == 1
+    assert log.state()[1] == ()
+    smalti.write_table(pa.table({"x": [0]}), f"bucket/t/{JOBS}/dead/0/part.mosaic", filesystem=s3)
+    assert log.clean(timedelta(days=1)) == []
+    assert log.clean(timedelta(0)) == ["dead"]
+    assert rows() == [10, 20]
+
+
+def test_large_objects_are_copied_in_parts(s3: FileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 copies up to 5 GB in one go; here it refuses all."""
+    log = CommitLog(s3, "bucket/t")
+    smalti.write_table(pa.table({"x": [1]}), f"bucket/t/{JOBS}/job/0/a.mosaic", filesystem=s3)
+
+    class Refusing:
+        def __getattr__(self, name: str) -> object:
+            return getattr(s3, name)
+
+        def move(self, source: str, target: str) -> None:
+            raise OSError(f"{source} to {target}: EntityTooLarge")
+
+    commit = plan_commit("job", [f"{JOBS}/job/0/a.mosaic"], [], "append")
+    log.publish(commit)
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "_filesystem", Refusing())
+        log._move(commit, *commit.add[0])
+    log.recover()
+    assert smalti.dataset("bucket/t", filesystem=s3).to_table()["x"].to_pylist() == [1]
+    assert log.state()[1] == ()
+
+
+def test_a_record_that_was_cut_short_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where files appear as they are written, as on HDFS, a record gets its name when it is whole."""
+    slow = PyFileSystem(FSSpecHandler(fsspec.filesystem("file")))
+    log = table_in(tmp_path)
+    log._filesystem, log._is_local = slow, False
+    staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
+    commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
+
+    def cut(_: object, target: IO[bytes], __: int) -> None:
+        target.write(b"{")
+        target.flush()
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfileobj", cut)
+        with pytest.raises(OSError, match="no space left"):
+            log.publish(commit)
+    assert seen_by_spark(tmp_path) == OLD
+    log.commit(commit)
+    assert seen_by_spark(tmp_path) == NEW
     assert log.state()[1] == ()

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
-from smalti.commit import JOBS, Commit, CommitLog, visible_files
+from smalti.commit import JOBS, Commit, visible_files
+from smalti.commit_log import CommitLog
 from smalti.errors import MosaicError, SchemaError
+from smalti.hive import parse_partition
 from smalti.io import Source, open_source
 from smalti.io.sources import resolve
 from smalti.spec import FILE_SUFFIX
 
-#: What hive and Spark write for a null partition value.
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
 _MAX_LISTINGS = 100
+#: Commits are finished, found anew and finished again; more often than this and they come too fast to wait for.
+_MAX_SETTLINGS = 10
 _WILDCARDS = "*?["
 
 
@@ -33,8 +34,8 @@ _WILDCARDS = "*?["
 class FoundFile:
     """A file, and what the directories above it say about its rows, as text.
 
-    `path` is where it is now; `settled`, where it will be once the commit it belongs to is carried out, for those who
-    come to open it later than that. `modified` is in nanoseconds.
+    `path` is where it is now. While a commit is carried out, `settled` is where it will be, for those who come to open
+    it later than that, and `table` the directory whose commit it is. `modified` is in nanoseconds, 0 if not known.
     """
 
     path: str
@@ -42,6 +43,7 @@ class FoundFile:
     partition: dict[str, str | None] = field(default_factory=dict)
     settled: str | None = None
     modified: int = 0
+    table: str | None = None
 
     @property
     def name(self) -> str:
@@ -64,11 +66,11 @@ class Selection:
     suffix: str
 
     @classmethod
-    def of(cls, path: str, suffix: str) -> Selection:
+    def of_glob(cls, path: str, suffix: str) -> Selection:
         """
         Examples
         --------
-        >>> Selection.of("data/day=*/part-?.mosaic", ".mosaic")
+        >>> Selection.of_glob("data/day=*/part-?.mosaic", ".mosaic")
         Selection(base='data', wildcards=('day=*', 'part-?.mosaic'), suffix='.mosaic')
         """
         parts = PurePosixPath(path).parts
@@ -128,13 +130,28 @@ def tables_above(path: str) -> list[str]:
     return found
 
 
+def rebase(path: str, old: str, new: str) -> str:
+    """A path below `old`, said as below `new`; another stays as it is.
+
+    Examples
+    --------
+    >>> rebase("/data/t/day=1/a", "/data/t", "t"), rebase("/data/u/a", "/data/t", "t")
+    ('t/day=1/a', '/data/u/a')
+    """
+    place = PurePosixPath(path)
+    return str(PurePosixPath(new, place.relative_to(old))) if place.is_relative_to(old) else str(place)
+
+
 # --- looking for it -------------------------------------------------------------------------------------------------
 
 
-def discover(source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX) -> tuple[Any, list[FoundFile]]:
+def discover(
+    source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX, *, globs: bool = True
+) -> tuple[Any, list[FoundFile]]:
     """The files below a path, a glob, or a list of them, sorted by name, and the file system they are on.
 
-    A file that is named is taken whatever its suffix; below a directory, or by a glob, only those with `suffix`.
+    A file that is named is taken whatever its suffix; below a directory, or by a glob, only those with `suffix`. What
+    exists is taken by its name, wildcards or not; without `globs`, so is what does not.
 
     Raises
     ------
@@ -152,9 +169,27 @@ def discover(source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX) -> 
             shared = fs
         elif not shared.equals(fs):
             raise ValueError(f"paths on several file systems: {os.fspath(item)} is not on {shared.type_name}")
-        for file in _find(fs, path, suffix):
-            found.setdefault(file.name, file)
-    return shared, [found[name] for name in sorted(found)]
+        for file in _find(fs, path, suffix, globs=globs):
+            found.setdefault(str(Path(file.name).absolute()) if _is_local(fs) else file.name, file)
+    return shared, sorted(found.values(), key=lambda file: file.name)
+
+
+def discover_settled(
+    source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX, *, globs: bool = True
+) -> tuple[Any, list[FoundFile]]:
+    """The same for those who need files to stay where they are: commits under way are finished first."""
+    fs, found = discover(source, filesystem, suffix, globs=globs)
+    for _ in range(_MAX_SETTLINGS):
+        tables = {file.table for file in found if file.table is not None}
+        if not tables:
+            break
+        try:
+            for table in sorted(tables):
+                CommitLog(fs, table).recover()
+        except OSError:  # it may not be ours to write: then by somebody else, and files are found where they are staged
+            break
+        fs, found = discover(source, filesystem, suffix, globs=globs)
+    return fs, found
 
 
 def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
@@ -167,24 +202,40 @@ def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
     return resolve(path, filesystem)
 
 
-def _find(fs: Any, path: str, suffix: str) -> list[FoundFile]:
-    info = None if is_glob(path) else fs.get_file_info(path)
-    if info is not None and info.type.name == "File":
+def _is_local(fs: Any) -> bool:
+    return bool(fs.type_name == "local")
+
+
+def _find(fs: Any, path: str, suffix: str, *, globs: bool) -> list[FoundFile]:
+    info = fs.get_file_info(path)
+    if info.type.name == "File":
         return [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
-    files = _settled(fs, Selection.of(path, suffix))
-    if not files and (info is None or info.type.name == "NotFound"):
-        raise FileNotFoundError(2, "No such file or directory" if info is not None else "Nothing matches", path)
+    if info.type.name == "NotFound" and globs and is_glob(path):
+        files = _settled(fs, Selection.of_glob(path, suffix))
+        if not files:
+            raise FileNotFoundError(2, "Nothing matches", path)
+        return files
+    files = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
+    if not files and info.type.name == "NotFound":
+        # A file that was committed, and asked for by its name before it got there.
+        place = PurePosixPath(path)
+        beside = _settled(fs, Selection(str(place.parent), (), place.name))
+        files = [replace(file, partition={}) for file in beside if file.name == str(place)]
+        if not files:
+            raise FileNotFoundError(2, "No such file or directory", path)
     return files
 
 
 def _settled(fs: Any, selection: Selection) -> list[FoundFile]:
     """The files of a selection as if every commit were carried out at once."""
-    before = _states(fs, tables_above(selection.base))
+    # Commits know their table by one path, however it was asked for.
+    real = os.path.realpath(selection.base) if _is_local(fs) else selection.base
+    before = _states(fs, tables_above(real))
     for _ in range(_MAX_LISTINGS):
         listed, tables = _list(fs, selection)
-        files, gone = _follow(fs, selection, listed, before)
-        after = _states(fs, {*before, *tables})
-        if after == before:
+        files, gone = _follow(fs, selection, real, listed, before)
+        after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)})
+        if after == before and (selection.suffix == FILE_SUFFIX or _list(fs, selection)[0].keys() == listed.keys()):
             if gone:
                 raise MosaicError("a committed file has gone", path=gone[0])
             return files
@@ -232,10 +283,18 @@ def _entries(fs: Any, directory: str, *, recursive: bool = False) -> Iterator[An
 
 
 def _follow(
-    fs: Any, selection: Selection, listed: dict[str, Any], states: _States
+    fs: Any, selection: Selection, real: str, listed: dict[str, Any], states: _States
 ) -> tuple[list[FoundFile], list[str]]:
     """What was listed, as commits say: a file that is not at its place yet is where it was staged. And what is not."""
-    commits = [_within(table, commit) for table, (_, pending) in states.items() for commit in pending]
+    commits, table_of = [], {}
+    for table, (_, pending) in states.items():
+        for commit in pending:
+            add = tuple(
+                (f"{table}/{staged}", rebase(f"{table}/{final}", real, selection.base)) for staged, final in commit.add
+            )
+            table_of.update({staged: table for staged, _ in add})
+            remove = tuple(rebase(f"{table}/{path}", real, selection.base) for path in commit.remove)
+            commits.append(Commit(commit.job, add, remove))
     chosen = {
         name: (path, partition)
         for name, path in visible_files(listed, commits).items()
@@ -250,47 +309,40 @@ def _follow(
     moved = [name for name, _ in staged if name not in waiting]
     arrived = dict(zip(moved, fs.get_file_info(moved), strict=True))
     files = []
-    for name, (_, partition) in chosen.items():
+    for name, (path, partition) in chosen.items():
         info = waiting.get(name) or arrived.get(name) or listed[name]
-        settled = name if name in waiting else None
-        files.append(FoundFile(info.path, info.size, partition, settled, info.mtime_ns or 0))
+        file = FoundFile(info.path, info.size, partition, modified=info.mtime_ns or 0)
+        files.append(replace(file, settled=name, table=table_of[path]) if name in waiting else file)
     return files, [name for name, info in arrived.items() if info.type.name != "File"]
 
 
 def open_found(file: FoundFile, filesystem: Any) -> Source:
-    """Open a file where it is, or where it has been moved to since it was found."""
+    """Open a file where it is, or where it has been moved to since it was found.
+
+    Raises
+    ------
+    MosaicError
+        If another file has taken its place: its rows would stand among those of a table that is no more.
+    """
     try:
-        return open_source(file.path, filesystem)
+        source = open_source(file.path, filesystem)
     except FileNotFoundError:
         if file.settled is None:
             raise
-        return open_source(file.settled, filesystem)
+        source = open_source(file.settled, filesystem)
+    replaced = source.size != file.size
+    if file.modified and not replaced and _is_local(filesystem):
+        replaced = _modified(file, filesystem) != file.modified
+    if replaced:
+        source.close()
+        raise MosaicError("the file was replaced after the table was listed; list it again", path=file.name)
+    return source
 
 
-def _within(table: str, commit: Commit) -> Commit:
-    """A commit with whole paths."""
-
-    def whole(path: str) -> str:
-        return str(PurePosixPath(table, path))
-
-    add = tuple((whole(staged), whole(final)) for staged, final in commit.add)
-    return Commit(commit.job, add, tuple(map(whole, commit.remove)))
-
-
-def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
-    """Partition values of a path, in order.
-
-    Examples
-    --------
-    >>> parse_partition(["raw", "day=2024-01-01", "city=S%C3%A3o%20Paulo"])
-    {'day': '2024-01-01', 'city': 'São Paulo'}
-    """
-    values: dict[str, str | None] = {}
-    for directory in directories:
-        key, equals, value = directory.partition("=")
-        if equals and key:
-            values[unquote(key)] = None if value == HIVE_NULL else unquote(value)
-    return values
+def _modified(file: FoundFile, filesystem: Any) -> int:
+    """Renaming keeps it; where it is gone, the file was moved to its place meanwhile."""
+    infos = filesystem.get_file_info([file.path, file.name])
+    return next((info.mtime_ns or 0 for info in infos if info.type.name == "File"), 0)
 
 
 def partition_schema(files: Sequence[FoundFile]) -> pa.Schema:

@@ -262,16 +262,16 @@ def test_without_resume_it_starts_afresh(tmp_path: Path) -> None:
 
 CRASHING_COMMIT = """
 import os, signal, sys
-from smalti import commit, jobs
+from smalti import commit_log, jobs
 steps = 0
-step = commit.CommitLog.{method}
+step = commit_log.CommitLog.{method}
 def counted(self, *arguments):
     global steps
     steps += 1
     if steps > int(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
     return step(self, *arguments)
-commit.CommitLog.{method} = counted
+commit_log.CommitLog.{method} = counted
 {call}
 """
 
@@ -332,3 +332,52 @@ print(peak_memory() - before)
         command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "MALLOC_ARENA_MAX": "1"}
     )
     assert int(done.stdout) < table.nbytes, f"{int(done.stdout):,} of {table.nbytes:,}"
+
+
+# --- odd names --------------------------------------------------------------------------------------------------
+
+
+def test_what_exists_is_taken_by_its_name(tmp_path: Path) -> None:
+    """`t[1]` is a directory here, and a glob that matches `t1` elsewhere."""
+    mosaic_files(tmp_path / "t[1]", [mixed(10), mixed(10, 10)])
+    mosaic_files(tmp_path / "t1", [mixed(5, 100), mixed(5, 200)])
+    assert smalti.dataset(tmp_path / "t[1]").count_rows() == 20
+    assert jobs.compact(tmp_path / "t[1]").num_rows == 20
+    assert rows_of(tmp_path / "t[1]").num_rows == 20
+    assert rows_of(tmp_path / "t1").num_rows == 10
+    partitioned(tmp_path / "raw", partitions=1, files=1)
+    jobs.convert(tmp_path / "raw", tmp_path / "t[2]")  # t2 is there, and none of its business
+    with pytest.raises(FileExistsError):
+        jobs.convert(tmp_path / "t[1]", tmp_path / "t[2]")
+    jobs.convert(tmp_path / "t[1]", tmp_path / "t[2]", overwrite=True)
+    assert rows_of(tmp_path / "t[2]").num_rows == 20
+
+
+def test_paths_that_mean_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partitioned(tmp_path / "raw", partitions=1, files=2)
+    monkeypatch.chdir(tmp_path)
+    jobs.convert("./raw", f"{tmp_path}//out/.")
+    assert smalti.dataset(["out", tmp_path / "out", "./out"]).count_rows() == 100
+    again = jobs.convert("raw", f"{tmp_path}/./out", overwrite=True, filesystem=pafs.LocalFileSystem())
+    assert again.num_rows == rows_of(tmp_path / "out").num_rows == 100
+
+
+def test_nothing_is_replaced_by_nothing(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/a.parquet").write_bytes(b"broken")
+    mosaic_files(tmp_path / "out", [mixed(5)])
+    with pytest.raises(smalti.MosaicError, match="nothing could be read, so nothing is replaced"):
+        jobs.convert(tmp_path / "raw", tmp_path / "out", overwrite=True, on_error="skip")
+    assert rows_of(tmp_path / "out").num_rows == 5
+
+
+def test_a_damaged_marker_means_that_a_split_is_done_again(tmp_path: Path) -> None:
+    partitioned(tmp_path / "raw")
+    (tmp_path / "raw/day=1/f9.parquet").write_bytes(b"broken")
+    with pytest.raises(jobs.JobError):
+        jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1)
+    done = sorted((tmp_path / "out" / JOBS).rglob("done/*.json"))
+    done[0].write_text("{}")
+    done[1].write_text("half of i")
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1, on_error="skip")
+    assert summary.resumed_splits == len(done) - 2

@@ -223,3 +223,17 @@ class TestBadInput:
         with pytest.raises(Exception, match=r"a\.mosaic, row group 0, bucket 0"):
             frame.collect()
         assert rows(load(spark, table, ignoreCorruptFiles="true")) == [(3, "c")]
+
+    def test_a_file_that_is_gone_or_replaced_is_not_skipped(self, stock: Any, table: str) -> None:
+        """The table was overwritten after the query was planned: its rows are not those of the others."""
+        frame = load(stock, table, ignoreCorruptFiles="true")
+        assert frame.count() == 3
+        path = Path(table) / "a.mosaic"
+        data = path.read_bytes()
+        write(path, {"x": [7, 7, 7, 7], "y": ["", "", "", ""]})
+        with pytest.raises(Exception, match=r"a\.mosaic: the file was replaced after the table was listed"):
+            frame.collect()
+        path.unlink()
+        with pytest.raises(Exception, match=r"FileNotFoundError.*a\.mosaic"):
+            frame.collect()
+        path.write_bytes(data)

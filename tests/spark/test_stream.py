@@ -9,7 +9,10 @@ import pyarrow as pa
 import pytest
 
 import smalti
+from smalti.commit import JOBS
 from smalti.spark.offsets import added, advance, first_offset
+from smalti.spark.options import WriteOptions
+from smalti.spark.stream import query_name
 from tests.spark import versions
 
 
@@ -93,6 +96,34 @@ def test_from_files_to_files(spark: Any, tmp_path: Path) -> None:
     # A new checkpoint is a new query, which reads all files and is not taken for the old one.
     run(spark, source, out, tmp_path / "cp2")
     assert table(out) == sorted([1, 2, 3, 10, 11, 12] * 2)
+    # What tasks staged is gone; of the commits only marks are left.
+    assert {path.name for path in (out / JOBS).iterdir()} <= {"last", "streams"}
+
+
+@versions.streaming
+def test_a_stream_may_begin_with_nothing(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    assert run(spark, tmp_path / "in", tmp_path / "out", tmp_path / "cp") == 0
+    file(tmp_path / "in/a.mosaic", [1])
+    run(spark, tmp_path / "in", tmp_path / "out", tmp_path / "cp")
+    assert table(tmp_path / "out") == [1]
+
+
+def test_a_query_is_known_by_its_checkpoint(tmp_path: Path) -> None:
+    def name(given: str) -> str:
+        return query_name(WriteOptions(path="/t", writer=smalti.WriterOptions(), stream_id=given))
+
+    (tmp_path / "cp").mkdir()
+    before = name(str(tmp_path / "cp"))
+    (tmp_path / "cp/metadata").write_text('{"id": "one"}')
+    assert name(str(tmp_path / "cp")) != before
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "moved/metadata").write_text('{"id": "one"}')
+    assert name(str(tmp_path / "moved")) == name(str(tmp_path / "cp"))
+    (tmp_path / "cp/metadata").unlink()
+    (tmp_path / "cp/metadata").mkdir()  # there, and cannot be read
+    with pytest.raises(smalti.MosaicError, match="set option streamId"):
+        name(str(tmp_path / "cp"))
 
 
 @versions.streaming

@@ -101,6 +101,15 @@ class TestModes:
         assert values(spark, path) == [7, 8]
         assert leftovers(path) == []
 
+    def test_overwriting_by_another_spelling_of_the_path(self, spark: Any, tmp_path: Path) -> None:
+        for value, path in [(1, f"{tmp_path}/t"), (2, f"file:{tmp_path}//./t"), (3, f"{tmp_path}/t/")]:
+            frame = spark.createDataFrame([(value,)], "x int")
+            frame.write.format("mosaic").mode("overwrite").save(path)
+            assert [row.x for row in spark.read.format("mosaic").load(f"{tmp_path}/t").collect()] == [value]
+        frame.write.format("mosaic").mode("append").save(f"{tmp_path}/t[1]")
+        frame.write.format("mosaic").mode("overwrite").save(f"{tmp_path}/t[1]")
+        assert spark.read.format("mosaic").load(f"{tmp_path}/t[1]").count() == 1
+
     def test_a_table_may_be_overwritten_with_itself(self, spark: Any, tmp_path: Path) -> None:
         save(spark.range(6), tmp_path / "t")
         save(spark.read.format("mosaic").load(str(tmp_path / "t")).where("id % 2 = 0"), tmp_path / "t", "overwrite")

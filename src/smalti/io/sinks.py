@@ -1,13 +1,15 @@
 """Where bytes go: a file appears under its name only when it is complete, or it does not appear at all.
 
-Local files are written beside their place, flushed to disk and renamed. Elsewhere there is no rename worth the name,
-so the file is spooled on this machine and sent off in one go when it is complete.
+Local files are written beside their place, flushed to disk and renamed. Others are spooled on this machine and sent off
+when they are complete: in one go to object stores, which show nothing before it is all there; under another name and
+then renamed elsewhere.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -20,6 +22,8 @@ from smalti.io.sources import resolve
 SPOOL_MEMORY = 16 << 20
 #: Leftovers of killed processes start with a dot, so listings and datasets pass over them.
 TEMPORARY_SUFFIX = ".mosaic-tmp"
+#: How object stores are called, by pyarrow and by fsspec.
+OBJECT_STORES = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oci", "oss", "memory", "mock"})
 
 
 class Sink(Protocol):
@@ -77,7 +81,7 @@ class LocalSink:
 
 
 class RemoteSink:
-    """Spooled here, uploaded on commit: a store that cannot rename still never shows half a file."""
+    """Spooled here, sent off on commit: whatever the store can do, it never shows half a file under its name."""
 
     def __init__(self, filesystem: Any, path: str, name: str) -> None:
         self.name: str | None = name
@@ -90,12 +94,47 @@ class RemoteSink:
 
     def commit(self) -> None:
         self._spool.seek(0)
-        with self._filesystem.open_output_stream(self._path) as stream:
-            shutil.copyfileobj(self._spool, stream, 8 << 20)
+        if is_object_store(self._filesystem):
+            self._send(self._path)
+        else:
+            directory, slash, name = self._path.rpartition("/")
+            temporary = f"{directory}{slash}.{name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}"
+            try:
+                self._send(temporary)
+                self._rename(temporary)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self._filesystem.delete_file(temporary)
+                raise
         self._spool.close()
+
+    def _send(self, path: str) -> None:
+        with self._filesystem.open_output_stream(path, compression=None) as stream:
+            shutil.copyfileobj(self._spool, stream, 8 << 20)
+
+    def _rename(self, temporary: str) -> None:
+        try:
+            self._filesystem.move(temporary, self._path)
+        except OSError:  # HDFS does not rename over a file that is there
+            if self._filesystem.get_file_info(self._path).type.name != "File":
+                raise
+            self._filesystem.delete_file(self._path)
+            self._filesystem.move(temporary, self._path)
 
     def abort(self) -> None:
         self._spool.close()
+
+
+def is_object_store(filesystem: Any) -> bool:
+    """Whether a file appears whole, when it is closed, whatever its size. Only what is known to is believed.
+
+    Examples
+    --------
+    >>> from pyarrow.fs import LocalFileSystem
+    >>> is_object_store(LocalFileSystem())
+    False
+    """
+    return not OBJECT_STORES.isdisjoint(re.findall(r"\w+", filesystem.type_name))
 
 
 class FileObjectSink:

@@ -86,7 +86,7 @@ def compact(
         for job_id, finished in recover(origin).items():
             if job_id.startswith(request):
                 return finished
-    base, files = list_sources(origin.path, origin.filesystem, FILE_SUFFIX)
+    base, files = list_sources(origin.path, origin.filesystem, FILE_SUFFIX, globs=False)
     if not in_place and (goal.path + "/").startswith(base.path.rstrip("/") + "/"):
         raise MosaicError("target lies in the source; leave it out to compact in place", path=goal.path)
     if not in_place:

@@ -201,7 +201,7 @@ def existing(goal: Place, format_: Format, *, single: bool) -> list[str]:
     if goal.is_file():
         raise FileExistsError(17, "A file, where a directory is to be written", goal.path)
     try:
-        _, found = list_sources(goal.path, goal.filesystem)
+        _, found = list_sources(goal.path, goal.filesystem, globs=False)
     except FileNotFoundError:
         return []
     kinds = [(file, format_of_path(file.path)) for file in found]

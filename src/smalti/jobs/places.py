@@ -14,9 +14,8 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from smalti.commit import CommitLog, make_directory, table_of
-from smalti.discovery import FoundFile, discover, is_glob
-from smalti.io import open_sink
+from smalti.commit_log import make_directory, write_whole
+from smalti.discovery import discover_settled
 from smalti.io.sources import resolve
 
 
@@ -63,11 +62,8 @@ class Place:
         return data
 
     def write_bytes(self, data: bytes) -> None:
-        """Write a small file whole or not at all: by rename where there is one, else in one request."""
-        self.parent.make_directory()
-        sink = open_sink(self.path, self.filesystem)
-        sink.write(data)
-        sink.commit()
+        """Write a small file, whole or not at all."""
+        write_whole(self.filesystem, self.path, data)
 
     def sync(self) -> None:
         """On disk, so that no marker of it outlives what it stands for; elsewhere, writing is as good."""
@@ -114,11 +110,17 @@ def locate(path: Any, filesystem: Any = None) -> Place:
         text = text[len("file:") :] if text.startswith("file:") else text
         return Place(pafs.LocalFileSystem(), str(Path(text).absolute()))
     found, inner = resolve(text, filesystem)
+    if found.type_name == "local":
+        inner = str(Path(inner).absolute())
     return Place(found, inner.rstrip("/") or inner)
 
 
-def list_sources(source: Any, filesystem: Any = None, suffix: str = "") -> tuple[Place, list[SourceFile]]:
+def list_sources(
+    source: Any, filesystem: Any = None, suffix: str = "", *, globs: bool = True
+) -> tuple[Place, list[SourceFile]]:
     """The visible files of a path, glob or list of them; relative to the path, or to what they have in common.
+
+    Without `globs`, names are taken as they are.
 
     Raises
     ------
@@ -129,12 +131,12 @@ def list_sources(source: Any, filesystem: Any = None, suffix: str = "") -> tuple
     places = [locate(path, filesystem) for path in paths]
     if not places:
         raise FileNotFoundError("no paths given")
-    fs, found = _discover(places, suffix)
+    fs, found = discover_settled([place.path for place in places], places[0].filesystem, suffix, globs=globs)
     if any(not place.filesystem.equals(fs) for place in places):
         raise ValueError("the paths of one job must be on one file system")
     if not found:
         raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
-    base = _base([place.path for place in places], [file.name for file in found])
+    base = _base(places, [file.name for file in found])
     files = [
         SourceFile(file.path, str(PurePosixPath(file.name).relative_to(base)), file.size, file.modified)
         for file in found
@@ -142,23 +144,9 @@ def list_sources(source: Any, filesystem: Any = None, suffix: str = "") -> tuple
     return Place(fs, base), files
 
 
-def _discover(places: Sequence[Place], suffix: str) -> tuple[Any, list[FoundFile]]:
-    """What is there to read. A job reads for longer than a commit takes, so those under way are finished first."""
-    while True:
-        fs, found = discover([place.path for place in places], places[0].filesystem, suffix)
-        tables = {table_of(file.path) for file in found if file.settled is not None}
-        if not tables:
-            return fs, found
-        try:
-            for table in tables:
-                CommitLog(fs, table).recover()
-        except PermissionError:  # then by somebody else: files are read where they are staged
-            return fs, found
-
-
-def _base(asked: Sequence[str], found: Sequence[str]) -> str:
+def _base(asked: Sequence[Place], found: Sequence[str]) -> str:
     """The directory that relative paths start from."""
-    if len(asked) == 1 and not is_glob(asked[0]):
-        return str(PurePosixPath(asked[0]).parent) if list(found) == [asked[0]] else asked[0]
+    if len(asked) == 1 and asked[0].is_directory():
+        return asked[0].path
     parents = [str(PurePosixPath(path).parent) for path in found]
     return os.path.commonpath(parents) if parents[0] else ""

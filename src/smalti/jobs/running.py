@@ -68,7 +68,7 @@ def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress],
             break
         results[waiting[index].index] = result
     if failures:
-        if not results:
+        if not results and not staging.finished():
             staging.discard()
         raise JobError(tuple(failures))
     return _commit(job, executor.name, [results[split.index] for split in job.splits], resumed, began)
@@ -104,5 +104,8 @@ def _commit(job: CopyJob, engine: str, results: list[SplitResult], resumed: int,
     )
     if not job.splits:
         return summary
-    job.task.staging.commit(files, job.removals(set(sizes)), summary)
+    removals = list(job.removals(set(sizes)))
+    if removals and not files:
+        raise MosaicError("nothing could be read, so nothing is replaced", path=job.target, found=skipped[0].path)
+    job.task.staging.commit(files, removals, summary)
     return summary

@@ -11,6 +11,7 @@ attempt and other work does not.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import uuid
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from smalti.commit import Commit, CommitLog, staging_directory
+from smalti.commit import Commit, staging_directory
+from smalti.commit_log import CommitLog
 from smalti.jobs.places import Place
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile, WrittenFile
 
@@ -60,7 +62,10 @@ class Staging:
         for name in self._done.names():
             if name.startswith(".") or not name.endswith(".json"):
                 continue
-            result = _from_json(json.loads(self._done.child(name).read_bytes()))
+            try:
+                result = _from_json(json.loads(self._done.child(name).read_bytes()))
+            except (ValueError, KeyError, TypeError):
+                continue  # not ours; the split is done again
             if all(self.root.child(file.staged).info().size == file.num_bytes for file in result.files):
                 found[int(name[: -len(".json")])] = result
         return found
@@ -83,8 +88,11 @@ def log_of(root: Place) -> CommitLog:
 
 def recover(root: Place) -> dict[str, JobSummary]:
     """Finish the commits that were interrupted in a directory, whoever's; {job id: summary} of those that have one."""
-    pending = log_of(root).recover()
-    return {commit.job: JobSummary.from_dict(commit.note) for commit in pending if commit.note is not None}
+    summaries = {}
+    for commit in log_of(root).recover():
+        with contextlib.suppress(KeyError, TypeError):  # of another kind of job
+            summaries[commit.job] = JobSummary.from_dict(commit.note or {})
+    return summaries
 
 
 def clean(root: Place, older_than: timedelta) -> list[str]:

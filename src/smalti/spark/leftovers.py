@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from smalti.commit import CommitLog
+from smalti.commit_log import CommitLog
 from smalti.spark.storage import resolve
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.discovery import HIVE_NULL
 from smalti.errors import SchemaError
+from smalti.hive import partition_directory
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -69,22 +68,12 @@ def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
         type_ = schema.field(index).type
         if pt.is_nested(type_) or pt.is_binary(type_):
             raise SchemaError("columns of this type cannot be partitioned by", column=name, found=str(type_))
+        if name.startswith("."):
+            raise SchemaError("a column to partition by becomes a directory, which a dot would hide", found=name)
     if len(set(names)) != len(names):
         raise SchemaError("a column is partitioned by twice", found=list(names))
     if names and len(names) == len(schema):
         raise SchemaError("every column is partitioned by, none is left to write", found=list(names))
-
-
-def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
-    """
-    Examples
-    --------
-    >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
-    'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
-    """
-    return "/".join(
-        f"{quote(name, safe='')}={HIVE_NULL if text is None else quote(text, safe='')}" for name, text in values
-    )
 
 
 def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import Filter
 
 from smalti.columnless import columnless_batch
 from smalti.discovery import FoundFile, open_found
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.io import Source, open_sink
 from smalti.reader import MosaicFile
 from smalti.spark.filters import statistics_filter
@@ -30,6 +30,8 @@ from smalti.spark.storage import resolve
 from smalti.spark.types import convert, fits
 
 _BATCH_BYTES = 16 << 20
+#: What is wrong with a file that can be skipped. One that is gone or replaced is not: the table has changed.
+UNREADABLE = (CorruptFileError, UnsupportedFeatureError)
 _log = logging.getLogger(__name__)
 
 
@@ -76,8 +78,8 @@ def read_split(
             for batch in _read_piece(piece, schema, options, filters, metrics):
                 metrics.rows += batch.num_rows
                 yield batch
-        except (MosaicError, FileNotFoundError) as error:
-            if not options.ignore_corrupt_files or isinstance(error, SchemaError):
+        except UNREADABLE as error:
+            if not options.ignore_corrupt_files:
                 raise
             report_bad_file(piece.file.path, error, options)
     metrics.seconds = time.monotonic() - started

@@ -69,7 +69,7 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _files(self) -> dict[str, FoundFile]:
         """By the name each keeps: where it is once its commit is carried out."""
         try:
-            return {file.name: file for file in Table(self._options).files()}
+            return {file.name: file for file in Table(self._options).find()}
         except FileNotFoundError:
             return {}  # nothing yet
 
@@ -113,10 +113,17 @@ def query_name(options: WriteOptions) -> str:
     """A name for the query that lasts across restarts: the id Spark keeps in its checkpoint, else what was given."""
     given = options.stream_id
     assert given is not None
+    storage = options.storage if given.partition(":")[0] == options.path.partition(":")[0] else {}
     try:
-        filesystem, path = resolve(given, {})
+        filesystem, path = resolve(given, storage)
         with filesystem.open_input_stream(f"{path.rstrip('/')}/metadata") as stream:
             given = str(json.loads(stream.read())["id"])
-    except (OSError, ValueError, KeyError):
-        pass  # a name of the user's own, or a place only Spark can reach
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+        pass  # a name of the user's own, or a kind of place only Spark knows
+    except OSError as error:  # by another name, batches that were written would be written again
+        raise MosaicError(
+            "the checkpoint cannot be read, so the query is not known again: set option streamId",
+            path=given,
+            found=str(error),
+        ) from None
     return hashlib.sha256(given.encode()).hexdigest()[:32]

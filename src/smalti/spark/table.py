@@ -15,7 +15,7 @@ from smalti.spark.filters import may_match
 from smalti.spark.options import ReadOptions
 from smalti.spark.partitions import comparable_values
 from smalti.spark.plan import Piece, Split, divide, pack
-from smalti.spark.read import Adapter, open_table_file, report_bad_file
+from smalti.spark.read import UNREADABLE, Adapter, open_table_file, report_bad_file
 from smalti.spark.storage import resolve
 from smalti.unify import unify_schemas
 
@@ -42,9 +42,13 @@ class Table:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
         self._places = [place for _, place in places]
 
+    def find(self) -> list[FoundFile]:
+        """All files, sorted by name."""
+        return discover(self._places, self.filesystem)[1]
+
     def files(self) -> list[FoundFile]:
-        """All files, sorted by name; at least one."""
-        _, files = discover(self._places, self.filesystem)
+        """The same, of a table that has some."""
+        files = self.find()
         if not files:
             raise MosaicError("no Mosaic files", path=", ".join(self._places), expected="names that end in .mosaic")
         return files
@@ -87,9 +91,7 @@ class Table:
         try:
             with open_table_file(file, self.filesystem) as opened:
                 Adapter(opened, file, schema)
-        except SchemaError:
-            raise
-        except (MosaicError, FileNotFoundError) as error:
+        except UNREADABLE as error:
             self._skip(file, error)
 
     def splits(self, files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[Split]:
@@ -110,7 +112,7 @@ class Table:
                 stored = [name for name, position in found if position is not None]
                 groups = map(opened.row_group, range(opened.num_row_groups))
                 return divide(file, [group.stored_bytes(stored) for group in groups], target)
-        except (MosaicError, FileNotFoundError) as error:
+        except UNREADABLE as error:
             self._skip(file, error)
             return []
 
@@ -118,7 +120,7 @@ class Table:
         try:
             with open_table_file(file, self.filesystem) as opened:
                 return opened.schema
-        except (MosaicError, FileNotFoundError) as error:
+        except UNREADABLE as error:
             self._skip(file, error)
             return None
 

@@ -10,6 +10,7 @@ import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -17,11 +18,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from smalti.commit import CommitLog, Mode, make_directory, plan_commit, staging_directory
-from smalti.discovery import discover
+from smalti.commit import Mode, plan_commit, staging_directory
+from smalti.commit_log import CommitLog, make_directory
+from smalti.discovery import discover, discover_settled
 from smalti.errors import SchemaError
+from smalti.hive import partition_directory
 from smalti.spark.options import WriteOptions
-from smalti.spark.partitions import by_directory, check_partition_columns, partition_directory
+from smalti.spark.partitions import by_directory, check_partition_columns
 from smalti.spark.read import open_table_file
 from smalti.spark.storage import resolve
 from smalti.spark.types import convert, stored_schema
@@ -65,17 +68,17 @@ class Job:
     def existing(self) -> list[str]:
         """The table's files as they are, relative to it."""
         filesystem, root, _ = self.log()
-        base = root.rstrip("/") + "/"
         try:
-            return [file.name.removeprefix(base) for file in discover(root, filesystem)[1]]
+            _, found = discover_settled(root, filesystem, globs=False)
         except FileNotFoundError:
             return []
+        return [str(PurePosixPath(file.name).relative_to(root)) for file in found]
 
     def check_append(self) -> None:
         """Refuse rows that the table could not be read together with, before a task starts."""
         filesystem, root, _ = self.log()
         try:
-            first = next(iter(discover(root, filesystem)[1]), None)
+            first = next(iter(discover(root, filesystem, globs=False)[1]), None)
         except FileNotFoundError:
             return
         if first is None:
