@@ -24,6 +24,8 @@ _PARALLEL = 8
 _BATCHES_KEPT = 10
 #: Another job may remove the directory of jobs, empty, just before this one makes its own in it.
 _MAKE_ATTEMPTS = 5
+#: A listing fails when what it comes upon is being removed.
+_LIST_ATTEMPTS = 20
 _COPY_BYTES = 8 << 20
 
 
@@ -219,11 +221,7 @@ class CommitLog:
     # --- the file system --------------------------------------------------------------------------------------------
 
     def _list(self, directory: str, recursive: bool = False) -> Sequence[Any]:
-        from pyarrow.fs import FileSelector
-
-        selector = FileSelector(self.path(directory), recursive=recursive, allow_not_found=True)
-        found: Sequence[Any] = self._filesystem.get_file_info(selector)
-        return found
+        return list_directory(self._filesystem, self.path(directory), recursive=recursive)
 
     def _modified(self, relative: str) -> tuple[int, str]:
         return (self._filesystem.get_file_info(self.path(relative)).mtime_ns or 0, relative)
@@ -262,6 +260,21 @@ class CommitLog:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def list_directory(filesystem: Any, path: str, *, recursive: bool = False) -> Sequence[Any]:
+    """What is in a directory; nothing, if there is none."""
+    from pyarrow.fs import FileSelector
+
+    selector = FileSelector(path, recursive=recursive, allow_not_found=True)
+    for attempt in range(_LIST_ATTEMPTS):
+        try:
+            found: Sequence[Any] = filesystem.get_file_info(selector)
+            return found
+        except FileNotFoundError:  # a directory further down has gone meanwhile
+            if attempt == _LIST_ATTEMPTS - 1:
+                raise
+    return ()
 
 
 def make_directory(filesystem: Any, path: str) -> None:

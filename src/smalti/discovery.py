@@ -7,7 +7,7 @@ being carried out (see `smalti.commit`), its files are listed all or not at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.commit import JOBS, Commit, visible_files
-from smalti.commit_log import CommitLog
+from smalti.commit_log import CommitLog, list_directory
 from smalti.errors import MosaicError, SchemaError
 from smalti.hive import parse_partition
 from smalti.io import Source, open_source
@@ -258,7 +258,7 @@ def _list(fs: Any, selection: Selection) -> tuple[dict[str, Any], set[str]]:
     files: dict[str, Any] = {}
     for depth, wildcard in enumerate(selection.wildcards, 1):
         following = []
-        for info in (info for directory in level for info in _entries(fs, directory)):
+        for info in (info for directory in level for info in list_directory(fs, directory)):
             name = PurePosixPath(info.path).name
             if name == JOBS:
                 tables.add(str(PurePosixPath(info.path).parent))
@@ -268,18 +268,12 @@ def _list(fs: Any, selection: Selection) -> tuple[dict[str, Any], set[str]]:
                 files[str(PurePosixPath(info.path))] = info
         level = following
     for directory in level:
-        for info in _entries(fs, directory, recursive=True):
+        for info in list_directory(fs, directory, recursive=True):
             if f"/{JOBS}/" in info.path:
                 tables.add(str(PurePosixPath(info.path.partition(f"/{JOBS}/")[0])))
             elif info.type.name == "File":
                 files[str(PurePosixPath(info.path))] = info
     return files, tables
-
-
-def _entries(fs: Any, directory: str, *, recursive: bool = False) -> Iterator[Any]:
-    import pyarrow.fs
-
-    yield from fs.get_file_info(pyarrow.fs.FileSelector(directory, allow_not_found=True, recursive=recursive))
 
 
 def _follow(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from smalti.commit_log import make_directory, write_whole
+from smalti.commit_log import list_directory, make_directory, write_whole
 from smalti.discovery import discover_settled
 from smalti.io.sources import resolve
 
@@ -84,8 +84,7 @@ class Place:
 
     def names(self) -> list[str]:
         """What is directly in a directory, hidden names included; empty if there is no such directory."""
-        selector = pafs.FileSelector(self.path, allow_not_found=True)
-        return sorted(PurePosixPath(info.path).name for info in self.filesystem.get_file_info(selector))
+        return sorted(PurePosixPath(info.path).name for info in list_directory(self.filesystem, self.path))
 
 
 @dataclass(frozen=True)
