@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import IO
@@ -14,13 +14,13 @@ from typing import IO
 import fsspec
 import pyarrow as pa
 import pytest
-from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem, S3FileSystem
+from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem, S3FileSystem, SubTreeFileSystem
 
 import smalti
-from smalti import jobs
+from smalti import commit_log, jobs
 from smalti.commit import JOBS, Commit, final_path, needs_mark, plan_commit, staging_directory, visible_files
 from smalti.commit_log import CommitLog
-from smalti.discovery import discover, discover_settled
+from smalti.discovery import Selection, discover, discover_settled
 from smalti.errors import MosaicError
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Piece, Split
@@ -411,6 +411,56 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(tmp_path: Path) -
     smalti.write_table(pa.table({"x": [3, 4]}), tmp_path / "b.mosaic")  # of the same size
     with pytest.raises(MosaicError, match=r"b\.mosaic: the file was replaced after the table was listed"):
         list(batches)
+
+
+def test_what_is_missing_is_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A typo beside a million files costs a look or two, and fails as a typo."""
+    listed = []
+
+    def listing(filesystem: FileSystem, path: str, *, recursive: bool = False) -> Sequence[object]:
+        listed.append(path)
+        return commit_log.list_directory(filesystem, path, recursive=recursive)
+
+    monkeypatch.setattr("smalti.discovery.list_directory", listing)
+    with pytest.raises(FileNotFoundError):
+        smalti.dataset(tmp_path / "nope")
+    assert listed == [str(tmp_path / "nope")]
+
+
+def test_hidden_files_that_come_and_go_do_not_matter() -> None:
+    selection = Selection("t", (), "")
+    assert selection.same(["t/a", "t/.tmp1"], ["t/.tmp2", "t/a", "t/_x/b"])
+    assert not selection.same(["t/a"], ["t/a", "t/b"])
+
+
+@pytest.mark.parametrize("scheme", ["memory", "file", "subtree"])
+def test_file_systems_that_list_by_another_spelling(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fs = SubTreeFileSystem(str(tmp_path), LocalFileSystem()) if scheme == "subtree" else fsspec.filesystem(scheme)
+    spelled = ("/one", "one/") if scheme != "file" else ("./one", f"{tmp_path}//one")
+    for number, path in enumerate(spelled):
+        fs.create_dir(path) if scheme == "subtree" else fs.makedirs(path, exist_ok=True)
+        smalti.write_table(pa.table({"x": [number]}), f"{path.rstrip('/')}/{number}.mosaic", filesystem=fs)
+    for path in ("one", *spelled):
+        assert sorted(smalti.dataset(path, filesystem=fs).to_table()["x"].to_pylist()) == [0, 1], path
+    jobs.convert(spelled[0], spelled[0].replace("one", "two"), filesystem=fs)
+    with pytest.raises(FileExistsError):
+        jobs.convert(spelled[0], spelled[1].replace("one", "two"), filesystem=fs)
+    jobs.convert(spelled[0], spelled[1].replace("one", "two"), filesystem=fs, overwrite=True)
+    assert smalti.dataset("two", filesystem=fs).count_rows() == 2
+
+
+def test_records_without_a_token_are_carried_out(tmp_path: Path) -> None:
+    log = table_in(tmp_path)
+    (tmp_path / JOBS / "job/commit.json").write_text(
+        '{"version": 1, "job": "job", "add": [], "remove": ["old.mosaic"]}'
+    )
+    assert smalti.dataset(tmp_path).files == []
+    log.recover()
+    assert not (tmp_path / "old.mosaic").exists()
+    assert log.state()[1] == ()
 
 
 def test_a_committed_file_that_is_gone(tmp_path: Path) -> None:

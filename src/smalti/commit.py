@@ -61,6 +61,7 @@ class Commit:
             found = json.loads(data)
             if found.pop("version") != 1 or found["job"] != job:
                 raise ValueError("of another version, or another job")
+            found.setdefault("token", "")
             add = tuple((staged, final) for staged, final in found.pop("add"))
             commit = cls(add=add, remove=tuple(found.pop("remove")), **found)
             texts = [*commit.remove, *(path for pair in add for path in pair), commit.token, commit.stream or ""]

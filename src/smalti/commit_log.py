@@ -67,7 +67,7 @@ class CommitLog:
         """The moment a job happens: its record appears. What can never be carried out is not published."""
         where = self.path(self._record_path(commit.job))
         check_inside(commit, where)
-        self._check_links(commit)
+        self.check_links(_directories(commit))
         staged = [staged for staged, _ in commit.add]
         for path, info in zip(
             staged, self._filesystem.get_file_info([self.path(path) for path in staged]), strict=True
@@ -78,7 +78,7 @@ class CommitLog:
 
     def carry_out(self, commit: Commit) -> None:
         """Put files in place, remove the ones replaced, then the record. Any number of processes may do it at once."""
-        self._check_links(commit)
+        self.check_links(_directories(commit))
         with ThreadPoolExecutor(_PARALLEL) as pool:
             for directory in sorted({_parent(final) for _, final in commit.add}):
                 self._filesystem.create_dir(self.path(directory), recursive=True)
@@ -206,14 +206,11 @@ class CommitLog:
         names = [info.base_name for info in self._list(f"{JOBS}/{_STREAMS}/{stream}")]
         return [int(name) for name in names if name.isdecimal()]
 
-    def _check_links(self, commit: Commit) -> None:
-        """A symbolic link must not lead a commit out of its table."""
+    def check_links(self, directories: Iterable[str]) -> None:
+        """Raise if a symbolic link would lead a commit to these directories out of its table."""
         if not self._is_local:
             return
         root = os.path.realpath(self._root or "/")
-        directories = {_parent(path) for pair in commit.add for path in pair} | {
-            _parent(path) for path in commit.remove
-        }
         for directory in sorted(directories):
             if not PurePosixPath(os.path.realpath(self.path(directory))).is_relative_to(root):
                 raise MosaicError("a commit leads out of its table, through a symbolic link", path=self.path(directory))
@@ -256,6 +253,10 @@ class CommitLog:
         if self._is_local:  # object stores have no directories
             with contextlib.suppress(OSError):
                 Path(self.path(relative)).rmdir()
+
+
+def _directories(commit: Commit) -> set[str]:
+    return {_parent(path) for path in (*commit.remove, *(path for pair in commit.add for path in pair))}
 
 
 def _parent(path: str) -> str:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from smalti.commit_log import CommitLog, list_directory
 from smalti.errors import MosaicError, SchemaError
 from smalti.hive import parse_partition
 from smalti.io import Source, open_source
-from smalti.io.sources import resolve
+from smalti.io.sources import LocalSource, resolve
 from smalti.spec import FILE_SUFFIX
 
 #: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
@@ -99,6 +99,11 @@ class Selection:
             return None
         return parse_partition(parts[:-1])
 
+    def same(self, listed: Iterable[str], again: Iterable[str]) -> bool:
+        """Whether two listings have the same files, of those that are asked for."""
+        first, second = ({path for path in paths if self.partition(path) is not None} for paths in (listed, again))
+        return first == second
+
 
 def is_glob(path: str) -> bool:
     return any(character in path for character in _WILDCARDS)
@@ -170,7 +175,8 @@ def discover(
         elif not shared.equals(fs):
             raise ValueError(f"paths on several file systems: {os.fspath(item)} is not on {shared.type_name}")
         for file in _find(fs, path, suffix, globs=globs):
-            found.setdefault(str(Path(file.name).absolute()) if _is_local(fs) else file.name, file)
+            # Several paths may lead to one file.
+            found.setdefault(os.path.realpath(file.name) if len(sources) > 1 and _is_local(fs) else file.name, file)
     return shared, sorted(found.values(), key=lambda file: file.name)
 
 
@@ -217,13 +223,23 @@ def _find(fs: Any, path: str, suffix: str, *, globs: bool) -> list[FoundFile]:
         return files
     files = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
     if not files and info.type.name == "NotFound":
-        # A file that was committed, and asked for by its name before it got there.
-        place = PurePosixPath(path)
-        beside = _settled(fs, Selection(str(place.parent), (), place.name))
-        files = [replace(file, partition={}) for file in beside if file.name == str(place)]
-        if not files:
+        committed = _committed(fs, path)
+        if committed is None:
             raise FileNotFoundError(2, "No such file or directory", path)
+        return [committed]
     return files
+
+
+def _committed(fs: Any, path: str) -> FoundFile | None:
+    """A file that was committed and is asked for by its name before it got there."""
+    real = os.path.realpath(path) if _is_local(fs) else path
+    for table, (_, pending) in _states(fs, tables_above(str(PurePosixPath(real).parent))).items():
+        for staged, final in (pair for commit in pending for pair in commit.add):
+            if f"{table}/{final}" == real:
+                info = fs.get_file_info(f"{table}/{staged}")
+                if info.type.name == "File":
+                    return FoundFile(info.path, info.size, {}, path, info.mtime_ns or 0, table)
+    return None
 
 
 def _settled(fs: Any, selection: Selection) -> list[FoundFile]:
@@ -235,7 +251,7 @@ def _settled(fs: Any, selection: Selection) -> list[FoundFile]:
         listed, tables = _list(fs, selection)
         files, gone = _follow(fs, selection, real, listed, before)
         after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)})
-        if after == before and (selection.suffix == FILE_SUFFIX or _list(fs, selection)[0].keys() == listed.keys()):
+        if after == before and (selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection)[0])):
             if gone:
                 raise MosaicError("a committed file has gone", path=gone[0])
             return files
@@ -264,11 +280,15 @@ def _list(fs: Any, selection: Selection) -> tuple[dict[str, Any], set[str]]:
                 tables.add(str(PurePosixPath(info.path).parent))
             elif info.type.name == "Directory" and matches(name, wildcard):
                 following.append(info.path)
-            elif depth == len(selection.wildcards):
+            elif depth == len(selection.wildcards) and info.type.name == "File":
                 files[str(PurePosixPath(info.path))] = info
         level = following
     for directory in level:
         for info in list_directory(fs, directory, recursive=True):
+            if not PurePosixPath(info.path).is_relative_to(selection.base):
+                raise MosaicError(
+                    "the file system lists by other paths than it is asked for", path=directory, found=info.path
+                )
             if f"/{JOBS}/" in info.path:
                 tables.add(str(PurePosixPath(info.path.partition(f"/{JOBS}/")[0])))
             elif info.type.name == "File":
@@ -325,18 +345,12 @@ def open_found(file: FoundFile, filesystem: Any) -> Source:
             raise
         source = open_source(file.settled, filesystem)
     replaced = source.size != file.size
-    if file.modified and not replaced and _is_local(filesystem):
-        replaced = _modified(file, filesystem) != file.modified
+    if file.modified and isinstance(source, LocalSource):
+        replaced |= source.modified != file.modified
     if replaced:
         source.close()
         raise MosaicError("the file was replaced after the table was listed; list it again", path=file.name)
     return source
-
-
-def _modified(file: FoundFile, filesystem: Any) -> int:
-    """Renaming keeps it; where it is gone, the file was moved to its place meanwhile."""
-    infos = filesystem.get_file_info([file.path, file.name])
-    return next((info.mtime_ns or 0 for info in infos if info.type.name == "File"), 0)
 
 
 def partition_schema(files: Sequence[FoundFile]) -> pa.Schema:

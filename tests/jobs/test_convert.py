@@ -381,3 +381,20 @@ def test_a_damaged_marker_means_that_a_split_is_done_again(tmp_path: Path) -> No
     done[1].write_text("half of i")
     summary = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1, on_error="skip")
     assert summary.resumed_splits == len(done) - 2
+
+
+def test_links_are_seen_through(tmp_path: Path) -> None:
+    mosaic_files(tmp_path / "t", [mixed(5)])
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    for source, target in [("link", "t"), ("t", "x/../t"), ("t", "link")]:
+        with pytest.raises(smalti.MosaicError, match="overlap"):
+            jobs.convert(tmp_path / source, tmp_path / target, overwrite=True)
+    # A partition that lies elsewhere is read; that it cannot be written is said before any work is done.
+    mosaic_files(tmp_path / "disk", [mixed(5), mixed(5)])
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/day=1").symlink_to(tmp_path / "disk")
+    assert smalti.dataset(tmp_path / "p").count_rows() == 10
+    with pytest.raises(smalti.MosaicError, match="leads out of its table, through a symbolic link"):
+        jobs.compact(tmp_path / "p")
+    assert len(visible(tmp_path / "disk")) == 2
+    assert jobs.clean(tmp_path / "p", timedelta(0)) == []

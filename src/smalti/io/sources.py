@@ -55,7 +55,10 @@ class LocalSource:
         self.name: str | None = path
         self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
-            self.size = os.fstat(self._fd).st_size
+            status = os.fstat(self._fd)
+            self.size = status.st_size
+            #: Nanoseconds, of the file that is open, whatever has its name by now.
+            self.modified = status.st_mtime_ns
             if Path(path).is_dir():
                 raise IsADirectoryError(21, "Is a directory (smalti.dataset reads directories)", path)
         except BaseException:
@@ -209,6 +212,13 @@ def resolve(path: str, filesystem: Any) -> tuple[Any, str]:
         return base, f"{prefix.rstrip('/')}/{path}" if prefix else path
     if not isinstance(filesystem, pyarrow.fs.FileSystem):
         filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
+    # A path as the file system's own listings have it, so that the two can be compared.
+    if isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
+        path = path.lstrip("/")
+    elif isinstance(filesystem, pyarrow.fs.PyFileSystem):
+        inner = getattr(filesystem.handler, "fs", None)
+        strip = getattr(inner, "_strip_protocol", None)
+        path = path if strip is None else strip(path)
     return filesystem, path
 
 

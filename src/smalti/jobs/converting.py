@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -224,9 +226,11 @@ def refuse_overlap(base: Place, files: Sequence[SourceFile], goal: Place, *, sin
     """A job that replaces what it reads would read what it has replaced when it is resumed."""
     if not base.filesystem.equals(goal.filesystem):
         return
-    inside = goal.path.rstrip("/") + "/"
+    real = os.path.realpath if goal.is_local else str
+    target = PurePosixPath(real(goal.path))
     for file in files:
-        if file.path == goal.path or (not single and file.path.startswith(inside)):
+        path = PurePosixPath(real(file.path))
+        if path == target or (not single and path.is_relative_to(target)):
             raise MosaicError("source and target overlap", path=goal.path, found=file.path)
 
 

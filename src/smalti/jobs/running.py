@@ -12,7 +12,7 @@ from smalti.jobs.copying import CopyTask, copy_split
 from smalti.jobs.engine import Executor
 from smalti.jobs.events import Meter, Progress
 from smalti.jobs.splits import Split
-from smalti.jobs.staging import Staging, recover, settle, written
+from smalti.jobs.staging import Staging, log_of, recover, settle, written
 from smalti.jobs.summary import JobError, JobSummary, SplitResult
 
 
@@ -60,6 +60,7 @@ def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress],
     if resumed:
         meter.add(0, sum(split.num_bytes for split in job.splits if split.index in results))
         meter.finish(resumed)
+    log_of(staging.root).check_links({output.stem.rpartition("/")[0] for s in waiting for output in s.outputs})
     failures: list[MosaicError] = []
     tasks = [replace(job.task, split=split) for split in waiting]
     for index, result in executor.run(copy_split, tasks, meter):

@@ -33,12 +33,10 @@ def resolve(uri: str, storage: Mapping[str, str]) -> tuple[Any, str]:
     """
     from pyarrow import fs
 
-    scheme, colon, rest = uri.partition(":")
-    if not colon or "/" in scheme:
-        return fs.LocalFileSystem(), uri
-    if scheme == "file":
-        return fs.LocalFileSystem(), "/" + rest.lstrip("/")
-    service = _ALIASES.get(scheme, scheme)
+    service = service_of(uri)
+    rest = uri.partition(":")[2]
+    if service is None:
+        return fs.LocalFileSystem(), "/" + rest.lstrip("/") if uri.startswith("file:") else uri
     if not storage:
         filesystem, path = fs.FileSystem.from_uri(f"{service}:{rest}")
         return filesystem, path
@@ -52,6 +50,18 @@ def resolve(uri: str, storage: Mapping[str, str]) -> tuple[Any, str]:
         return kind(host or "default", int(port or 0), **arguments), "/" + path
     bucket = authority.partition("@")[0]
     return kind(**arguments), f"{bucket}/{path}"
+
+
+def service_of(uri: str) -> str | None:
+    """What a path or URI is reached through; None on this machine.
+
+    Examples
+    --------
+    >>> service_of("s3a://bucket/t"), service_of("file:/t"), service_of("t")
+    ('s3', None, None)
+    """
+    scheme, colon, _ = uri.partition(":")
+    return None if not colon or "/" in scheme or scheme == "file" else _ALIASES.get(scheme, scheme)
 
 
 def storage_arguments(service: str, storage: Mapping[str, str]) -> dict[str, Any]:

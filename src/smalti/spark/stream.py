@@ -23,7 +23,7 @@ from smalti.spark.names import skip_name_check
 from smalti.spark.offsets import Offset, added, advance, first_offset
 from smalti.spark.options import ReadOptions, WriteOptions
 from smalti.spark.read import read_split
-from smalti.spark.storage import resolve
+from smalti.spark.storage import resolve, service_of
 from smalti.spark.table import Table
 from smalti.spark.types import arrow_schema
 from smalti.spark.write import Job, staged_files
@@ -87,6 +87,7 @@ class MosaicStreamWriter(DataSourceStreamArrowWriter):
                 "a stream needs a name that lasts: set option checkpointLocation on the writer, or streamId"
             )
         self._job = Job(options, schema)
+        query_name(options)  # what cannot be known by then is better said now
         self._mode: Mode = "overwrite" if overwrite else "append"
         if not overwrite:
             self._job.check_append()
@@ -113,7 +114,7 @@ def query_name(options: WriteOptions) -> str:
     """A name for the query that lasts across restarts: the id Spark keeps in its checkpoint, else what was given."""
     given = options.stream_id
     assert given is not None
-    storage = options.storage if given.partition(":")[0] == options.path.partition(":")[0] else {}
+    storage = options.storage if service_of(given) == service_of(options.path) else {}
     try:
         filesystem, path = resolve(given, storage)
         with filesystem.open_input_stream(f"{path.rstrip('/')}/metadata") as stream:

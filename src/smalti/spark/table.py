@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 
 import pyarrow as pa
@@ -97,6 +98,8 @@ class Table:
     def splits(self, files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[Split]:
         """What each task reads: partitions that cannot match are left out, the row groups of large files spread."""
         target = self.options.max_partition_bytes
+        # Times are of this machine; a task may run on one that has its own copy.
+        files = [replace(file, modified=0) for file in files]
         kept = [file for file in files if may_match(filters, comparable_values(file.partition, schema))]
         with ThreadPoolExecutor(_PARALLEL) as pool:
             cut = pool.map(lambda file: self._cut(file, schema.names, target), kept)
