@@ -13,7 +13,7 @@ from typing import Any
 
 from smalti.commit import JOBS, Commit, check_inside, needs_mark, staging_job
 from smalti.errors import MosaicError
-from smalti.io import open_sink
+from smalti.io import is_local, open_sink
 
 _RECORD = "commit.json"
 _LAST = "last"
@@ -42,7 +42,7 @@ class CommitLog:
     def __init__(self, filesystem: Any, root: str) -> None:
         self._filesystem = filesystem
         self._root = root.rstrip("/")
-        self._is_local = filesystem.type_name == "local"
+        self._is_local = is_local(filesystem)
 
     def path(self, relative: str) -> str:
         return f"{self._root}/{relative}"

@@ -19,7 +19,7 @@ from smalti.commit import JOBS, Commit, visible_files
 from smalti.commit_log import CommitLog, list_directory
 from smalti.errors import MosaicError, SchemaError
 from smalti.hive import parse_partition
-from smalti.io import Source, open_source
+from smalti.io import Source, is_local, open_source
 from smalti.io.sources import LocalSource, resolve
 from smalti.spec import FILE_SUFFIX
 
@@ -176,7 +176,7 @@ def discover(
             raise ValueError(f"paths on several file systems: {os.fspath(item)} is not on {shared.type_name}")
         for file in _find(fs, path, suffix, globs=globs):
             # Several paths may lead to one file.
-            found.setdefault(os.path.realpath(file.name) if len(sources) > 1 and _is_local(fs) else file.name, file)
+            found.setdefault(os.path.realpath(file.name) if len(sources) > 1 and is_local(fs) else file.name, file)
     return shared, sorted(found.values(), key=lambda file: file.name)
 
 
@@ -208,10 +208,6 @@ def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
     return resolve(path, filesystem)
 
 
-def _is_local(fs: Any) -> bool:
-    return bool(fs.type_name == "local")
-
-
 def _find(fs: Any, path: str, suffix: str, *, globs: bool) -> list[FoundFile]:
     info = fs.get_file_info(path)
     if info.type.name == "File":
@@ -232,7 +228,7 @@ def _find(fs: Any, path: str, suffix: str, *, globs: bool) -> list[FoundFile]:
 
 def _committed(fs: Any, path: str) -> FoundFile | None:
     """A file that was committed and is asked for by its name before it got there."""
-    real = os.path.realpath(path) if _is_local(fs) else path
+    real = os.path.realpath(path) if is_local(fs) else path
     for table, (_, pending) in _states(fs, tables_above(str(PurePosixPath(real).parent))).items():
         for staged, final in (pair for commit in pending for pair in commit.add):
             if f"{table}/{final}" == real:
@@ -245,7 +241,7 @@ def _committed(fs: Any, path: str) -> FoundFile | None:
 def _settled(fs: Any, selection: Selection) -> list[FoundFile]:
     """The files of a selection as if every commit were carried out at once."""
     # Commits know their table by one path, however it was asked for.
-    real = os.path.realpath(selection.base) if _is_local(fs) else selection.base
+    real = os.path.realpath(selection.base) if is_local(fs) else selection.base
     before = _states(fs, tables_above(real))
     for _ in range(_MAX_LISTINGS):
         listed, tables = _list(fs, selection)

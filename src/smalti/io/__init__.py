@@ -2,6 +2,6 @@
 
 from smalti.io.ranges import Range, fetch
 from smalti.io.sinks import Sink, open_sink
-from smalti.io.sources import CachedEnd, Source, open_source
+from smalti.io.sources import CachedEnd, Source, is_local, open_source
 
-__all__ = ["CachedEnd", "Range", "Sink", "Source", "fetch", "open_sink", "open_source"]
+__all__ = ["CachedEnd", "Range", "Sink", "Source", "fetch", "is_local", "open_sink", "open_source"]

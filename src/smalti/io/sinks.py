@@ -16,7 +16,7 @@ import uuid
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from smalti.io.sources import resolve
+from smalti.io.sources import is_local, resolve
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
 SPOOL_MEMORY = 16 << 20
@@ -163,7 +163,7 @@ def open_sink(where: Any, filesystem: Any = None) -> Sink:
         if filesystem is None and "://" not in path:
             return LocalSink(path)
         resolved, path = resolve(path, filesystem)
-        if getattr(resolved, "type_name", None) == "local":
+        if is_local(resolved):
             return LocalSink(path)
         return RemoteSink(resolved, path, str(where))
     if hasattr(where, "write"):

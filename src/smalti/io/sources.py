@@ -189,7 +189,7 @@ def open_source(source: Any, filesystem: Any = None) -> Source:
         if filesystem is None and "://" not in path:
             return LocalSource(path)
         resolved, path = resolve(path, filesystem)
-        if _is_local(resolved):
+        if is_local(resolved):
             return LocalSource(path)
         return ArrowSource(resolved.open_input_file(path), str(source), owned=True, remote=True)
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
@@ -222,5 +222,6 @@ def resolve(path: str, filesystem: Any) -> tuple[Any, str]:
     return filesystem, path
 
 
-def _is_local(filesystem: Any) -> bool:
+def is_local(filesystem: Any) -> bool:
+    """Whether paths of a file system are paths of this machine, as `os` knows them."""
     return getattr(filesystem, "type_name", None) == "local"

@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 
 from smalti.commit_log import list_directory, make_directory, write_whole
 from smalti.discovery import discover_settled
+from smalti.io import is_local
 from smalti.io.sources import resolve
 
 
@@ -39,7 +40,7 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        return bool(self.filesystem.type_name == "local")
+        return is_local(self.filesystem)
 
     def child(self, relative: str) -> Place:
         return Place(self.filesystem, str(PurePosixPath(self.path) / relative))
@@ -74,14 +75,6 @@ class Place:
             finally:
                 os.close(descriptor)
 
-    def move_to(self, target: Place) -> None:
-        """Rename, replacing what is there: atomic on this machine, a copy on object stores."""
-        target.parent.make_directory()
-        if self.is_local:
-            Path(self.path).replace(target.path)
-        else:
-            self.filesystem.move(self.path, target.path)
-
     def names(self) -> list[str]:
         """What is directly in a directory, hidden names included; empty if there is no such directory."""
         return sorted(PurePosixPath(info.path).name for info in list_directory(self.filesystem, self.path))
@@ -109,7 +102,7 @@ def locate(path: Any, filesystem: Any = None) -> Place:
         text = text[len("file:") :] if text.startswith("file:") else text
         return Place(pafs.LocalFileSystem(), str(Path(text).absolute()))
     found, inner = resolve(text, filesystem)
-    if found.type_name == "local":
+    if is_local(found):
         inner = str(Path(inner).absolute())
     return Place(found, inner.rstrip("/") or inner)
 

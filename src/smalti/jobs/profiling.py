@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -245,4 +246,4 @@ def _write_table(table: pa.Table, place: Place) -> None:
         writer.write(batch)
     writer.close()
     if hidden is not place:
-        hidden.move_to(place)
+        Path(hidden.path).replace(place.path)

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import Filter
 
 from smalti.discovery import FoundFile, discover, partition_schema
 from smalti.errors import MosaicError, SchemaError
+from smalti.io import is_local
 from smalti.spark.filters import may_match
 from smalti.spark.options import ReadOptions
 from smalti.spark.partitions import comparable_values
@@ -39,7 +40,7 @@ class Table:
         for (filesystem, _), path in zip(places, options.paths, strict=True):
             if not filesystem.equals(self.filesystem):
                 raise MosaicError("paths on several file systems", found=path, expected=self.filesystem.type_name)
-        if options.storage and self.filesystem.type_name == "local":
+        if options.storage and is_local(self.filesystem):
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
         self._places = [place for _, place in places]
 
