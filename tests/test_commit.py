@@ -17,15 +17,16 @@ import pytest
 from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem, S3FileSystem, SubTreeFileSystem
 
 import smalti
-from smalti import commit_log, jobs
-from smalti.commit import JOBS, Commit, final_path, needs_mark, plan_commit, staging_directory, visible_files
-from smalti.commit_log import CommitLog
-from smalti.discovery import Selection, discover, discover_settled
+from smalti import jobs
 from smalti.errors import MosaicError
+from smalti.io import places
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Piece, Split
 from smalti.spark.read import read_split
 from smalti.spark.table import Table
+from smalti.table.commit_log import CommitLog
+from smalti.table.commits import JOBS, Commit, final_path, needs_mark, plan_commit, staging_directory, visible_files
+from smalti.table.listing import Selection, discover, discover_settled
 from tests.s3 import S3Server
 
 STAGED = ["_mosaic_jobs/j/1/p=1/b", "_mosaic_jobs/j/0/p=3/a"]
@@ -123,8 +124,8 @@ def test_records_are_of_the_job_they_lie_with(tmp_path: Path) -> None:
 CHILD = """
 import os, signal, sys
 from pyarrow.fs import LocalFileSystem
-from smalti.commit import plan_commit
-from smalti.commit_log import CommitLog
+from smalti.table.commits import plan_commit
+from smalti.table.commit_log import CommitLog
 root, step = sys.argv[1:]
 log = CommitLog(LocalFileSystem(), root)
 staged = [f"_mosaic_jobs/job/0/new{n}.mosaic" for n in (1, 2)]
@@ -419,9 +420,9 @@ def test_what_is_missing_is_not_searched_for(tmp_path: Path, monkeypatch: pytest
 
     def listing(filesystem: FileSystem, path: str, *, recursive: bool = False) -> Sequence[object]:
         listed.append(path)
-        return commit_log.list_directory(filesystem, path, recursive=recursive)
+        return places.list_directory(filesystem, path, recursive=recursive)
 
-    monkeypatch.setattr("smalti.discovery.list_directory", listing)
+    monkeypatch.setattr("smalti.table.listing.list_directory", listing)
     with pytest.raises(FileNotFoundError):
         smalti.dataset(tmp_path / "nope")
     assert listed == [str(tmp_path / "nope")]
@@ -474,8 +475,8 @@ COMMITTING = """
 import shutil, sys
 from pathlib import Path
 from pyarrow.fs import LocalFileSystem
-from smalti.commit import plan_commit
-from smalti.commit_log import CommitLog
+from smalti.table.commits import plan_commit
+from smalti.table.commit_log import CommitLog
 root, count = Path(sys.argv[1]), int(sys.argv[2])
 log = CommitLog(LocalFileSystem(), str(root))
 old = [f"p={p}/0.mosaic" for p in range(4)]

@@ -11,9 +11,9 @@ import pyarrow.fs
 import pytest
 
 import smalti
-from smalti.discovery import discover, partition_schema
-from smalti.hive import parse_partition
 from smalti.predicate import normalize_filters
+from smalti.table.listing import discover, partition_schema
+from smalti.table.partitions import parse_partition
 
 
 @pytest.fixture

@@ -3,19 +3,17 @@
 Names are imported from their modules when first used, so that the command line can answer without loading Arrow.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.dataset import MosaicDataset, dataset
     from smalti.errors import CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
+    from smalti.file.reader import MosaicFile, RowGroup, read_table
+    from smalti.file.reader import open_file as open
+    from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
     from smalti.options import WriterOptions
-    from smalti.reader import MosaicFile, RowGroup, read_table
-    from smalti.reader import open_file as open
-    from smalti.writer import MosaicWriter, WriteSummary, write_table
+    from smalti.table.dataset import MosaicDataset, dataset
 
 __all__ = [
     "ColumnStatistics",
@@ -39,19 +37,19 @@ __all__ = [
 _HOMES = {
     "ColumnStatistics": "smalti.format.statistics",
     "CorruptFileError": "smalti.errors",
-    "MosaicDataset": "smalti.dataset",
+    "MosaicDataset": "smalti.table.dataset",
     "MosaicError": "smalti.errors",
-    "MosaicFile": "smalti.reader",
-    "MosaicWriter": "smalti.writer",
-    "RowGroup": "smalti.reader",
+    "MosaicFile": "smalti.file.reader",
+    "MosaicWriter": "smalti.file.writer",
+    "RowGroup": "smalti.file.reader",
     "SchemaError": "smalti.errors",
     "UnsupportedFeatureError": "smalti.errors",
-    "WriteSummary": "smalti.writer",
+    "WriteSummary": "smalti.file.writer",
     "WriterOptions": "smalti.options",
-    "dataset": "smalti.dataset",
-    "open": "smalti.reader:open_file",
-    "read_table": "smalti.reader",
-    "write_table": "smalti.writer",
+    "dataset": "smalti.table.dataset",
+    "open": "smalti.file.reader:open_file",
+    "read_table": "smalti.file.reader",
+    "write_table": "smalti.file.writer",
 }
 
 
@@ -66,15 +64,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Importing a submodule binds its name here; `smalti.dataset` must stay the function all the same."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "dataset" and isinstance(value, ModuleType):
-            value = value.dataset
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import smalti
-import smalti.reader
+import smalti.file.reader
+from smalti.file.layout import FileLayout
 from smalti.io import open_source
-from smalti.layout import FileLayout
 
 
 class Counted:
@@ -44,7 +44,7 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
         opened.append(Counted(open_source(source, filesystem)))
         return opened[-1]
 
-    monkeypatch.setattr(smalti.reader, "open_source", counted)
+    monkeypatch.setattr(smalti.file.reader, "open_source", counted)
     if importlib.util.find_spec("smalti.jobs") is not None:  # `verify` opens files without a reader
         monkeypatch.setattr("smalti.jobs.checking.open_source", counted)
     return opened

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import smalti
-from smalti.commit import JOBS
+from smalti.table.commits import JOBS
 
 
 def mixed(rows: int, start: int = 0) -> pa.Table:

@@ -17,9 +17,9 @@ import pytest
 
 import smalti
 from smalti import jobs
-from smalti.commit import JOBS
-from smalti.jobs.places import locate
+from smalti.io.places import locate
 from smalti.jobs.staging import Staging
+from smalti.table.commits import JOBS
 from tests.children import ROOT
 from tests.jobs.data import hidden, mixed, mosaic_files, partitioned, rows_of, visible
 
@@ -262,7 +262,8 @@ def test_without_resume_it_starts_afresh(tmp_path: Path) -> None:
 
 CRASHING_COMMIT = """
 import os, signal, sys
-from smalti import commit_log, jobs
+from smalti import jobs
+from smalti.table import commit_log
 steps = 0
 step = commit_log.CommitLog.{method}
 def counted(self, *arguments):

@@ -20,8 +20,8 @@ import pyspark
 
 import smalti
 import smalti.spark
-from smalti.commit import JOBS
 from smalti.spark.java import ensure_java
+from smalti.table.commits import JOBS
 from tests.children import ROOT
 from tests.spark.apps import ROWS
 

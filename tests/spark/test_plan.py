@@ -13,9 +13,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 import smalti
-from smalti.discovery import FoundFile
 from smalti.errors import MosaicError, SchemaError
-from smalti.hive import partition_directory
 from smalti.options import WriterOptions
 from smalti.spark.filters import may_match, statistics_filter
 from smalti.spark.options import camel_case, parse_bytes, parse_names, parse_read_options, parse_write_options
@@ -23,6 +21,8 @@ from smalti.spark.partitions import by_directory, check_partition_columns, compa
 from smalti.spark.plan import Piece, Split, divide, pack, rows_per_batch
 from smalti.spark.storage import resolve, storage_arguments
 from smalti.spark.types import arrow_schema, convert, fits, spark_schema, spark_type, stored_schema
+from smalti.table.listing import FoundFile
+from smalti.table.partitions import partition_directory
 from tests import tables
 
 
@@ -283,7 +283,7 @@ class TestPartitions:
         assert [name for name, _ in by_directory(batch, [])] == [""]
 
     def test_names_are_escaped_and_found_again(self) -> None:
-        from smalti.hive import parse_partition
+        from smalti.table.partitions import parse_partition
 
         values = [("näme", "a/b=c%"), ("k", None), ("d", "2024-01-01 10:00:00"), ("dots", "..")]
         assert parse_partition(partition_directory(values).split("/")) == dict(values)

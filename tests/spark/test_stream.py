@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.commit import JOBS
 from smalti.spark.offsets import added, advance, first_offset
 from smalti.spark.options import WriteOptions
 from smalti.spark.stream import query_name
+from smalti.table.commits import JOBS
 from tests.spark import versions
 
 

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 
 import smalti
 import smalti.spark
-from smalti.commit import JOBS
+from smalti.table.commits import JOBS
 from tests import tables
 
 

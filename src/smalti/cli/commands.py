@@ -72,13 +72,13 @@ COMMANDS = {
             "convert",
             "CSV, JSON lines, Parquet, ORC, Arrow, Kudu CFile or Mosaic into any of them",
             "the tail, and the columns asked for",
-            "work",
+            "jobs",
             "work",
         ),
-        Command("compact", "many small files into few", "all of the files", "work", "work"),
-        Command("verify", "check every checksum, invariant and statistic", "all of the files", "work", "work"),
+        Command("compact", "many small files into few", "all of the files", "jobs", "work"),
+        Command("verify", "check every checksum, invariant and statistic", "all of the files", "jobs", "work"),
         Command(
-            "profile", "values, nulls and encodings of every column of many files", "all of the files", "work", "work"
+            "profile", "values, nulls and encodings of every column of many files", "all of the files", "jobs", "work"
         ),
         Command("bench", "this file as Mosaic and as Parquet: size and time", "all of the file", "bench", "work"),
     )

@@ -18,7 +18,7 @@ from smalti.cli.render.text import cell
 from smalti.cli.screen import Screen
 from smalti.cli.select import select_columns
 from smalti.cli.tables import Rows, open_rows
-from smalti.convert import convert_array
+from smalti.file.logical import convert_array
 from smalti.types import stored_schema
 
 

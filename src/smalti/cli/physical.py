@@ -14,7 +14,7 @@ from smalti.cli.render.table import Head, table
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.select import select_columns
-from smalti.layout import BucketLayout, ColumnLayout, FileLayout
+from smalti.file.layout import BucketLayout, ColumnLayout, FileLayout
 
 
 def arguments_layout(parser: argparse.ArgumentParser) -> None:

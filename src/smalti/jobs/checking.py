@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 import zstandard
 
 from smalti.errors import MosaicError
+from smalti.file.row_groups import RowGroupReader
+from smalti.file.tail import Tail, read_tail
 from smalti.format.bucket import parse_directory
 from smalti.format.statistics import raw_value, to_scalar
 from smalti.io import Source, open_source
 from smalti.jobs.events import Report
 from smalti.jobs.summary import show_value
-from smalti.row_groups import RowGroupReader
 from smalti.spec import Compression
-from smalti.tail import Tail, read_tail
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from smalti.jobs.places import locate
+from smalti.io.places import locate
 from smalti.jobs.staging import clean as clean_staging
 from smalti.jobs.staging import recover as recover_staging
 from smalti.jobs.summary import JobSummary

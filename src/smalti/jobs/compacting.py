@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from smalti.errors import MosaicError
+from smalti.io.places import locate
 from smalti.jobs.converting import ON_ERROR, existing, file_facts, refuse_overlap, with_threads
 from smalti.jobs.copying import CopyTask
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Progress
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.places import list_sources, locate
 from smalti.jobs.running import CopyJob, earlier, run_copy
 from smalti.jobs.sorting import parse_sort
 from smalti.jobs.splits import Split, plan_compact
@@ -21,6 +21,7 @@ from smalti.jobs.staging import Staging, job_digest, recover
 from smalti.jobs.summary import JobSummary
 from smalti.options import WriterOptions
 from smalti.spec import FILE_SUFFIX
+from smalti.table.listing import list_sources
 
 #: The size of a file worth opening, and still small enough to be moved about.
 TARGET_FILE_BYTES = 256 << 20

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError
+from smalti.io.places import Place, locate
 from smalti.jobs.copying import CopyTask
 from smalti.jobs.engine import Executor, choose_executor
 from smalti.jobs.events import Progress
@@ -18,12 +19,12 @@ from smalti.jobs.formats.columnar import group_bytes
 from smalti.jobs.formats.reading import ReadRequest, reading
 from smalti.jobs.formats.registry import Format, format_of_path, format_of_source, format_of_target
 from smalti.jobs.formats.sampling import agree_on_types
-from smalti.jobs.places import Place, SourceFile, list_sources, locate
 from smalti.jobs.running import CopyJob, earlier, run_copy
 from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Split, fit_split_bytes, plan_convert, stems
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.options import WriterOptions
+from smalti.table.listing import SourceFile, list_sources
 
 ON_ERROR = ("raise", "skip")
 

@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
-from smalti.intake import Intake
+from smalti.file.intake import Intake
+from smalti.io.places import Place
 from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, reading
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.sampling import scan_all
-from smalti.jobs.places import Place
 from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.splits import Output, Piece, Split
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.options import WriterOptions
+from smalti.table.schemas import adapt_batch, unify_schemas
 from smalti.types import has_statistics
-from smalti.unify import adapt_batch, unify_schemas
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ import pyarrow.types as pt
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
-from smalti.intake import Intake
+from smalti.file.intake import Intake
+from smalti.io.places import Place
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
 from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, reading
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.sampling import scan_all
-from smalti.jobs.places import Place
 from smalti.jobs.splits import Piece
-from smalti.unify import widen
+from smalti.table.schemas import widen
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError
+from smalti.io.places import Place, locate
 from smalti.jobs._sketch import estimate
 from smalti.jobs.converting import ON_ERROR, file_facts
 from smalti.jobs.engine import choose_executor
@@ -20,11 +21,12 @@ from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import format_of_source, format_of_target
 from smalti.jobs.formats.sampling import agree_on_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, measure
-from smalti.jobs.page import profile_page
-from smalti.jobs.places import Place, list_sources, locate
 from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Piece, cut_groups, fit_split_bytes
-from smalti.jobs.summary import JobError, Skipped, show_bytes, show_value
+from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
+from smalti.report.profile import profile_page
+from smalti.report.units import show_bytes
+from smalti.table.listing import list_sources
 
 SCHEMA = pa.schema(
     [

@@ -1,6 +1,6 @@
-"""How a job stages its splits, so that a run that was interrupted can be picked up. Commits are `smalti.commit`'s.
+"""How a job stages its splits, so that an interrupted run can be resumed. `smalti.table.commits` has the commits.
 
-Below the place of staged files of `smalti.commit`, a job has::
+Below the place of staged files of `smalti.table.commits`, a job has::
 
     _mosaic_jobs/<id>/<split>-<attempt>/...   files of one attempt at one split; an attempt never touches another's
     _mosaic_jobs/<id>/done/<split>.json       written last, whole: the split is finished, and these are its files
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from smalti.commit import Commit, staging_directory
-from smalti.commit_log import CommitLog
-from smalti.jobs.places import Place
+from smalti.io.places import Place
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile, WrittenFile
+from smalti.table.commit_log import CommitLog
+from smalti.table.commits import Commit, staging_directory
 
 _DONE = "done"
 

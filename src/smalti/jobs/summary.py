@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from smalti.errors import MosaicError
+from smalti.report.units import show_bytes
 
 
 @dataclass(frozen=True)
@@ -138,17 +139,3 @@ def show_value(scalar: Any) -> str:
         return str(scalar.as_py())
     except (ValueError, OverflowError):
         return str(scalar.cast("int32" if scalar.type.bit_width == 32 else "int64").as_py())
-
-
-def show_bytes(count: float) -> str:
-    """
-    Examples
-    --------
-    >>> show_bytes(999), show_bytes(12_345_678)
-    ('999 B', '12.3 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

@@ -8,16 +8,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from smalti.errors import MosaicError
+from smalti.io.places import Place
 from smalti.jobs.checking import CheckResult, CheckTask, Problem, check
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Meter, Progress
 from smalti.jobs.formats.columnar import group_bytes
 from smalti.jobs.formats.reading import reading
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.places import Place, SourceFile, list_sources
 from smalti.jobs.splits import SPLIT_BYTES, cut_groups, fit_split_bytes
-from smalti.jobs.summary import show_bytes
+from smalti.report.units import show_bytes
 from smalti.spec import FILE_SUFFIX
+from smalti.table.listing import SourceFile, list_sources
 
 __all__ = ["FileReport", "Problem", "VerifyReport", "verify"]
 

@@ -1,5 +1,19 @@
-"""The picture of a file: one HTML page that needs nothing but itself, drawn from `MosaicFile.layout()`."""
+"""Everything drawn in HTML: the page of a file, the page of a profile, what notebooks show.
 
-from smalti.report.page import render_report, write_report
+Names are imported when they are used: `MosaicFile` draws itself in notebooks with `notebook`, and the page of a file
+reads a `MosaicFile`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smalti.report.page import render_report, write_report
 
 __all__ = ["render_report", "write_report"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("smalti.report.page"), name)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from smalti.file.layout import BucketLayout, FileLayout, RowGroupLayout
+from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
-from smalti.layout import BucketLayout, FileLayout, RowGroupLayout
-from smalti.reader import MosaicFile
 from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Codes in the page, the format's own.

@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
-from smalti.reader import MosaicFile, open_file
 from smalti.report.model import build_model
 
 #: In the order they are joined: each uses only what came before it.

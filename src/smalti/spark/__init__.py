@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.spark.leftovers import clean as clean
+    from smalti.spark.cleaning import clean as clean
     from smalti.spark.local import session as session
     from smalti.spark.pruning import enable as enable
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.hive import partition_directory
+from smalti.table.partitions import partition_directory
 
 # --- reading --------------------------------------------------------------------------------------------------------
 

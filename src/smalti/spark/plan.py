@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from smalti.discovery import FoundFile
+from smalti.table.listing import FoundFile
 
 
 @dataclass(frozen=True)

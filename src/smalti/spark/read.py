@@ -17,17 +17,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
-from smalti.columnless import columnless_batch
-from smalti.discovery import FoundFile, open_found
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
+from smalti.file.columnless import columnless_batch
+from smalti.file.reader import MosaicFile
 from smalti.io import Source, open_sink
-from smalti.reader import MosaicFile
 from smalti.spark.filters import statistics_filter
 from smalti.spark.options import ReadOptions
 from smalti.spark.partitions import partition_array
 from smalti.spark.plan import Piece, Split, rows_per_batch
 from smalti.spark.storage import resolve
 from smalti.spark.types import convert, fits
+from smalti.table.listing import FoundFile, open_found
 
 _BATCH_BYTES = 16 << 20
 #: What is wrong with a file that can be skipped. One that is gone or replaced is not: the table has changed.

@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from smalti.discovery import FoundFile
 from smalti.spark.names import skip_name_check
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Split
 from smalti.spark.read import read_split
 from smalti.spark.table import Table
 from smalti.spark.types import arrow_schema
+from smalti.table.listing import FoundFile
 
 
 class MosaicReader(DataSourceReader):

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from smalti.spark.options import parse_read_options, parse_write_options
 
 if TYPE_CHECKING:
-    from smalti.discovery import FoundFile
+    from smalti.table.listing import FoundFile
 
 FORMAT = "mosaic"
 

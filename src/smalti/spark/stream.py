@@ -16,8 +16,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from smalti.commit import Mode, plan_commit
-from smalti.discovery import FoundFile
 from smalti.errors import MosaicError
 from smalti.spark.names import skip_name_check
 from smalti.spark.offsets import Offset, added, advance, first_offset
@@ -27,6 +25,8 @@ from smalti.spark.storage import resolve, service_of
 from smalti.spark.table import Table
 from smalti.spark.types import arrow_schema
 from smalti.spark.write import Job, staged_files
+from smalti.table.commits import Mode, plan_commit
+from smalti.table.listing import FoundFile
 
 
 class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

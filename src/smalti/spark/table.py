@@ -10,7 +10,6 @@ from itertools import islice
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
-from smalti.discovery import FoundFile, discover, partition_schema
 from smalti.errors import MosaicError, SchemaError
 from smalti.io import is_local
 from smalti.spark.filters import may_match
@@ -19,7 +18,8 @@ from smalti.spark.partitions import comparable_values
 from smalti.spark.plan import Piece, Split, divide, pack
 from smalti.spark.read import UNREADABLE, Adapter, open_table_file, report_bad_file
 from smalti.spark.storage import resolve
-from smalti.unify import unify_schemas
+from smalti.table.listing import FoundFile, discover, partition_schema
+from smalti.table.schemas import unify_schemas
 
 #: Ends of files read at once.
 _PARALLEL = 16

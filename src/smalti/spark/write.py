@@ -1,7 +1,7 @@
 """Executor side of writing: Arrow batches to staged files. And the job around it, as Spark calls it.
 
 A task writes below a directory of its own that no reader lists, and answers with the names of what it wrote. Of all
-attempts of a task Spark passes one answer to the commit, and only files it names become visible: see `smalti.commit`.
+attempts of a task Spark passes one answer to the commit, and only files it names become visible: `table.commits`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from smalti.commit import Mode, plan_commit, staging_directory
-from smalti.commit_log import CommitLog, make_directory
-from smalti.discovery import discover, discover_settled
 from smalti.errors import SchemaError
-from smalti.hive import partition_directory
+from smalti.file.writer import MosaicWriter
+from smalti.io.places import make_directory
 from smalti.spark.options import WriteOptions
 from smalti.spark.partitions import by_directory, check_partition_columns
 from smalti.spark.read import open_table_file
 from smalti.spark.storage import resolve
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
-from smalti.unify import unify_schemas
-from smalti.writer import MosaicWriter
+from smalti.table.commit_log import CommitLog
+from smalti.table.commits import Mode, plan_commit, staging_directory
+from smalti.table.listing import discover, discover_settled
+from smalti.table.partitions import partition_directory
+from smalti.table.schemas import unify_schemas
 
 #: Files a task writes at once, one per partition it meets; then the largest is finished. Each holds a row group.
 _MAX_OPEN = 8

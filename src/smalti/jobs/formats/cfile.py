@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 
 from smalti.errors import SchemaError
+from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, pick, slices
-from smalti.jobs.places import Place
 from smalti.kudu import CFileReader, CFileWriter
 from smalti.options import WriterOptions
 

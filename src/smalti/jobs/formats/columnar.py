@@ -10,9 +10,9 @@ import pyarrow as pa
 
 import smalti
 from smalti.errors import MosaicError
+from smalti.file.tail import Tail
+from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, check_columns, pick, rows_for, slices
-from smalti.jobs.places import Place
-from smalti.tail import Tail
 
 
 class ParquetReader:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError
+from smalti.io.places import Place
 from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
 from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
 from smalti.jobs.formats.reading import Reader, ReadRequest
@@ -23,7 +24,6 @@ from smalti.jobs.formats.writers import (
     OrcFileWriter,
     ParquetFileWriter,
 )
-from smalti.jobs.places import Place
 from smalti.options import WriterOptions
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError
+from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, reading
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.text import TextReader, union
-from smalti.jobs.places import Place, SourceFile
+from smalti.table.listing import SourceFile
 
 #: Files looked at, spread over all there are.
 MAX_SAMPLED = 50

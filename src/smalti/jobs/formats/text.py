@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, check_columns, slices
-from smalti.jobs.places import Place
 
 #: Bytes of text parsed at once: some hundred lines of a 10,000-column table.
 BLOCK_BYTES = 16 << 20

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.jobs.places import Place
+from smalti.file.writer import MosaicWriter
+from smalti.io.places import Place
 from smalti.options import WriterOptions
-from smalti.writer import MosaicWriter
 
 #: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
 GROUP_BYTES = 64 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from smalti.commit_log import CommitLog
 from smalti.spark.storage import resolve
+from smalti.table.commit_log import CommitLog
 
 
 def clean(path: str, older_than: timedelta = timedelta(days=1), storage: Mapping[str, str] | None = None) -> list[str]:

@@ -14,10 +14,13 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from smalti.commit_log import list_directory, make_directory, write_whole
-from smalti.discovery import discover_settled
-from smalti.io import is_local
-from smalti.io.sources import resolve
+from smalti.io.sinks import open_sink
+from smalti.io.sources import is_local, resolve
+
+#: Another job may remove the directory of jobs, empty, just before this one makes its own in it.
+_MAKE_ATTEMPTS = 5
+#: A listing fails when what it comes upon is being removed.
+_LIST_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -80,21 +83,6 @@ class Place:
         return sorted(PurePosixPath(info.path).name for info in list_directory(self.filesystem, self.path))
 
 
-@dataclass(frozen=True)
-class SourceFile:
-    """A file to be read: `relative` is its path below the directory that was asked for, its name if a file was."""
-
-    path: str
-    relative: str
-    num_bytes: int
-    modified: int
-
-    @property
-    def directory(self) -> str:
-        parent = str(PurePosixPath(self.relative).parent)
-        return "" if parent == "." else parent
-
-
 def locate(path: Any, filesystem: Any = None) -> Place:
     """The place of a path or URI."""
     text = os.fspath(path)
@@ -107,38 +95,34 @@ def locate(path: Any, filesystem: Any = None) -> Place:
     return Place(found, inner.rstrip("/") or inner)
 
 
-def list_sources(
-    source: Any, filesystem: Any = None, suffix: str = "", *, globs: bool = True
-) -> tuple[Place, list[SourceFile]]:
-    """The visible files of a path, glob or list of them; relative to the path, or to what they have in common.
-
-    Without `globs`, names are taken as they are.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is nothing there, or nothing visible.
-    """
-    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    places = [locate(path, filesystem) for path in paths]
-    if not places:
-        raise FileNotFoundError("no paths given")
-    fs, found = discover_settled([place.path for place in places], places[0].filesystem, suffix, globs=globs)
-    if any(not place.filesystem.equals(fs) for place in places):
-        raise ValueError("the paths of one job must be on one file system")
-    if not found:
-        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
-    base = _base(places, [file.name for file in found])
-    files = [
-        SourceFile(file.path, str(PurePosixPath(file.name).relative_to(base)), file.size, file.modified)
-        for file in found
-    ]
-    return Place(fs, base), files
+def list_directory(filesystem: Any, path: str, *, recursive: bool = False) -> Sequence[Any]:
+    """What is in a directory; nothing, if there is none."""
+    selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
+    for attempt in range(_LIST_ATTEMPTS):
+        try:
+            found: Sequence[Any] = filesystem.get_file_info(selector)
+            return found
+        except FileNotFoundError:  # a directory further down has gone meanwhile
+            if attempt == _LIST_ATTEMPTS - 1:
+                raise
+    return ()
 
 
-def _base(asked: Sequence[Place], found: Sequence[str]) -> str:
-    """The directory that relative paths start from."""
-    if len(asked) == 1 and asked[0].is_directory():
-        return asked[0].path
-    parents = [str(PurePosixPath(path).parent) for path in found]
-    return os.path.commonpath(parents) if parents[0] else ""
+def make_directory(filesystem: Any, path: str) -> None:
+    """Make a directory for staged files, and those above it."""
+    for attempt in range(_MAKE_ATTEMPTS):
+        try:
+            filesystem.create_dir(path, recursive=True)
+            return
+        except FileNotFoundError:
+            if attempt == _MAKE_ATTEMPTS - 1:
+                raise
+
+
+def write_whole(filesystem: Any, path: str, data: bytes) -> None:
+    """Write a small file, and the directories above it; it appears whole or not at all."""
+    if path.rpartition("/")[0]:
+        make_directory(filesystem, path.rpartition("/")[0])
+    sink = open_sink(path, filesystem)
+    sink.write(data)
+    sink.commit()

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti.columnless import columnless_batch
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.columnless import columnless_batch
+from smalti.file.layout import FileLayout, build_layout
+from smalti.file.row_groups import RowGroupReader
+from smalti.file.tail import read_tail
 from smalti.format.statistics import ColumnStatistics, describe
 from smalti.io import CachedEnd, Source, open_source
-from smalti.layout import FileLayout, build_layout
-from smalti.notebook import html_summary
-from smalti.row_groups import RowGroupReader
-from smalti.tail import read_tail
+from smalti.report.notebook import html_summary
 
 if TYPE_CHECKING:
-    from smalti.filtering import FilterPlan
+    from smalti.file.filtering import FilterPlan
 
 #: Columns shown in a notebook.
 NOTEBOOK_COLUMNS = 20
@@ -223,7 +223,7 @@ class MosaicFile:
         groups = list(range(self.num_row_groups)) if row_groups is None else self._check_groups(row_groups)
         if filters is None:
             return _Selection(self, columns, None, groups)
-        from smalti.filtering import FilterPlan  # see there why not at the top
+        from smalti.file.filtering import FilterPlan  # see there why not at the top
 
         plan = FilterPlan(filters, self._tail, self._find)
         return _Selection(self, columns, plan, [group for group in groups if not plan.rules_out(group)])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from smalti.columnless import columnless_batch
 from smalti.errors import SchemaError
+from smalti.file.columnless import columnless_batch
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 from smalti.types import stored_schema
 
@@ -44,7 +44,7 @@ class Intake:
             batch = self._reorder(batch)
         if not batch.schema.equals(self._given):
             self._check_types(batch.schema)
-        from smalti.convert import convert_array  # see there why not at the top
+        from smalti.file.logical import convert_array  # see there why not at the top
 
         arrays = []
         for field, array in zip(self.schema, batch.columns, strict=True):

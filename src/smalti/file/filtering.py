@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from smalti.file.tail import Tail
 from smalti.format.statistics import raw_value, to_scalar
 from smalti.predicate import Filter, GroupStatistics, Outcome, normalize_filters, prune
-from smalti.tail import Tail
 
 __all__ = ["FilterPlan", "filter_batch", "normalize_filters", "prune_partitions"]
 

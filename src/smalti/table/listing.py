@@ -1,7 +1,7 @@
 """Finding the files of a dataset: directories, globs and lists of paths, local or remote, with hive-style partitions.
 
 Names that start with a dot or an underscore are passed over: leftovers of writers, markers, logs. Where a commit is
-being carried out (see `smalti.commit`), its files are listed all or not at all.
+being carried out (see `smalti.table.commits`), its files are listed all or not at all.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from smalti.commit import JOBS, Commit, visible_files
-from smalti.commit_log import CommitLog, list_directory
 from smalti.errors import MosaicError, SchemaError
-from smalti.hive import parse_partition
 from smalti.io import Source, is_local, open_source
+from smalti.io.places import Place, list_directory, locate
 from smalti.io.sources import LocalSource, resolve
 from smalti.spec import FILE_SUFFIX
+from smalti.table.commit_log import CommitLog
+from smalti.table.commits import JOBS, Commit, visible_files
+from smalti.table.partitions import parse_partition
 
 #: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
 _MAX_LISTINGS = 100
@@ -379,3 +380,58 @@ def partition_value(file: FoundFile, field_: pa.Field) -> pa.Scalar:
     if text is None:
         return pa.scalar(None, field_.type)
     return pa.scalar(text).cast(field_.type)
+
+
+# --- the sources of a job --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file to be read: `relative` is its path below the directory that was asked for, its name if a file was."""
+
+    path: str
+    relative: str
+    num_bytes: int
+    modified: int
+
+    @property
+    def directory(self) -> str:
+        parent = str(PurePosixPath(self.relative).parent)
+        return "" if parent == "." else parent
+
+
+def list_sources(
+    source: Any, filesystem: Any = None, suffix: str = "", *, globs: bool = True
+) -> tuple[Place, list[SourceFile]]:
+    """The visible files of a path, glob or list of them; relative to the path, or to what they have in common.
+
+    Without `globs`, names are taken as they are.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing there, or nothing visible.
+    """
+    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    places = [locate(path, filesystem) for path in paths]
+    if not places:
+        raise FileNotFoundError("no paths given")
+    fs, found = discover_settled([place.path for place in places], places[0].filesystem, suffix, globs=globs)
+    if any(not place.filesystem.equals(fs) for place in places):
+        raise ValueError("the paths of one job must be on one file system")
+    if not found:
+        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
+    base = _base(places, [file.name for file in found])
+    files = [
+        SourceFile(file.path, str(PurePosixPath(file.name).relative_to(base)), file.size, file.modified)
+        for file in found
+    ]
+    return Place(fs, base), files
+
+
+def _base(asked: Sequence[Place], found: Sequence[str]) -> str:
+    """The directory that relative paths start from."""
+    if len(asked) == 1 and asked[0].is_directory():
+        return asked[0].path
+    parents = [str(PurePosixPath(path).parent) for path in found]
+    return os.path.commonpath(parents) if parents[0] else ""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from smalti._core.batch import describe_monolithic, describe_page
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
+from smalti.file.tail import Tail
 from smalti.format.bucket import open_slot, parse_directory
 from smalti.format.compression import inflate
 from smalti.io import Source
-from smalti.notebook import html_summary
+from smalti.report.notebook import html_summary
 from smalti.spec import FOOTER_SIZE, Compression, Encoding, NameEncoding, TypeId
-from smalti.tail import Tail
 
 #: Row groups shown in a notebook.
 NOTEBOOK_ROWS = 20

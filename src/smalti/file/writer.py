@@ -15,12 +15,12 @@ from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.intake import Intake, arrow_batches, arrow_reader
 from smalti.format.bucket import pack_directory
 from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.statistics import ColumnStatistics, describe, pack_record
 from smalti.format.varint import pack_varint
-from smalti.intake import Intake, arrow_batches, arrow_reader
 from smalti.io import open_sink
 from smalti.options import WriterOptions
 from smalti.spec import (

@@ -10,12 +10,12 @@ from smalti import threads
 from smalti._core.batch import Batch
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
+from smalti.file.plan import BucketRead, plan_buckets
+from smalti.file.tail import Tail
 from smalti.format.bucket import directory_size, open_slot, parse_directory
 from smalti.format.compression import inflate
 from smalti.io import Range, Source, fetch
-from smalti.plan import BucketRead, plan_buckets
 from smalti.spec import Compression
-from smalti.tail import Tail
 
 
 class Stored:

@@ -2,11 +2,11 @@
 
 A job writes below ``_mosaic_jobs/<job>/``, which no reader lists. Its commit is one small file,
 ``_mosaic_jobs/<job>/commit.json``, that appears whole or not at all and names every file to add and every file to
-remove. From then on the job has happened: `smalti.discovery` lists the files as the record says, whoever finds the
+remove. From then on the job has happened: `smalti.table.listing` lists the files as the record says, whoever finds the
 record may carry it out, and doing so twice is harmless. Once carried out, the record goes and the table is a plain
 directory of files again. The Spark data source and `smalti.jobs` write this way; nothing here knows either.
 
-Here is what is decided, purely; `smalti.commit_log` acts on it.
+Here is what is decided, purely; `smalti.table.commit_log` acts on it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from smalti.errors import MosaicError
-from smalti.hive import parse_partition
 from smalti.spec import FILE_SUFFIX
+from smalti.table.partitions import parse_partition
 
 #: Where jobs stage their files and leave their records; the name starts with an underscore, so listings pass over it.
 JOBS = "_mosaic_jobs"
@@ -173,7 +173,7 @@ def needs_mark(commit: Commit) -> bool:
     """Whether a listing can fall into the middle of a commit: one change is seen or not, several may be seen in part.
 
     Only tables of Mosaic files are marked: other tools, reading what was converted for them, should find nothing that
-    is not theirs. `smalti.discovery` lists other files twice instead.
+    is not theirs. `smalti.table.listing` lists other files twice instead.
     """
     changed = [*(final for _, final in commit.add), *commit.remove]
     return len(changed) > 1 and any(path.endswith(FILE_SUFFIX) for path in changed)

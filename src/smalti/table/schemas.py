@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.columnless import columnless_batch
 from smalti.errors import SchemaError
+from smalti.file.columnless import columnless_batch
 
 
 def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:

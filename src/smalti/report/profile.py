@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from smalti.jobs.summary import show_bytes
+from smalti.report.units import show_bytes
 
 if TYPE_CHECKING:
     from smalti.jobs.profiling import Profile

@@ -1,4 +1,4 @@
-"""The commits of one table, read, written and carried out: the acting half of `smalti.commit`."""
+"""The commits of one table, read, written and carried out: the acting half of `smalti.table.commits`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from smalti.commit import JOBS, Commit, check_inside, needs_mark, staging_job
 from smalti.errors import MosaicError
-from smalti.io import is_local, open_sink
+from smalti.io import is_local
+from smalti.io.places import list_directory, write_whole
+from smalti.table.commits import JOBS, Commit, check_inside, needs_mark, staging_job
 
 _RECORD = "commit.json"
 _LAST = "last"
@@ -22,10 +23,6 @@ _STREAMS = "streams"
 _PARALLEL = 8
 #: Batches of a stream that are remembered one by one; of those before, that they were.
 _BATCHES_KEPT = 10
-#: Another job may remove the directory of jobs, empty, just before this one makes its own in it.
-_MAKE_ATTEMPTS = 5
-#: A listing fails when what it comes upon is being removed.
-_LIST_ATTEMPTS = 20
 _COPY_BYTES = 8 << 20
 
 
@@ -261,38 +258,3 @@ def _directories(commit: Commit) -> set[str]:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def list_directory(filesystem: Any, path: str, *, recursive: bool = False) -> Sequence[Any]:
-    """What is in a directory; nothing, if there is none."""
-    from pyarrow.fs import FileSelector
-
-    selector = FileSelector(path, recursive=recursive, allow_not_found=True)
-    for attempt in range(_LIST_ATTEMPTS):
-        try:
-            found: Sequence[Any] = filesystem.get_file_info(selector)
-            return found
-        except FileNotFoundError:  # a directory further down has gone meanwhile
-            if attempt == _LIST_ATTEMPTS - 1:
-                raise
-    return ()
-
-
-def make_directory(filesystem: Any, path: str) -> None:
-    """Make a directory for staged files, and those above it."""
-    for attempt in range(_MAKE_ATTEMPTS):
-        try:
-            filesystem.create_dir(path, recursive=True)
-            return
-        except FileNotFoundError:
-            if attempt == _MAKE_ATTEMPTS - 1:
-                raise
-
-
-def write_whole(filesystem: Any, path: str, data: bytes) -> None:
-    """Write a small file, and the directories above it; it appears whole or not at all."""
-    if _parent(path):
-        make_directory(filesystem, _parent(path))
-    sink = open_sink(path, filesystem)
-    sink.write(data)
-    sink.commit()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti.columnless import columnless_batch
-from smalti.discovery import FoundFile, discover, open_found, partition_schema, partition_value
 from smalti.errors import SchemaError
-from smalti.reader import MosaicFile
-from smalti.unify import adapt_batch, unify_schemas
+from smalti.file.columnless import columnless_batch
+from smalti.file.reader import MosaicFile
+from smalti.table.listing import FoundFile, discover, open_found, partition_schema, partition_value
+from smalti.table.schemas import adapt_batch, unify_schemas
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -56,7 +56,7 @@ class MosaicDataset:
             for file in self._found:
                 yield from self._read_file(file, output, batch_size)
             return
-        from smalti.filtering import normalize_filters, prune_partitions  # see there why not at the top
+        from smalti.file.filtering import normalize_filters, prune_partitions  # see there why not at the top
 
         filter_ = normalize_filters(filters)
         self._check_columns(filter_.columns)
@@ -117,7 +117,7 @@ class MosaicDataset:
     def _filter_file(
         self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter
     ) -> Iterator[pa.RecordBatch]:
-        from smalti.filtering import filter_batch
+        from smalti.file.filtering import filter_batch
 
         needed = list(dict.fromkeys([*output.names, *filter_.columns]))
         schema = pa.schema([self.schema.field(name) for name in needed])

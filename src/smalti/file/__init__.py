@@ -1,0 +1,1 @@
+"""One Mosaic file: reading it, writing it, and saying how it is laid out."""
