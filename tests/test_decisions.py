@@ -13,7 +13,7 @@ from smalti._core.encode import choose_encoding, choose_paged
 from smalti._core.names import pack_schema_block
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
-from smalti.file.plan import plan_buckets
+from smalti.file.scan import plan_buckets
 from smalti.io.ranges import Range, Request, coalesce
 from smalti.spec import Encoding
 from smalti.table.schemas import unify_schemas, widen

@@ -261,7 +261,7 @@ cdef class RowGroupIndex:
         return self._group(group).n_statistics
 
     def bucket(self, int64_t group, int64_t bucket):
-        """(offset, size, bulk size) of a bucket, or None where the row group has nothing stored for it."""
+        """(offset, size, uncompressed size) as the file has them; zeros where nothing is stored for the bucket."""
         cdef Group* g = self._group(group)
         cdef Entry* first = &self.entries[g.first_entry]
         cdef int64_t low = 0, high = g.n_entries, middle
@@ -275,7 +275,7 @@ cdef class RowGroupIndex:
                 else:
                     high = middle
         if low >= g.n_entries or first[low].bucket != bucket or first[low].size == 0:
-            return None
+            return 0, 0, 0
         return first[low].offset, first[low].size, first[low].bulk_size
 
     def statistics(self, int64_t group, wanted=None):
