@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from smalti._core.batch import describe_monolithic, describe_page
 from smalti._core.nodes import BucketNodes
+from smalti.errors import MosaicError
 from smalti.file.scan import BucketRead, Scanner, plan_buckets
 from smalti.format.bucket import directory_size
 from smalti.format.index import EMPTY, MONOLITHIC
@@ -139,12 +140,15 @@ def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> File
     reads = [plan_buckets(schema, range(*schema.bucket_columns(bucket)))[0] for bucket in tail.buckets]
     groups = []
     for group in range(index.num_row_groups):
-        buckets = [
-            _read_bucket(scanner, names, group, read)
-            if wanted is None or read.bucket in wanted
-            else BucketLayout(read.bucket, *tail.entry(group, read.bucket), ())
-            for read in reads
-        ]
+        buckets = []
+        for read in reads:
+            if wanted is not None and read.bucket not in wanted:
+                buckets.append(BucketLayout(read.bucket, *tail.entry(group, read.bucket), ()))
+                continue
+            try:
+                buckets.append(_read_bucket(scanner, names, group, read))
+            except MosaicError as error:
+                raise scanner.locate(error, group, read) from None
         groups.append(RowGroupLayout(group, index.rows(group), index.num_statistics(group), tuple(buckets)))
     index_size = size - FOOTER_SIZE - footer.index_offset
     return FileLayout(
@@ -166,18 +170,17 @@ def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRea
     (bucket,) = scanner.fetch_buckets(group, [read])
     nodes, entry, rows = read.nodes, bucket.entry, scanner.tail.index.rows(group)
     stored: list[int | None] = [None] * nodes.num_nodes
-    with scanner.locate(group, read):
-        if entry.mode == MONOLITHIC:
-            described = describe_monolithic(nodes, bucket.block(scanner.tail.footer.compression), rows)
-        elif entry.mode == EMPTY:
-            described = [describe_page(nodes, node, None, 0) for node in range(nodes.num_nodes)]
-        else:
-            pages = bucket.pages()
-            num_rows = [rows] * nodes.num_columns + bucket.child_rows
-            described = [describe_page(nodes, node, pages[node], num_rows[node]) for node in range(nodes.num_nodes)]
-            stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]
-            pages_size = sum(len(page) for page in pages.values() if page is not None)
-            entry = entry._replace(uncompressed_size=directory_size(nodes) + pages_size)
+    if entry.mode == MONOLITHIC:
+        described = describe_monolithic(nodes, bucket.block(scanner.tail.footer.compression), rows)
+    elif entry.mode == EMPTY:
+        described = [describe_page(nodes, node, None, 0) for node in range(nodes.num_nodes)]
+    else:
+        pages = bucket.pages()
+        num_rows = [rows] * nodes.num_columns + bucket.child_rows
+        described = [describe_page(nodes, node, pages[node], num_rows[node]) for node in range(nodes.num_nodes)]
+        stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]
+        pages_size = sum(len(page) for page in pages.values() if page is not None)
+        entry = entry._replace(uncompressed_size=directory_size(nodes) + pages_size)
     return BucketLayout(read.bucket, *entry, _columns(nodes, names[nodes.first_column :], described, stored))
 
 

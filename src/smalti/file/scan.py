@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -133,7 +132,6 @@ def plan_scan(
 # --- carrying it out ----------------------------------------------------------------------------------------------
 
 
-@dataclass
 class FetchedBucket:
     """The bytes of a bucket that were read from the file, still compressed.
 
@@ -148,10 +146,13 @@ class FetchedBucket:
         Of a paged bucket, the slot of each physical column that was asked for.
     """
 
-    entry: BucketEntry
-    data: memoryview = field(default_factory=lambda: memoryview(b""))
-    child_rows: list[int] = field(default_factory=list)
-    slots: dict[int, memoryview] = field(default_factory=dict)
+    __slots__ = ("child_rows", "data", "entry", "slots")
+
+    def __init__(self, entry: BucketEntry) -> None:
+        self.entry = entry
+        self.data = memoryview(b"")
+        self.child_rows: list[int] = []
+        self.slots: dict[int, memoryview] = {}
 
     def block(self, compression: Compression) -> bytes | memoryview:
         """The uncompressed block of a monolithic bucket."""
@@ -195,16 +196,19 @@ class Scanner:
         buckets = [FetchedBucket(self.tail.entry(group, read.bucket)) for read in reads]
         ranges = []
         for read, bucket in zip(reads, buckets, strict=True):
-            size, head = bucket.entry.size, directory_size(read.nodes)
-            in_parts = bucket.entry.mode == PAGED and not read.whole and head <= size
-            ranges.append(Range(bucket.entry.offset, head if in_parts else size))
+            size = bucket.entry.size
+            if bucket.entry.mode == PAGED and not read.whole:
+                size = min(size, directory_size(read.nodes))
+            ranges.append(Range(bucket.entry.offset, size))
         for bucket, data in zip(buckets, fetch(self.source, ranges), strict=True):
             bucket.data = data
         missing: list[tuple[FetchedBucket, int, Range]] = []
         for read, bucket in zip(reads, buckets, strict=True):
             if bucket.entry.mode == PAGED:
-                with self.locate(group, read):
+                try:
                     missing += _find_slots(read, bucket)
+                except MosaicError as error:
+                    raise self.locate(error, group, read) from None
         slots = fetch(self.source, [where for _, _, where in missing])
         for (bucket, node, _), data in zip(missing, slots, strict=True):
             bucket.slots[node] = data
@@ -216,7 +220,7 @@ class Scanner:
 
         def decode_bucket(item: tuple[BucketRead, FetchedBucket]) -> None:
             read, bucket = item
-            with self.locate(group, read):
+            try:
                 if bucket.entry.mode == EMPTY:
                     batch.decode_missing(read.nodes, read.columns, read.places)
                 elif bucket.entry.mode == MONOLITHIC:
@@ -224,24 +228,21 @@ class Scanner:
                     batch.decode_monolithic(read.nodes, block, read.columns, read.places)
                 else:
                     batch.decode_pages(read.nodes, bucket.pages(), bucket.child_rows, read.columns, read.places)
+            except MosaicError as error:
+                raise self.locate(error, group, read) from None
 
         work = zip(columns.buckets, buckets, strict=True)
         for _ in threads.ordered_map(decode_bucket, work, min(threads.cpu_count(), len(buckets))):
             pass
         return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
 
-    @contextmanager
-    def locate(self, group: int, read: BucketRead) -> Iterator[None]:
-        """Add the place to errors about a bucket, and the name of a physical column that kernels know by number."""
-        try:
-            yield
-        except MosaicError as error:
-            node = error.place.get("column")
-            if isinstance(node, int):
-                first = read.nodes.first_column
-                names = self.tail.schema.names()[first : first + read.nodes.num_columns]
-                error.place["column"] = read.nodes.paths(names)[node][1]
-            raise error.locate(path=self.source.name, row_group=group, bucket=read.bucket) from None
+    def locate(self, error: MosaicError, group: int, read: BucketRead) -> MosaicError:
+        """Add the place to an error about a bucket, and the name of a physical column that kernels know by number."""
+        node = error.place.get("column")
+        if isinstance(node, int):
+            names = self.tail.schema.names()[read.nodes.first_column :]
+            error.place["column"] = read.nodes.paths(names)[node][1]
+        return error.locate(path=self.source.name, row_group=group, bucket=read.bucket)
 
 
 def _find_slots(read: BucketRead, bucket: FetchedBucket) -> Iterator[tuple[FetchedBucket, int, Range]]:
