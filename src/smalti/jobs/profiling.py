@@ -24,7 +24,7 @@ from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, mea
 from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Piece, cut_groups, fit_split_bytes
 from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
-from smalti.report.profile import profile_page
+from smalti.report.page import render_profile
 from smalti.report.units import show_bytes
 from smalti.table.listing import list_sources
 
@@ -152,7 +152,15 @@ def profile(
     if output is not None:
         _write_table(result.table, locate(output, filesystem))
     if html is not None:
-        locate(html, filesystem).write_bytes(profile_page(result).encode())
+        page = render_profile(
+            result.source,
+            result.table,
+            num_rows=rows,
+            num_files=result.num_files,
+            num_bytes=result.num_bytes,
+            num_skipped=len(skipped),
+        )
+        locate(html, filesystem).write_bytes(page.encode())
     return result
 
 

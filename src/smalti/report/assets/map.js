@@ -5,7 +5,11 @@ const canvas = $("map");
 let mapPage = 0;
 let blocks = []; // {x, y, w, h, group, bucket} of what is drawn, for the pointer
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// A canvas cannot resolve the variables of page.css by itself.
+const css = (name) => {
+  canvas.style.color = `var(${name})`;
+  return getComputedStyle(canvas).color;
+};
 const groupBytes = groups.map((group) => sum(group.size));
 const largest = Math.max(1, ...groupBytes);
 let colourBy = "bytes";
@@ -107,11 +111,7 @@ function showTip(event) {
   model.encodings.forEach((name, code) => {
     const many = list.filter((node) => group.encoding[node] === String(code)).length;
     if (!many) return;
-    const line = make("div", "key");
-    const swatch = make("i", "swatch");
-    swatch.style.background = `var(--e${code})`;
-    line.append(swatch, `${name} ${number(many)}`);
-    tip.append(line, document.createElement("br"));
+    tip.append(key(code, `${name} ${number(many)}`), document.createElement("br"));
   });
   const box = canvas.parentElement.getBoundingClientRect();
   tip.style.left = `${Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4)}px`;
@@ -129,13 +129,10 @@ $("map-back").addEventListener("click", () => { mapPage -= 1; drawMap(); });
 $("map-on").addEventListener("click", () => { mapPage += 1; drawMap(); });
 
 function drawLegend() {
-  const total = sum(encodingBytes) || 1;
+  const total = sum(encodingBytes);
   model.encodings.forEach((name, code) => {
-    const key = make("span", "key");
-    const swatch = make("i", "swatch");
-    swatch.style.background = `var(--e${code})`;
-    key.append(swatch, make("b", "", name), `${number(encodingCount[code])} column chunks, ${((100 * encodingBytes[code]) / total).toFixed(1)} % of bytes`);
-    $("legend").append(key);
+    const chunks = `${number(encodingCount[code])} column chunks`;
+    $("legend").append(key(code, make("b", "", name), `${chunks}, ${percent(encodingBytes[code], total)} of bytes`));
   });
   const tool = make("label", "legend-tool", "colour by ");
   const choice = make("select");
@@ -149,7 +146,7 @@ function drawLegend() {
   ];
   parts.forEach(([name, size]) => {
     const part = make("span");
-    part.append(`${name} `, make("b", "", bytes(size)), ` (${((100 * size) / model.size).toFixed(1)} %)`);
+    part.append(`${name} `, make("b", "", bytes(size)), ` (${percent(size, model.size)})`);
     $("tail").append(part);
   });
 }
