@@ -39,9 +39,7 @@ function tickBox(column) {
     if (tick.checked) state.ticked.add(column); else state.ticked.delete(column);
     changed("tick");
   });
-  const box = make("span");
-  box.append(tick);
-  return box;
+  return make("span", "", tick);
 }
 
 function nameCell(column) {
@@ -54,8 +52,7 @@ function nameCell(column) {
 function encodingsCell(column) {
   const step = Math.max(1, Math.ceil(groups.length / 40));
   const shown = [...codes(column)].filter((_, i) => i % step === 0);
-  const cell = make("span");
-  cell.append(bar(shown.map((code) => [code, 1])));
+  const cell = make("span", "", bar(shown.map((code) => [code, 1])));
   cell.title = [...new Set(shown)].map((code) => model.encodings[code]).join(", ");
   return cell;
 }

@@ -3,7 +3,7 @@ const { columns, nodes, groups } = model;
 const count = columns.name.length;
 const numBuckets = groups.length ? groups[0].size.length : 0;
 
-// Physical columns come bucket by bucket: [first, last) of each, and those of each column.
+// The physical columns of each bucket and of each column. A list or map has several: itself and its children.
 const bucketNodes = Array.from({ length: numBuckets }, () => []);
 const columnNodes = Array.from({ length: count }, () => []);
 nodes.column.forEach((column, node) => {
@@ -34,7 +34,7 @@ groups.forEach((group) => {
   });
 });
 
-// Statistics over row groups: nulls add up, bounds widen; one group that cannot tell makes them unknown.
+// Statistics over all row groups: nulls add up, bounds widen. A row group with values but no bounds makes them unknown.
 const summaries = {};
 Object.entries(model.statistics).forEach(([column, records]) => {
   let nulls = 0;
@@ -52,5 +52,3 @@ Object.entries(model.statistics).forEach(([column, records]) => {
 });
 
 const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null };
-const listeners = [];
-const changed = (what) => listeners.forEach((listener) => listener(what));

@@ -14,7 +14,8 @@ $("bucket-chip").addEventListener("click", () => { state.bucket = null; changed(
 $("tick-found").addEventListener("click", () => { table.found.forEach((column) => state.ticked.add(column)); changed("ticks"); });
 $("untick").addEventListener("click", () => { state.ticked.clear(); changed("ticks"); });
 
-listeners.push((what) => {
+// Redraw what depends on a choice of the user's: "filter", "tick" (one column), "ticks" (many) or "chosen".
+function changed(what) {
   if (what === "filter") {
     $("bucket-chip").hidden = state.bucket === null;
     $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
@@ -22,9 +23,9 @@ listeners.push((what) => {
     drawMap();
   }
   if (what === "tick" || what === "ticks") { drawProjection(); drawMap(); }
-  if (what === "ticks") table.draw(); // a single tick is drawn already, and keeps the focus
+  if (what === "ticks") table.draw(); // the browser has drawn a single tick, and a new row would lose the focus
   if (what === "chosen") { drawDetail(); table.draw(); }
-});
+}
 
 $("theme").addEventListener("click", drawMap);
 dark.addEventListener("change", drawMap);

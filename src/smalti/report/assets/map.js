@@ -104,10 +104,12 @@ function showTip(event) {
   const group = groups[block.group];
   const list = bucketNodes[block.bucket];
   const names = [...new Set(list.map((node) => columns.name[nodes.column[node]]))];
-  tip.replaceChildren(make("b", "", `bucket ${block.bucket}, row group ${block.group}`));
   const mode = { m: "monolithic", p: "paged", e: "empty" }[group.mode[block.bucket]];
-  tip.append(make("div", "", `${mode}: ${bytes(group.size[block.bucket])}, ${bytes(group.raw[block.bucket])} unpacked`));
-  tip.append(make("div", "", `${number(names.length)} columns: ${names[0]}${names.length > 1 ? ` … ${names[names.length - 1]}` : ""}`));
+  tip.replaceChildren(
+    make("b", "", `bucket ${block.bucket}, row group ${block.group}`),
+    make("div", "", `${mode}: ${bytes(group.size[block.bucket])}, ${bytes(group.raw[block.bucket])} unpacked`),
+    make("div", "", `${number(names.length)} columns: ${names[0]}${names.length > 1 ? ` … ${names[names.length - 1]}` : ""}`),
+  );
   model.encodings.forEach((name, code) => {
     const many = list.filter((node) => group.encoding[node] === String(code)).length;
     if (!many) return;
@@ -134,19 +136,13 @@ function drawLegend() {
     const chunks = `${number(encodingCount[code])} column chunks`;
     $("legend").append(key(code, make("b", "", name), `${chunks}, ${percent(encodingBytes[code], total)} of bytes`));
   });
-  const tool = make("label", "legend-tool", "colour by ");
   const choice = make("select");
   choice.id = "colour-by";
   choice.append(new Option("bytes before compression", "bytes"), new Option("number of columns", "columns"));
   choice.addEventListener("change", () => { colourBy = choice.value; computeShares(); drawMap(); });
-  tool.append(choice);
-  $("legend").append(tool);
+  $("legend").append(make("label", "legend-tool", "colour by ", choice));
   const parts = [
     ["buckets", sum(groupBytes)], ["schema block", model.schemaBlock.size], ["index", model.index.size], ["footer", model.footer],
   ];
-  parts.forEach(([name, size]) => {
-    const part = make("span");
-    part.append(`${name} `, make("b", "", bytes(size)), ` (${percent(size, model.size)})`);
-    $("tail").append(part);
-  });
+  $("tail").append(...parts.map(([name, size]) => make("span", "", `${name} `, make("b", "", bytes(size)), ` (${percent(size, model.size)})`)));
 }

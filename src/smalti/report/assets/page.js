@@ -1,10 +1,10 @@
 // What all pages use: the data, elements, numbers as text, colours of encodings, facts, the theme.
 const model = JSON.parse(document.querySelector("script[type='application/json']").textContent);
 const $ = (id) => document.getElementById(id);
-const make = (tag, className, text) => {
+const make = (tag, className = "", ...content) => {
   const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
+  element.className = className;
+  element.append(...content);
   return element;
 };
 const sum = (list) => list.reduce((a, b) => a + b, 0);
@@ -20,31 +20,23 @@ const bytes = (value) => {
 
 // A square in the colour of an encoding, and what it stands for.
 function key(code, ...parts) {
-  const line = make("span", "key");
   const swatch = make("i", "swatch");
   swatch.style.background = `var(--e${code})`;
-  line.append(swatch, ...parts);
-  return line;
+  return make("span", "key", swatch, ...parts);
 }
 
 // A bar with a piece for each [code of an encoding, weight].
 function bar(pieces) {
-  const line = make("span", "bar");
-  line.append(...pieces.map(([code, weight]) => {
+  return make("span", "bar", ...pieces.map(([code, weight]) => {
     const piece = make("i");
     piece.style.background = `var(--e${code})`;
     piece.style.flexGrow = weight;
     return piece;
   }));
-  return line;
 }
 
 function drawFacts(facts) {
-  $("facts").append(...facts.map(([name, value]) => {
-    const fact = make("div");
-    fact.append(make("dt", "", name), make("dd", "", value));
-    return fact;
-  }));
+  $("facts").append(...facts.map(([name, value]) => make("div", "", make("dt", "", name), make("dd", "", value))));
 }
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -15,8 +15,7 @@ const heads = [
   ["unpacked", "94px", bytes, "bytes before compression"],
 ].map(([title, width, format, hint], i) => ({ title, width, format, hint, down: Boolean(format), value: (row) => row[i] }));
 heads[ENCODINGS].cell = (row) => {
-  const cell = make("span", "keys");
-  cell.append(...encodingsOf(row).map(([code, name, count]) => key(code, `${name} ${number(count)}`)));
+  const cell = make("span", "keys", ...encodingsOf(row).map(([code, name, count]) => key(code, `${name} ${number(count)}`)));
   cell.title = row[ENCODINGS] ?? "";
   return cell;
 };

@@ -24,10 +24,7 @@ function makeTable({ heads, rows, by, names, keep = () => true, isChosen = () =>
     const first = Math.max(0, Math.floor((box.scrollTop - ROW) / ROW) - MARGIN);
     const last = Math.ceil((box.scrollTop + box.clientHeight) / ROW) + MARGIN;
     $("table-body").replaceChildren(...table.found.slice(first, last).map((row, i) => {
-      const line = make("div", isChosen(row) ? "row chosen" : "row");
-      line.style.top = `${(first + i) * ROW}px`;
-      line.setAttribute("role", "row");
-      line.append(...heads.map((head) => {
+      const line = make("div", isChosen(row) ? "row chosen" : "row", ...heads.map((head) => {
         const value = head.value(row);
         const text = value === null ? "" : head.format ? head.format(value) : value;
         const cell = head.cell ? head.cell(row) : make("span", head.format ? "num" : "", text);
@@ -35,6 +32,8 @@ function makeTable({ heads, rows, by, names, keep = () => true, isChosen = () =>
         cell.setAttribute("role", "cell");
         return cell;
       }));
+      line.style.top = `${(first + i) * ROW}px`;
+      line.setAttribute("role", "row");
       return line;
     }));
   };
@@ -71,9 +70,7 @@ function makeTable({ heads, rows, by, names, keep = () => true, isChosen = () =>
     title.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
     return title;
   });
-  const head = make("div", "row");
-  head.append(...titles);
-  $("table-head").append(head);
+  $("table-head").append(make("div", "row", ...titles));
   box.style.setProperty("--columns", heads.map((column) => column.width).join(" "));
   const later = (work) => {
     let frame = 0;
