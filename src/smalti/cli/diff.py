@@ -82,12 +82,12 @@ def compare_schemas(a: Rows, b: Rows, patterns: list[str] | None = None) -> tupl
     for name in shared:
         one, other = left.field(name), right.field(name)
         if one.type != other.type or one.nullable != other.nullable:
-            found.types.append((name, _described(one), _described(other)))
+            found.types.append((name, _described(one.type, one.nullable), _described(other.type, other.nullable)))
     return found, pa.schema([left.field(name) for name in shared if left.field(name).type == right.field(name).type])
 
 
-def _described(type_field: pa.Field) -> str:
-    return f"{type_field.type}{'' if type_field.nullable else ' not null'}"
+def _described(type_: pa.DataType, nullable: bool) -> str:
+    return f"{type_}{'' if nullable else ' not null'}"
 
 
 def compare_rows(a: Rows, b: Rows, schema: pa.Schema, found: Differences, limit: int) -> None:
@@ -128,11 +128,13 @@ def differing(a: pa.Array, b: pa.Array) -> list[int]:
     if pt.is_nested(a.type):
         pairs = zip(plain_values(a), plain_values(b), strict=True)
         return [i for i, (one, other) in enumerate(pairs) if one != other]
-    same = pc.fill_null(pc.equal(a, b), False)
-    same = pc.or_(same, pc.and_(pc.is_null(a), pc.is_null(b)))
+    both_null = pc.and_(pc.is_null(a), pc.is_null(b))
+    same = pc.equal(a, b)
     if pt.is_floating(a.type):
-        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(a), pc.is_nan(b)), False))
-    return pc.indices_nonzero(pc.invert(same)).to_pylist()  # type: ignore[no-any-return]
+        same = pc.or_(same, pc.and_(pc.is_nan(a), pc.is_nan(b)))
+    same = pc.if_else(both_null, True, pc.fill_null(same, False))
+    rows: list[int] = pc.indices_nonzero(pc.invert(same)).to_pylist()
+    return rows
 
 
 def _lines(found: Differences, schema_only: bool) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,17 +13,20 @@ import smalti
 from smalti.io.places import locate
 from smalti.jobs.formats.registry import format_of_path
 
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
 #: Values of one file held in memory at a time when it is read in batches.
 CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Rows:
-    """An open file: a `smalti.MosaicFile` or a `pyarrow.parquet.ParquetFile`."""
+    """An open file."""
 
     schema: pa.Schema
     num_rows: int
-    file: Any
+    file: smalti.MosaicFile | pq.ParquetFile
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Batches of the columns, in the order they are named."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.render.table import GAP, Head, table
@@ -35,14 +36,13 @@ def plain_values(array: pa.Array) -> list[Any]:
     if pt.is_floating(type_):
         return [value if value is None or math.isfinite(value) else _special(value) for value in array.to_pylist()]
     if pt.is_list(type_):
-        inner = plain_values(array.flatten())
-        return _regroup(array.value_lengths().to_pylist(), inner)
+        return _regroup(pc.list_value_length(array).to_pylist(), plain_values(pc.list_flatten(array)))
     if pt.is_map(type_):
-        lengths = [None if entries is None else len(entries) for entries in array.to_pylist()]
-        flat = array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))).flatten()
-        pairs = [list(pair) for pair in zip(*(plain_values(part) for part in flat.flatten()), strict=True)]
-        return _regroup(lengths, pairs)
-    return array.to_pylist()  # type: ignore[no-any-return]
+        return plain_values(array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))))
+    if pt.is_struct(type_):  # the entries of a map: Mosaic has no other structs
+        keys, values = (plain_values(pc.struct_field(array, place)) for place in (0, 1))
+        return [list(pair) for pair in zip(keys, values, strict=True)]
+    return array.to_pylist()
 
 
 def _moments(array: pa.Array) -> list[Any]:
@@ -51,7 +51,7 @@ def _moments(array: pa.Array) -> list[Any]:
         array = array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.timestamp(array.type.unit))
         return [None if text is None else f"{text.replace(' ', 'T')}Z" for text in array.cast(pa.string()).to_pylist()]
     if pt.is_duration(array.type):
-        return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+        return array.cast(pa.int64()).to_pylist()
     return [None if text is None else text.replace(" ", "T") for text in array.cast(pa.string()).to_pylist()]
 
 

@@ -27,8 +27,8 @@ drawFacts([
 const counts = model.encodings.map(() => 0);
 model.rows.forEach((row) => encodingsOf(row).forEach(([code, , count]) => { counts[code] += count; }));
 const total = sum(counts);
-$("encodings").hidden = !total; // only Mosaic files have them
+$("encodings").hidden = !total; // only Mosaic files have them, and the columns of the table that follow
 $("bar").append(bar(counts.map((count, code) => [code, count])));
 $("legend").append(...counts.map((count, code) => key(code, make("b", "", model.encodings[code]), `${number(count)} column chunks, ${percent(count, total)}`)));
-makeTable({ heads, rows: model.rows, names: (row) => [row[0], row[1]] }).search();
+makeTable({ heads: total ? heads : heads.slice(0, ENCODINGS), rows: model.rows, names: (row) => [row[0], row[1]] }).search();
 document.documentElement.dataset.ready = "yes";
