@@ -128,12 +128,11 @@ def differing(a: pa.Array, b: pa.Array) -> list[int]:
     if pt.is_nested(a.type):
         pairs = zip(plain_values(a), plain_values(b), strict=True)
         return [i for i, (one, other) in enumerate(pairs) if one != other]
-    both_null = pc.and_(pc.is_null(a), pc.is_null(b))
-    same = pc.equal(a, b)
+    same = pc.equal(a, b)  # null where either is null
     if pt.is_floating(a.type):
         same = pc.or_(same, pc.and_(pc.is_nan(a), pc.is_nan(b)))
-    same = pc.if_else(both_null, True, pc.fill_null(same, False))
-    rows: list[int] = pc.indices_nonzero(pc.invert(same)).to_pylist()
+    alike = pc.if_else(pc.and_(pc.is_null(a), pc.is_null(b)), True, same)
+    rows: list[int] = pc.indices_nonzero(pc.invert(pc.fill_null(alike, False))).to_pylist()
     return rows
 
 
