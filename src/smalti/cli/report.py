@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from pyarrow.fs import FileType
-
 from smalti.cli.arguments import add_file
 from smalti.cli.screen import Screen
 from smalti.io.places import locate
@@ -19,7 +17,7 @@ def arguments_report(parser: argparse.ArgumentParser) -> None:
 
 
 def run_report(options: argparse.Namespace, screen: Screen) -> int:
-    if not options.overwrite and locate(options.output).info().type != FileType.NotFound:
+    if not options.overwrite and locate(options.output).exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
     write_report(options.file, options.output)
     if screen.is_terminal:

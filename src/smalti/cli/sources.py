@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import smalti
-from smalti.io.places import locate
+from smalti.io.places import local_path, locate
 from smalti.jobs.formats.registry import format_of_path
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class Rows:
 @contextmanager
 def open_rows(path: str) -> Iterator[Rows]:
     """Open a path or URI by its suffix: as Parquet if it has one of Parquet's suffixes, otherwise as Mosaic."""
-    # What follows a "?" are options of a URI, but may also be part of a local name.
-    known = format_of_path(path.partition("?")[0]) or format_of_path(path)
+    known = format_of_path(local_path(path) or path.partition("?")[0])  # options of a URI follow a "?"
     if known is not None and known[0].name == "parquet":
         import pyarrow.parquet as pq
 

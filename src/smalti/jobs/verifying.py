@@ -10,15 +10,16 @@ from typing import Any
 from smalti.errors import MosaicError
 from smalti.io.places import Place
 from smalti.jobs.checking import CheckResult, CheckTask, Problem, check
+from smalti.jobs.converting import list_sources
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Meter, Progress
 from smalti.jobs.formats.columnar import group_bytes
 from smalti.jobs.formats.reading import reading
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.splits import SPLIT_BYTES, cut_groups, fit_split_bytes
 from smalti.report.units import show_bytes
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import SourceFile, list_sources
+from smalti.table.listing import FoundFile
+from smalti.table.splits import SPLIT_BYTES, fit_split_bytes, pack
 
 __all__ = ["FileReport", "Problem", "VerifyReport", "verify"]
 
@@ -111,10 +112,11 @@ def verify(
     (True, 3)
     """
     began = time.monotonic()
-    base, files = list_sources(sources, filesystem, FILE_SUFFIX)
+    listing = list_sources(sources, filesystem, FILE_SUFFIX)
+    files = listing.files
     executor = choose_executor(engine, spark, workers)
-    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
-    tasks = [task for file in files for task in _plan(base.filesystem, file, split_bytes)]
+    split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
+    tasks = [task for file in files for task in _plan(listing.filesystem, file, split_bytes)]
     meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)
     results: dict[int, CheckResult] = dict(executor.run(check, tasks, meter))
     found: dict[str, list[CheckResult]] = {file.path: [] for file in files}
@@ -124,24 +126,24 @@ def verify(
     return VerifyReport(reports, executor.name, time.monotonic() - began)
 
 
-def _plan(filesystem: Any, file: SourceFile, split_bytes: int) -> list[CheckTask]:
+def _plan(filesystem: Any, file: FoundFile, split_bytes: int) -> list[CheckTask]:
     """Row groups of a large file in several tasks. A file that cannot be opened is one task, which says why."""
     try:
         with reading(file.path, "Mosaic"):
             sizes = group_bytes(Place(filesystem, file.path), FORMATS["mosaic"].reader)
     except MosaicError:
         sizes = ()
-    parts = cut_groups(sizes, split_bytes) or [()]
+    parts = pack(sizes, split_bytes) or [()]
     return [
-        CheckTask(filesystem, file.path, sum(sizes[i] for i in part) or file.num_bytes, part, first=number == 0)
+        CheckTask(filesystem, file.path, sum(sizes[i] for i in part) or file.size, part, first=number == 0)
         for number, part in enumerate(parts)
     ]
 
 
-def _gather(file: SourceFile, parts: Sequence[CheckResult]) -> FileReport:
+def _gather(file: FoundFile, parts: Sequence[CheckResult]) -> FileReport:
     return FileReport(
         path=file.path,
-        num_bytes=file.num_bytes,
+        num_bytes=file.size,
         num_rows=sum(part.num_rows for part in parts),
         num_columns=max(part.num_columns for part in parts),
         num_row_groups=sum(part.num_row_groups for part in parts),

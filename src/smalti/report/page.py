@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
+from smalti.io.places import AnyFileSystem
 from smalti.report.model import build_model
 from smalti.spec import Encoding
 
@@ -44,7 +45,7 @@ def render_report(file: MosaicFile, name: str = "") -> str:
     return _assemble("file", title, name or "Mosaic file", build_model(file, file.layout(), name))
 
 
-def write_report(source: Any, target: Any, *, filesystem: Any = None) -> None:
+def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) -> None:
     """Write the page of a file.
 
     Parameters
