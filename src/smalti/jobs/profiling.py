@@ -23,7 +23,7 @@ from smalti.jobs.formats.sampling import agree_on_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, measure
 from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
-from smalti.report.profile import profile_page
+from smalti.report.page import render_profile
 from smalti.report.units import show_bytes
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
@@ -153,7 +153,15 @@ def profile(
     if output is not None:
         _write_table(result.table, locate(output, filesystem).absolute())
     if html is not None:
-        write_whole(locate(html, filesystem).absolute(), profile_page(result).encode())
+        page = render_profile(
+            result.source,
+            result.table,
+            num_rows=rows,
+            num_files=result.num_files,
+            num_bytes=result.num_bytes,
+            num_skipped=len(skipped),
+        )
+        write_whole(locate(html, filesystem).absolute(), page.encode())
     return result
 
 
