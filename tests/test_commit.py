@@ -19,14 +19,14 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem,
 import smalti
 from smalti import jobs
 from smalti.errors import MosaicError
-from smalti.io import places
+from smalti.io import Place, places
 from smalti.spark.options import ReadOptions
-from smalti.spark.plan import Piece, Split
 from smalti.spark.read import read_split
 from smalti.spark.table import Table
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, Commit, final_path, needs_mark, plan_commit, staging_directory, visible_files
-from smalti.table.listing import Selection, discover, discover_settled
+from smalti.table.listing import Selection, list_files
+from smalti.table.splits import Piece
 from tests.s3 import S3Server
 
 STAGED = ["_mosaic_jobs/j/1/p=1/b", "_mosaic_jobs/j/0/p=3/a"]
@@ -84,9 +84,11 @@ def test_what_leaves_a_mark(add: list[str], remove: list[str], needed: bool) -> 
         b"",
         b"[]",
         b"{}",
-        b'{"version": 2, "job": "x", "add": [], "remove": []}',
+        b'{"version": 2, "job": "x", "token": "t", "add": [], "remove": []}',
+        b'{"version": 1, "job": "x", "add": [], "remove": []}',
+        b'{"version": 1, "job": "x", "token": "", "add": [], "remove": []}',
         b"\xff",
-        b'{"version": 1, "job": "x", "add": [], "remove": [], "batch": "soon"}',
+        b'{"version": 1, "job": "x", "token": "t", "add": [], "remove": [], "batch": "soon"}',
     ],
 )
 def test_bad_records_are_refused(data: bytes) -> None:
@@ -98,7 +100,7 @@ def test_bad_records_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize("where", ["staged", "final", "remove", "stream"])
 def test_records_stay_within_their_table(path: str, where: str) -> None:
     """Whoever finds a record carries it out: it must not move or delete what is not the table's."""
-    record = {"version": 1, "job": "j", "add": [["_mosaic_jobs/j/0/a", "a"]], "remove": ["b"]}
+    record = {"version": 1, "job": "j", "token": "t", "add": [["_mosaic_jobs/j/0/a", "a"]], "remove": ["b"]}
     if where in ("staged", "final"):
         record["add"] = [[path, "a"] if where == "staged" else ["_mosaic_jobs/j/0/a", path]]
     else:
@@ -121,26 +123,42 @@ def test_records_are_of_the_job_they_lie_with(tmp_path: Path) -> None:
 
 # --- a table, and processes that die --------------------------------------------------------------------------------
 
+#: Commits two files over one, and dies before its n-th change of the file system, whatever that change is.
 CHILD = """
 import os, signal, sys
-from pyarrow.fs import LocalFileSystem
+from pathlib import Path
+from pyarrow.fs import FSSpecHandler, PyFileSystem, LocalFileSystem
+from smalti.io import Place, sinks
+from smalti.table import commit_log
 from smalti.table.commits import plan_commit
 from smalti.table.commit_log import CommitLog
-root, step = sys.argv[1:]
-log = CommitLog(LocalFileSystem(), root)
+root, left = sys.argv[1], int(sys.argv[2])
+
+def dying(change):
+    def step(*arguments, **named):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return change(*arguments, **named)
+    return step
+
+class Dying:
+    type_name = "local"
+    def __init__(self):
+        self._local = LocalFileSystem()
+    def __getattr__(self, name):
+        found = getattr(self._local, name)
+        changes = ("move", "delete_file", "delete_dir", "create_dir", "open_output_stream")
+        return dying(found) if name in changes else found
+
+commit_log._PARALLEL = 1
+sinks.LocalSink.commit = dying(sinks.LocalSink.commit)
+Path.rmdir = dying(Path.rmdir)
+sinks.locate = lambda path, filesystem: Place(LocalFileSystem(), path)
+log = CommitLog(Place(Dying(), root))
 staged = [f"_mosaic_jobs/job/0/new{n}.mosaic" for n in (1, 2)]
-commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
-if step == "before the record":
-    os.kill(os.getpid(), signal.SIGKILL)
-log.publish(commit)
-if step == "after the record":
-    os.kill(os.getpid(), signal.SIGKILL)
-log._move(commit, *commit.add[0])
-if step == "between renames":
-    os.kill(os.getpid(), signal.SIGKILL)
-log._move(commit, *commit.add[1])
-log._delete("old.mosaic")
-os.kill(os.getpid(), signal.SIGKILL)
+log.commit(plan_commit("job", staged, ["old.mosaic"], "overwrite"))
 """
 OLD, NEW = [1, 2], [10, 20]
 
@@ -151,13 +169,13 @@ def table_in(root: Path) -> CommitLog:
     directory.mkdir(parents=True)
     for number, value in enumerate(NEW, 1):
         smalti.write_table(pa.table({"x": [value]}), directory / f"new{number}.mosaic")
-    return CommitLog(LocalFileSystem(), str(root))
+    return CommitLog(Place(LocalFileSystem(), str(root)))
 
 
 def seen_by_spark(root: Path) -> list[int]:
     options = ReadOptions((str(root),))
     pieces = tuple(Piece(file, file.size) for file in Table(options).files())
-    batches = read_split(Split(pieces), pa.schema([("x", pa.int64())]), options)
+    batches = read_split(pieces, pa.schema([("x", pa.int64())]), options)
     return sorted(value for batch in batches for value in batch["x"].to_pylist())
 
 
@@ -177,29 +195,31 @@ def seen(root: Path) -> list[int]:
     return found["dataset"]
 
 
-@pytest.mark.parametrize(
-    ("step", "expected"),
-    [
-        ("before the record", OLD),
-        ("after the record", NEW),
-        ("between renames", NEW),
-        ("before the record goes", NEW),
-    ],
-)
-def test_a_killed_committer(tmp_path: Path, step: str, expected: list[int]) -> None:
-    """Old rows or new rows, never a mixture; the next job, or cleaning, finishes what was decided."""
-    table = tmp_path / "table"
-    table.mkdir()
-    log = table_in(table)
-    done = subprocess.run([sys.executable, "-c", CHILD, str(table), step], check=False)
-    assert done.returncode == -9
-    assert seen(table) == expected
-    log.recover()
-    assert seen(table) == expected
-    log.clean(timedelta(0))
-    assert seen(table) == expected
-    files = sorted(path.name for path in table.rglob("*") if path.is_file())
-    assert files == (["old.mosaic"] if expected == OLD else ["last", "new1.mosaic", "new2.mosaic"])
+def test_a_committer_that_is_killed_at_any_step(tmp_path: Path) -> None:
+    """Old rows until some step, new rows from it on, never a mixture; the next job, or cleaning, finishes the rest."""
+    outcomes = []
+    for step in range(40):
+        table = tmp_path / f"at-{step}/table"
+        table.mkdir(parents=True)
+        log = table_in(table)
+        done = subprocess.run([sys.executable, "-c", CHILD, str(table), str(step)], check=False, capture_output=True)
+        rows = seen(table)
+        outcomes.append(rows)
+        assert rows in (OLD, NEW), f"killed before change {step}"
+        log.recover()
+        assert seen(table) == rows
+        log.clean(timedelta(0))
+        assert seen(table) == rows
+        files = sorted(path.name for path in table.rglob("*") if path.is_file() and ".mosaic-tmp" not in path.name)
+        assert files == (["old.mosaic"] if rows == OLD else ["last", "new1.mosaic", "new2.mosaic"])
+        if done.returncode == 0:
+            break
+        assert done.returncode == -9, done.stderr.decode()
+    assert done.returncode == 0
+    first_new = outcomes.index(NEW)
+    assert outcomes == [OLD] * first_new + [NEW] * (len(outcomes) - first_new)
+    assert first_new >= 1
+    assert len(outcomes) - first_new >= 6, "each of two moves, the removal, the mark and the record is a step"
 
 
 def test_abort_before_and_after_the_record(tmp_path: Path) -> None:
@@ -235,12 +255,12 @@ def test_tasks_find_files_that_moved_after_planning(tmp_path: Path) -> None:
     files = Table(options).files()
     assert all(JOBS in file.path for file in files)
     log.carry_out(commit)
-    batches = read_split(Split(tuple(Piece(f, f.size) for f in files)), pa.schema([("x", pa.int64())]), options)
+    batches = read_split([Piece(f, f.size) for f in files], pa.schema([("x", pa.int64())]), options)
     assert sorted(v for batch in batches for v in batch["x"].to_pylist()) == NEW
 
 
 def test_batches_of_a_stream_are_remembered(tmp_path: Path) -> None:
-    log = CommitLog(LocalFileSystem(), str(tmp_path))
+    log = CommitLog(Place(LocalFileSystem(), str(tmp_path)))
     assert not log.has_batch("q", 0)
     log.publish(Commit("j1", stream="q", batch=0))
     assert log.has_batch("q", 0)
@@ -344,7 +364,7 @@ def partitioned(root: Path) -> CommitLog:
         staged.append(f"{staging_directory('job', '0')}/day={day}/new.mosaic")
         (root / staged[-1]).parent.mkdir(parents=True)
         smalti.write_table(pa.table({"x": [value]}), root / staged[-1])
-    log = CommitLog(LocalFileSystem(), str(root))
+    log = CommitLog(Place(LocalFileSystem(), str(root)))
     existing = [f"day={day}/old.mosaic" for day in (1, 2, 3)]
     log.publish(plan_commit("job", staged, existing, "dynamic"))
     return log
@@ -380,7 +400,7 @@ def test_parts_of_a_table(tmp_path: Path, path: str, expected: list[tuple[int, i
 def test_what_a_commit_replaces_by_name_is_not_seen(tmp_path: Path) -> None:
     for name in ("a", "b"):
         smalti.write_table(pa.table({"x": [0]}), tmp_path / f"{name}.mosaic")
-    log = CommitLog(LocalFileSystem(), str(tmp_path))
+    log = CommitLog(Place(LocalFileSystem(), str(tmp_path)))
     staged = [f"{staging_directory('job', '0')}/{name}.mosaic" for name in ("a", "b")]
     (tmp_path / staged[0]).parent.mkdir(parents=True)
     for path in staged:
@@ -453,15 +473,56 @@ def test_file_systems_that_list_by_another_spelling(
     assert smalti.dataset("two", filesystem=fs).count_rows() == 2
 
 
-def test_records_without_a_token_are_carried_out(tmp_path: Path) -> None:
+def test_removals_do_not_read_the_record_each_time(tmp_path: Path) -> None:
+    """A record is as long as its list of files: reading it for every file makes many removals quadratic."""
+    count = 200
+    for number in range(count):
+        (tmp_path / f"old{number}.mosaic").write_bytes(b"x")
     log = table_in(tmp_path)
-    (tmp_path / JOBS / "job/commit.json").write_text(
-        '{"version": 1, "job": "job", "add": [], "remove": ["old.mosaic"]}'
-    )
-    assert smalti.dataset(tmp_path).files == []
-    log.recover()
-    assert not (tmp_path / "old.mosaic").exists()
-    assert log.state()[1] == ()
+    old = [f"old{number}.mosaic" for number in range(count)]
+    commit = plan_commit("job", [f"{staging_directory('job', '0')}/new1.mosaic"], old, "overwrite")
+    log.publish(commit)
+    reads: list[str] = []
+    read_bytes = Place.read_bytes
+
+    def counted(place: Place) -> bytes:
+        reads.append(place.name)
+        return read_bytes(place)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Place, "read_bytes", counted)
+        log.carry_out(commit)
+    assert reads.count("commit.json") <= 4
+    assert sorted(path.name for path in tmp_path.glob("*.mosaic")) == ["new1.mosaic", "old.mosaic"]
+
+
+def test_a_slow_process_removes_nothing_of_a_later_commit(tmp_path: Path) -> None:
+    """Two processes carry out one commit; before the slower one deletes, a later commit puts a file at an old name."""
+    table = tmp_path / "table"
+    table.mkdir()
+    log = table_in(table)
+    staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
+    commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
+    log.publish(commit)
+    slow = CommitLog(Place(LocalFileSystem(), str(table)))
+    is_current = slow._is_current
+    asked: list[bool] = []
+
+    def overtaken(which: Commit) -> bool:
+        answer = is_current(which)
+        if not asked:  # The slow process has been told that the commit is pending; now it is overtaken.
+            asked.append(answer)
+            log.carry_out(commit)
+            directory = table / staging_directory("later", "0")
+            directory.mkdir(parents=True)
+            smalti.write_table(pa.table({"x": [99]}), directory / "old.mosaic")
+            log.commit(plan_commit("later", [f"{staging_directory('later', '0')}/old.mosaic"], [], "append"))
+        return answer
+
+    slow._is_current = overtaken  # type: ignore[method-assign]
+    slow.carry_out(commit)
+    assert asked == [True]
+    assert seen(table) == [*NEW, 99]
 
 
 def test_a_committed_file_that_is_gone(tmp_path: Path) -> None:
@@ -476,9 +537,10 @@ import shutil, sys
 from pathlib import Path
 from pyarrow.fs import LocalFileSystem
 from smalti.table.commits import plan_commit
+from smalti.io import Place
 from smalti.table.commit_log import CommitLog
 root, count = Path(sys.argv[1]), int(sys.argv[2])
-log = CommitLog(LocalFileSystem(), str(root))
+log = CommitLog(Place(LocalFileSystem(), str(root)))
 old = [f"p={p}/0.mosaic" for p in range(4)]
 for number in range(1, count):
     staged = [f"_mosaic_jobs/j{number}/0/p={p}/{number}.mosaic" for p in range(4)]
@@ -498,7 +560,7 @@ def test_listings_while_commits_go_on(tmp_path: Path) -> None:
     seen_commits = set()
     with subprocess.Popen([sys.executable, "-c", COMMITTING, str(tmp_path), "150"]) as committing:
         while committing.poll() is None:
-            _, files = discover(str(tmp_path))
+            files = list_files(str(tmp_path)).files
             assert sorted(file.partition["p"] for file in files) == ["0", "1", "2", "3"]
             names = {Path(file.name).name for file in files}
             assert len(names) == 1, files
@@ -514,7 +576,7 @@ def test_a_table_within_a_table(tmp_path: Path) -> None:
     """Who overwrites the outer one must know the files of the inner one by the names they will have."""
     partitioned(tmp_path / "lake/sales")
     smalti.write_table(pa.table({"x": [1]}), tmp_path / "lake/other.mosaic")
-    _, found = discover_settled(tmp_path / "lake")
+    found = list_files(tmp_path / "lake", settled=True).files
     names = [str(Path(file.path).relative_to(tmp_path / "lake")) for file in found]
     days = [(1, "new"), (2, "new"), (3, "old"), (4, "new")]
     assert names == ["other.mosaic", *(f"sales/day={day}/{name}.mosaic" for day, name in days)]
@@ -544,7 +606,7 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     """The same without renames and directories: a table, a commit half carried out, a job, its overwriting."""
     for name, value in [("t/old.mosaic", 1), (f"t/{JOBS}/job/0/new1.mosaic", 10), (f"t/{JOBS}/job/0/new2.mosaic", 20)]:
         smalti.write_table(pa.table({"x": [value]}), f"bucket/{name}", filesystem=s3)
-    log = CommitLog(s3, "bucket/t")
+    log = CommitLog(Place(s3, "bucket/t"))
 
     def rows() -> list[int]:
         return sorted(smalti.dataset("bucket/t", filesystem=s3).to_table()["x"].to_pylist())
@@ -558,7 +620,7 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     summary = jobs.compact("bucket/t", filesystem=s3)
     assert (summary.source_files, summary.num_rows) == (2, 2)
     assert rows() == [10, 20]
-    assert len(discover("bucket/t", s3)[1]) == 1
+    assert len(list_files("bucket/t", s3).files) == 1
     assert log.state()[1] == ()
     smalti.write_table(pa.table({"x": [0]}), f"bucket/t/{JOBS}/dead/0/part.mosaic", filesystem=s3)
     assert log.clean(timedelta(days=1)) == []
@@ -566,9 +628,9 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     assert rows() == [10, 20]
 
 
-def test_large_objects_are_copied_in_parts(s3: FileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_objects_are_copied_in_parts(s3: FileSystem) -> None:
     """S3 copies up to 5 GB in one go; here it refuses all."""
-    log = CommitLog(s3, "bucket/t")
+    log = CommitLog(Place(s3, "bucket/t"))
     smalti.write_table(pa.table({"x": [1]}), f"bucket/t/{JOBS}/job/0/a.mosaic", filesystem=s3)
 
     class Refusing:
@@ -580,9 +642,8 @@ def test_large_objects_are_copied_in_parts(s3: FileSystem, monkeypatch: pytest.M
 
     commit = plan_commit("job", [f"{JOBS}/job/0/a.mosaic"], [], "append")
     log.publish(commit)
-    with monkeypatch.context() as patched:
-        patched.setattr(log, "_filesystem", Refusing())
-        log._move(commit, *commit.add[0])
+    refusing = CommitLog(Place(Refusing(), "bucket/t"))  # type: ignore[arg-type]
+    refusing._move(commit, *commit.add[0])
     log.recover()
     assert smalti.dataset("bucket/t", filesystem=s3).to_table()["x"].to_pylist() == [1]
     assert log.state()[1] == ()
@@ -591,8 +652,8 @@ def test_large_objects_are_copied_in_parts(s3: FileSystem, monkeypatch: pytest.M
 def test_a_record_that_was_cut_short_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where files appear as they are written, as on HDFS, a record gets its name when it is whole."""
     slow = PyFileSystem(FSSpecHandler(fsspec.filesystem("file")))
-    log = table_in(tmp_path)
-    log._filesystem, log._is_local = slow, False
+    table_in(tmp_path)
+    log = CommitLog(Place(slow, str(tmp_path)))
     staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
     commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
 

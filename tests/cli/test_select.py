@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smalti.cli.select import select_columns
+from smalti.cli.arguments import select_columns
 from smalti.errors import SchemaError
 
 NAMES = ["id", "sensor_2", "sensor_1", "a,b", "x*", "[y]"]

@@ -1,4 +1,4 @@
-"""The page in a real browser: every part is there, works, agrees with the reader, and asks nothing of the network."""
+"""The pages in a real browser: every part is there, works, agrees with the reader, and asks nothing of the network."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
+from smalti import jobs
 from smalti.report import write_report
 from tests.files import written
 
@@ -33,7 +34,7 @@ def wide_table(columns: int, rows: int = 240) -> pa.Table:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A wide file, and a narrow one whose buckets are paged."""
+    """Pages of a wide file and of a narrow one whose buckets are paged, and of a profile of the wide one."""
     directory = tmp_path_factory.mktemp("report")
     data = {
         "wide": written(wide_table(10_000), row_group_max_rows=80, stats_columns=["id", "sensor_00000"]),
@@ -44,7 +45,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, content in data.items():
         (directory / f"{name}.mosaic").write_bytes(content)
         write_report(directory / f"{name}.mosaic", directory / f"{name}.html")
-    return {name: directory / f"{name}.html" for name in data}
+    jobs.profile(directory / "wide.mosaic", html=directory / "profile.html")
+    return {name: directory / f"{name}.html" for name in (*data, "profile")}
 
 
 @pytest.fixture
@@ -114,12 +116,27 @@ def test_all_parts_are_there(load: Callable[[str], Any], files: dict[str, Path],
     assert painted >= 4
 
 
-def test_nothing_is_fetched_and_nothing_goes_wrong(load: Callable[[str], Any], files: dict[str, Path]) -> None:
-    page = load("wide")
+@pytest.mark.parametrize("name", ["wide", "profile"])
+def test_nothing_is_fetched_and_nothing_goes_wrong(
+    load: Callable[[str], Any], files: dict[str, Path], name: str
+) -> None:
+    page = load(name)
     assert [entry for entry in page.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
     messages = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
     asked = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
-    assert asked == {files["wide"].as_uri()}
+    assert asked == {files[name].as_uri()}
+
+
+@pytest.mark.parametrize("name", ["wide", "profile"])
+def test_the_policy_forbids_the_network(load: Callable[[str], Any], name: str) -> None:
+    """Even a script inside the page cannot fetch anything."""
+    page = load(name)
+    outcome = page.execute_async_script(
+        "const done = arguments[0]; let blocked = '';"
+        "document.addEventListener('securitypolicyviolation', (event) => { blocked = event.effectiveDirective });"
+        "fetch('http://127.0.0.1:9/').then(() => done('fetched'), () => setTimeout(() => done(blocked), 50))"
+    )
+    assert outcome == "connect-src"
 
 
 def test_a_hostile_name_is_only_a_name(load: Callable[[str], Any]) -> None:
@@ -145,9 +162,10 @@ def test_search_sort_and_filter_10_000_columns(load: Callable[[str], Any]) -> No
     wait(lambda: text(page, "#found").startswith("2,500 "))
 
 
-def test_scrolling_draws_what_is_in_sight(load: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize(("name", "place"), [("wide", 2), ("profile", 0)])
+def test_scrolling_draws_what_is_in_sight(load: Callable[[str], Any], name: str, place: int) -> None:
     """Responsive by construction, whatever else this machine does: at no step are there more than some dozen rows."""
-    page = load("wide")
+    page = load(name)
     most = page.execute_async_script(
         "const done = arguments[0], table = document.querySelector('#table'); let step = 0, most = 0;"
         "const next = () => { most = Math.max(most, document.querySelectorAll('#table-body .row').length);"
@@ -156,7 +174,64 @@ def test_scrolling_draws_what_is_in_sight(load: Callable[[str], Any]) -> None:
         "else requestAnimationFrame(() => requestAnimationFrame(() => done(most))) }; next();"
     )
     assert 10 < most < 100
-    wait(lambda: names(page)[-1] == "sensor_09999")
+    wait(lambda: cells(page, place)[-1] == "sensor_09999")
+
+
+def cells(page: Any, place: int) -> list[str]:
+    """The texts of one column of the rows that are drawn, from the top."""
+    script = (
+        "return [...document.querySelectorAll('#table-body .row')].map((row) => row.children[arguments[0]].innerText)"
+    )
+    return list(page.execute_script(script, place))
+
+
+def test_a_profile_of_10_000_columns(load: Callable[[str], Any]) -> None:
+    page = load("profile")
+    facts = text(page, "#facts")
+    for fact in ("240", "10,003", "1", "MiB"):
+        assert fact in facts
+    for encoding in ("PLAIN", "CONST", "DICT", "ALL_NULL"):
+        assert encoding in text(page, "#legend")
+    assert text(page, "#found") == "10,003 of 10,003"
+    assert cells(page, 0)[:3] == ["id", ATTACK, "tags"]
+    search(page, "sensor_*77", "100 ")  # names by glob
+    search(page, "list<", "1 ")  # types too
+    assert cells(page, 0) == ["tags"]
+    search(page, "sensor_0000", "10 ")
+    assert [cells(page, 0)[2], *(cells(page, place)[2] for place in (2, 3, 4, 5, 6))] == [
+        "sensor_00002", "80", "~2", "green", "red", "DICT 3",
+    ]  # fmt: skip
+    nulls = page.find_elements("css selector", "#table-head .row > *")[2]
+    nulls.click()  # the largest first, and the other way round with the keyboard
+    wait(lambda: cells(page, 2)[0] == "240")
+    nulls.send_keys("\n")
+    wait(lambda: cells(page, 2)[0] == "0")
+    assert nulls.get_attribute("aria-sort") == "ascending"
+
+
+def test_columns_of_unknown_values_sort_last(load: Callable[[str], Any]) -> None:
+    page = load("profile")
+    search(page, "sensor_0000", "10 ")
+    for _ in ("up", "down"):
+        page.find_elements("css selector", "#table-head .row > *")[4].click()
+        assert cells(page, 4)[-2:] == ["", ""]
+        assert "" not in cells(page, 4)[:8]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pages_share_the_colours_of_encodings(load: Callable[[str], Any], theme: str) -> None:
+    """The order of the legend is that of the format's codes."""
+
+    def colours(name: str) -> list[str]:
+        page = load(name)
+        page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+        script = (
+            "return [...document.querySelectorAll('#legend .swatch')].map((e) => getComputedStyle(e).backgroundColor)"
+        )
+        return list(page.execute_script(script))
+
+    assert colours("wide") == colours("profile")
+    assert len(set(colours("profile"))) == 4
 
 
 @pytest.mark.parametrize("name", ["wide", "paged"])
@@ -203,19 +278,28 @@ def test_clicking_the_map_chooses_a_bucket(load: Callable[[str], Any]) -> None:
     wait(lambda: text(page, "#found").startswith("63 "))
 
 
+PARTS = {
+    "wide": ["header", "#legend", "#map-box", "#tail", ".tools", "#table"],
+    "profile": ["header", "#bar", "#legend", ".tools", "#table"],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
 @pytest.mark.parametrize("size", [(1500, 1300), (700, 1300)])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_overlaps_or_overflows(
-    load: Callable[[str], Any], size: tuple[int, int], theme: str, tmp_path: Path
+    load: Callable[[str], Any], name: str, size: tuple[int, int], theme: str, tmp_path: Path
 ) -> None:
-    page = load("wide")
+    page = load(name)
     page.set_window_size(*size)
     page.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
-    tick(page, "sensor_00007")
+    if name == "wide":
+        tick(page, "sensor_00007")
     assert page.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     tops = page.execute_script(
-        "return ['header', '#legend', '#map-box', '#tail', '.tools', '#table'].map((s) => "
-        "{ const r = document.querySelector(s).getBoundingClientRect(); return [r.top, r.bottom] })"
+        "return arguments[0].map((s) => "
+        "{ const r = document.querySelector(s).getBoundingClientRect(); return [r.top, r.bottom] })",
+        PARTS[name],
     )
     assert all(after[0] >= before[1] - 1 for before, after in pairwise(tops))
     paper, ink = page.execute_script(

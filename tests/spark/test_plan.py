@@ -14,15 +14,14 @@ from pyspark.sql import types as st
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
+from smalti.io.places import locate, storage_arguments
 from smalti.options import WriterOptions
 from smalti.spark.filters import may_match, statistics_filter
 from smalti.spark.options import camel_case, parse_bytes, parse_names, parse_read_options, parse_write_options
-from smalti.spark.partitions import by_directory, check_partition_columns, comparable_values
-from smalti.spark.plan import Piece, Split, divide, pack, rows_per_batch
-from smalti.spark.storage import resolve, storage_arguments
+from smalti.spark.partitions import comparable_values
+from smalti.spark.read import rows_per_batch
 from smalti.spark.types import arrow_schema, convert, fits, spark_schema, spark_type, stored_schema
-from smalti.table.listing import FoundFile
-from smalti.table.partitions import partition_directory
+from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
 from tests import tables
 
 
@@ -91,41 +90,7 @@ class TestOptions:
         assert not parse_read_options({"path": "t"}).ignore_corrupt_files
 
 
-class TestSplits:
-    FILE = FoundFile("f", 100)
-
-    @pytest.mark.parametrize(
-        ("sizes", "target", "runs"),
-        [
-            ([], 10, []),
-            ([5], 10, [(0,)]),
-            ([5, 5, 5], 10, [(0, 1), (2,)]),
-            ([50, 1, 50], 10, [(0,), (1,), (2,)]),
-            ([0, 0, 0], 10, [(0, 1, 2)]),
-            ([4, 4, 4, 4], 8, [(0, 1), (2, 3)]),
-        ],
-    )
-    def test_divide(self, sizes: list[int], target: int, runs: list[tuple[int, ...]]) -> None:
-        pieces = divide(self.FILE, sizes, target)
-        assert [piece.row_groups for piece in pieces] == runs
-        assert sum(piece.size for piece in pieces) == sum(sizes)
-
-    @pytest.mark.parametrize(
-        ("sizes", "target", "cost", "packed"),
-        [
-            ([], 10, 0, []),
-            ([3, 3, 3, 3], 10, 0, [[3, 3, 3], [3]]),
-            ([3, 3, 3, 3], 10, 2, [[3, 3], [3, 3]]),
-            ([30, 1, 1], 10, 0, [[30], [1, 1]]),
-            ([10, 10], 10, 5, [[10], [10]]),
-        ],
-    )
-    def test_pack(self, sizes: list[int], target: int, cost: int, packed: list[list[int]]) -> None:
-        splits = pack([Piece(self.FILE, size) for size in sizes], target, cost)
-        assert [[piece.size for piece in split.pieces] for split in splits] == packed
-        assert [split.size for split in splits] == [sum(some) for some in packed]
-        assert Split().size == 0
-
+class TestBatches:
     @pytest.mark.parametrize(("row", "rows"), [(0, 65_536), (1 << 10, 16 << 10), (1 << 30, 64)])
     def test_batches(self, row: int, rows: int) -> None:
         assert rows_per_batch(row, 16 << 20) == rows
@@ -305,8 +270,8 @@ class TestPartitions:
 class TestStorage:
     def test_local(self) -> None:
         for path in ("/a/b", "file:/a/b", "file:///a/b"):
-            filesystem, inner = resolve(path, {})
-            assert (filesystem.type_name, inner) == ("local", "/a/b")
+            place = locate(path)
+            assert (place.filesystem.type_name, place.path) == ("local", "/a/b")
 
     def test_arguments(self) -> None:
         given = {"accesskey": "k", "secret_key": "s", "endpointoverride": "http://h", "anonymous": "FALSE"}

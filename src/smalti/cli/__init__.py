@@ -1,4 +1,5 @@
-"""The command line, `smalti`: arguments and commands here, what they print in `render`, what they do in the library.
+"""The command line, `smalti`: the library does the work, modules here have the commands, `render` makes their text.
 
-Nothing heavy is imported before a command needs it: `smalti --version` and `--help` answer without pyarrow.
+`commands` lists all commands with their modules, which are imported only when their command is run, so that
+`smalti --version` and `smalti --help` answer without importing pyarrow.
 """

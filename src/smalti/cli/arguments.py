@@ -1,8 +1,14 @@
-"""Arguments that several commands share."""
+"""Arguments that several commands share, and what their values mean."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import fnmatch
+import re
+from collections.abc import Sequence
+
+from smalti.errors import MosaicError, SchemaError
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
@@ -10,13 +16,8 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-c",
-        "--columns",
-        action="append",
-        metavar="NAMES",
-        help="columns: names or globs such as 'sensor_*', with commas between; may be repeated",
-    )
+    about = "columns: names or globs such as 'sensor_*', with commas between; may be repeated"
+    parser.add_argument("-c", "--columns", action="append", metavar="NAMES", help=about)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +29,23 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_row_group(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--row-group", type=whole_number, metavar="N", help="of this row group only")
+
+
 def add_output(parser: argparse.ArgumentParser, json_help: str = "print JSON") -> None:
     parser.add_argument("--json", action="store_true", help=json_help)
     parser.add_argument("--no-pager", action="store_true", help="do not page what is longer than the terminal")
 
 
+def check_below(what: str, found: int | None, count: int) -> None:
+    """Refuse the number of a row group or bucket that the file does not have; None was not asked for."""
+    if found is not None and found >= count:
+        raise MosaicError(f"no such {what}", found=found, expected=f"below {count}")
+
+
 def whole_number(text: str) -> int:
-    """0, 1, 2, … or wrong usage."""
+    """An integer of 0 or more; anything else is wrong usage."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
@@ -45,7 +56,7 @@ _SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def byte_count(text: str) -> int:
-    """Bytes, with an optional K, M or G (powers of 1,024).
+    """A number of bytes, with an optional K, M or G (powers of 1,024).
 
     Examples
     --------
@@ -53,11 +64,46 @@ def byte_count(text: str) -> int:
     (65536, 1610612736)
     """
     number = text.strip().lower().removesuffix("b").removesuffix("i")
-    suffix = number[-1:] if number[-1:] in ("k", "m", "g") else ""
+    suffix = number[-1:] if number[-1:] in _SUFFIXES else ""
     try:
-        value = float(number.removesuffix(suffix))
+        value = float(number.removesuffix(suffix)) * _SUFFIXES[suffix]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes, such as 256M") from None
-    if not 1 <= value * _SUFFIXES[suffix] < 1 << 62:
+        value = 0.0
+    if not 1 <= value < 1 << 62:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes, such as 256M")
-    return int(value * _SUFFIXES[suffix])
+    return int(value)
+
+
+def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list[str] | None:
+    """The columns that `-c` asks for, without repeats, in the order of the patterns; None if there are no patterns.
+
+    A pattern is a name, a glob, or several of them with commas between. A column whose own name has a comma or `*` in
+    it is found by that name.
+
+    Examples
+    --------
+    >>> select_columns(["id", "sensor_1", "sensor_2"], ["sensor_*,id"])
+    ['sensor_1', 'sensor_2', 'id']
+    """
+    if not patterns:
+        return None
+    known = set(names)
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        for piece in [pattern] if pattern in known else filter(None, pattern.split(",")):
+            if piece in known:
+                found[piece] = None
+            elif is_glob(piece):
+                match = re.compile(fnmatch.translate(piece)).match
+                matches = [name for name in names if match(name)]
+                if not matches:
+                    raise SchemaError("no column matches", found=piece)
+                found.update(dict.fromkeys(matches))
+            else:
+                close = difflib.get_close_matches(piece, names, 3)
+                raise SchemaError("no such column", found=piece, expected=" or ".join(close) or None)
+    return list(found)
+
+
+def is_glob(text: str) -> bool:
+    return re.search(r"[*?\[]", text) is not None

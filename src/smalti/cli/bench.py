@@ -1,4 +1,4 @@
-"""`bench`: the user's own table as Mosaic and as Parquet, written and read back here and now."""
+"""`bench`: write the user's own file as Mosaic and as Parquet, read both back, and compare sizes and times."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import smalti
 from smalti.cli.arguments import add_output, whole_number
-from smalti.cli.render.table import Head, table
+from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
-from smalti.cli.tables import Rows, open_rows
+from smalti.cli.sources import Rows, open_rows
 from smalti.types import stored_schema
 
-#: Bytes in memory that become a row group of each format.
+#: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20
-#: Which columns are read must not change between two runs.
+#: Fixed, so that every run reads the same columns.
 SEED = 20261115
 
 
@@ -33,7 +32,7 @@ def arguments_bench(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_bench(options: Any, screen: Screen) -> int:
+def run_bench(options: argparse.Namespace, screen: Screen) -> int:
     with open_rows(options.file) as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
         shape = {"rows": rows.num_rows, "columns": len(rows.schema)}
@@ -43,19 +42,19 @@ def run_bench(options: Any, screen: Screen) -> int:
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []
     for key in mosaic:
-        shown: Callable[[Any], str] = size if key == "size" else seconds
+        shown: Callable[[float], str] = size if key == "size" else seconds
         better = parquet[key] / mosaic[key] if mosaic[key] else 0.0
         lines.append([key, shown(mosaic[key]), shown(parquet[key]), f"{better:.2f}x"])
-    heads = [Head(""), Head("Mosaic", right=True), Head("Parquet", right=True), Head("Parquet / Mosaic", right=True)]
+    columns = heads("", ">Mosaic", ">Parquet", ">Parquet / Mosaic")
     title = (
         f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
     )
-    screen.lines([title, *table(heads, lines, None)])
+    screen.lines([title, *table(columns, lines, None)])
     return 0
 
 
-def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, Any]]:
-    """Seconds and bytes of both formats; the two take turns, so that a busy moment hits both."""
+def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, float]]:
+    """Seconds and bytes of both formats, which take turns, so that a busy moment of the machine hits both."""
     import pyarrow.parquet as pq
 
     mosaic, parquet = directory / "t.mosaic", directory / "t.parquet"
@@ -64,7 +63,7 @@ def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) 
     chosen = sorted(random.Random(SEED).sample(range(len(names)), min(columns, len(names))))
     some = [names[i] for i in chosen]
     one = some[len(some) // 2 :][:1]
-    works: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    works: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "open": (lambda: smalti.open(mosaic).close(), lambda: pq.ParquetFile(parquet).close()),
         "read 1 column": (lambda: smalti.read_table(mosaic, one), lambda: pq.read_table(parquet, columns=one)),
         f"read {len(some):,} columns": (
@@ -82,8 +81,8 @@ def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) 
     return results
 
 
-def write_both(rows: Rows, mosaic: Path, parquet: Path, level: int) -> dict[str, dict[str, Any]]:
-    """Write both files from the same pieces, one row group each, so that neither format has more of them."""
+def write_both(rows: Rows, mosaic: Path, parquet: Path, level: int) -> dict[str, dict[str, float]]:
+    """Write both files from the same pieces, a row group for each, so that both have the same number of them."""
     import pyarrow.parquet as pq
 
     schema = stored_schema(rows.schema).schema
@@ -104,7 +103,7 @@ def write_both(rows: Rows, mosaic: Path, parquet: Path, level: int) -> dict[str,
     }
 
 
-def _timed(work: Callable[[], Any]) -> float:
+def _timed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started

@@ -1,23 +1,37 @@
-"""`convert`, `compact`, `verify` and `profile`: arguments for `smalti.jobs`, which does the work, and its summary."""
+"""`convert`, `compact`, `verify` and `profile`: their arguments and output. `smalti.jobs` does the work."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
-from smalti.cli.arguments import add_columns, add_output, byte_count, whole_number
+from smalti import WriterOptions, jobs
+from smalti.cli.arguments import add_columns, add_output, byte_count, is_glob, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
-from smalti.cli.render.table import Head, table
+from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
-from smalti.cli.select import select_columns
+from smalti.cli.sources import open_rows
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine", choices=("local", "spark"), default="local", help="where it runs (default local: threads)"
     )
+
+
+def _add_care(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument(
+        "--on-error", choices=("raise", "skip"), default="raise", help="what to do about files that cannot be read"
+    )
+    parser.add_argument("--workers", type=whole_number, metavar="N", help="tasks at once (default: one per core)")
+
+
+def _engine_and_care(options: argparse.Namespace) -> dict[str, Any]:
+    """The values of `_add_engine` and `_add_care`, as the jobs name them."""
+    names = ("engine", "overwrite", "on_error")
+    return {"workers": options.workers or None, **{name: getattr(options, name) for name in names}}
 
 
 def _add_writer_options(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +44,8 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--stats", action="append", metavar="NAMES", help="columns to keep statistics of, or 'all'")
 
 
-def _writer_options(options: Any) -> Any:
-    from smalti.options import WriterOptions
-
-    names = [name for part in options.stats or () for name in part.split(",") if name]
+def _writer_options(options: argparse.Namespace) -> WriterOptions:
+    names = _names(options.stats)
     values = {
         "compression": options.compression,
         "compression_level": options.level,
@@ -45,26 +57,20 @@ def _writer_options(options: Any) -> Any:
     return WriterOptions(**{name: value for name, value in values.items() if value is not None})
 
 
-def _add_care(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    parser.add_argument(
-        "--on-error", choices=("raise", "skip"), default="raise", help="what to do about files that cannot be read"
-    )
-    parser.add_argument("--workers", type=whole_number, metavar="N", help="tasks at once (default: one per core)")
+def _names(patterns: list[str] | None) -> list[str]:
+    return [name for part in patterns or () for name in part.split(",") if name]
 
 
-def _column_names(source: str, patterns: list[str] | None) -> list[str] | None:
-    """Names as given; globs only where one file says which names there are."""
-    names = [name for part in patterns or () for name in part.split(",") if name]
-    if not any(char in name for name in names for char in "*?["):
+def _column_names(options: argparse.Namespace) -> list[str] | None:
+    """The columns asked for. Globs need a source that is one Mosaic or Parquet file, which knows its columns."""
+    names = _names(options.columns)
+    if not any(map(is_glob, names)):
         return names or None
-    from smalti.cli.tables import open_rows
-
-    with open_rows(source) as rows:
-        return select_columns(rows.schema.names, patterns)
+    with open_rows(options.source) as rows:
+        return select_columns(rows.schema.names, options.columns)
 
 
-def _finish(options: Any, screen: Screen, summary: Any) -> None:
+def _print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport) -> None:
     if options.json:
         screen.json(summary.to_dict())
     else:
@@ -87,25 +93,20 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_convert(options: Any, screen: Screen) -> int:
-    from smalti import jobs
-
+def run_convert(options: argparse.Namespace, screen: Screen) -> int:
     with ProgressBar(screen.err) as progress:
         summary = jobs.convert(
             options.source,
             options.target,
             source_format=options.source_format,
             target_format=options.target_format,
-            engine=options.engine,
             options=_writer_options(options),
-            columns=_column_names(options.source, options.columns),
-            overwrite=options.overwrite,
-            on_error=options.on_error,
-            workers=options.workers or None,
+            columns=_column_names(options),
             resume=not options.no_resume,
             progress=progress,
+            **_engine_and_care(options),
         )
-    _finish(options, screen, summary)
+    _print_summary(options, screen, summary)
     return 0
 
 
@@ -120,9 +121,7 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_compact(options: Any, screen: Screen) -> int:
-    from smalti import jobs
-
+def run_compact(options: argparse.Namespace, screen: Screen) -> int:
     given = {"target_file_bytes": options.file_bytes} if options.file_bytes else {}
     with ProgressBar(screen.err) as progress:
         summary = jobs.compact(
@@ -130,14 +129,11 @@ def run_compact(options: Any, screen: Screen) -> int:
             options.target,
             sort_by=options.sort_by.split(",") if options.sort_by else None,
             options=_writer_options(options),
-            engine=options.engine,
-            overwrite=options.overwrite,
-            on_error=options.on_error,
-            workers=options.workers or None,
             progress=progress,
             **given,
+            **_engine_and_care(options),
         )
-    _finish(options, screen, summary)
+    _print_summary(options, screen, summary)
     return 0
 
 
@@ -147,12 +143,10 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_verify(options: Any, screen: Screen) -> int:
-    from smalti import jobs
-
+def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     with ProgressBar(screen.err) as progress:
         report = jobs.verify(options.sources, engine=options.engine, progress=progress)
-    _finish(options, screen, report)
+    _print_summary(options, screen, report)
     return 0 if report.ok else 1
 
 
@@ -168,54 +162,35 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_profile(options: Any, screen: Screen) -> int:
-    from smalti import jobs
-
+def run_profile(options: argparse.Namespace, screen: Screen) -> int:
     with ProgressBar(screen.err) as progress:
         profile = jobs.profile(
             options.source,
             output=options.output,
             html=options.html,
-            engine=options.engine,
-            columns=_column_names(options.source, options.columns),
-            overwrite=options.overwrite,
-            on_error=options.on_error,
-            workers=options.workers or None,
+            columns=_column_names(options),
             progress=progress,
+            **_engine_and_care(options),
         )
     columns = profile.table.to_pylist()
     if options.json:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
         screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
         return 0
-    room = screen.width if screen.is_terminal else None
-    screen.lines([*table(_PROFILE_HEADS, (_profile_line(item) for item in columns), room), printable(str(profile))])
+    titles = heads("column:20", "type:8", ">nulls", ">distinct", "min:8", "max:8", "encodings:8", ">bytes")
+    screen.lines([*table(titles, map(_profile_line, columns), screen.room), printable(str(profile))])
     return 0
 
 
-_PROFILE_HEADS = [
-    Head("column", least=20),
-    Head("type", least=8),
-    Head("nulls", right=True),
-    Head("distinct", right=True),
-    Head("min", least=8),
-    Head("max", least=8),
-    Head("encodings", least=8),
-    Head("bytes", right=True),
-]
-
-
 def _profile_line(item: dict[str, Any]) -> list[str]:
-    def known(value: Any, shown: Callable[[Any], str] = cell) -> str:
-        return "" if value is None else shown(value)
-
+    low, high, encodings = ("" if item[key] is None else cell(item[key]) for key in ("min", "max", "encodings"))
     return [
         cell(item["column"]),
         cell(item["type"]),
         f"{item['nulls']:,}",
-        known(item["distinct"], lambda count: f"~{count:,}"),
-        known(item["min"]),
-        known(item["max"]),
-        known(item["encodings"]),
-        known(item["stored_bytes"], size),
+        "" if item["distinct"] is None else f"~{item['distinct']:,}",
+        low,
+        high,
+        encodings,
+        "" if item["stored_bytes"] is None else size(item["stored_bytes"]),
     ]

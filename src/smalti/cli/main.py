@@ -14,7 +14,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
 
 from smalti.cli.commands import COMMANDS, Command
 
@@ -25,51 +25,43 @@ PIPE_CLOSED = 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in arguments
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="backslashreplace")  # a C locale must not stop a table
+            reconfigure(errors="backslashreplace")  # characters that the locale cannot say must not stop a table
     try:
         code = _run(arguments)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        if debug:
+    except (Exception, KeyboardInterrupt) as error:
+        if "--debug" in arguments:
             raise
-        return INTERRUPTED
-    except BrokenPipeError:
-        if debug:
-            raise
-        # Whatever Python still holds for standard output must go nowhere when it exits.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
-    except Exception as error:
-        if debug:
-            raise
+        if isinstance(error, KeyboardInterrupt):
+            return INTERRUPTED
+        if isinstance(error, BrokenPipeError):
+            # Python flushes standard output once more when it exits: what it still holds must go nowhere.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE_CLOSED
         print(f"smalti: error: {one_line(error)}", file=sys.stderr)
         return 1
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong, in a line without a traceback."""
+    """The message of an error, in one line."""
     from smalti.cli.render.text import printable
 
+    is_arrows = type(error).__module__.partition(".")[0] == "pyarrow"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         text = f"{where}{error.strerror}"
-    elif isinstance(error, (ValueError, OSError, TypeError, NotImplementedError, ImportError)) or _is_arrows(error):
+    elif isinstance(error, (ValueError, OSError, TypeError, NotImplementedError, ImportError)) or is_arrows:
         text = str(error) or type(error).__name__
     elif isinstance(error, MemoryError):
         text = f"out of memory ({error})" if str(error) else "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
     return printable(" ".join(text.split()))
-
-
-def _is_arrows(error: BaseException) -> bool:
-    return type(error).__module__.partition(".")[0] == "pyarrow"
 
 
 def _run(argv: list[str]) -> int:
@@ -88,7 +80,11 @@ def _run(argv: list[str]) -> int:
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser; `only` names the one command whose arguments are needed (their modules are not free to import)."""
+    """The parser of all commands.
+
+    `only` names the one command whose arguments are needed: the others are left without, because the module of a
+    command takes time to import.
+    """
     parser = argparse.ArgumentParser(
         prog="smalti",
         description="Look at and work on Mosaic files: local paths, and anything pyarrow opens (s3://, gs://, hdfs://).",
@@ -110,14 +106,14 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def _module(command: Command) -> Any:
+def _module(command: Command) -> ModuleType:
     return importlib.import_module(f"smalti.cli.{command.module}")
 
 
 class _Version(argparse.Action):
-    """Asks for the version only when told to: reading a package's metadata takes longer than parsing arguments."""
+    """Looks the version up only when it is asked for, because reading a package's metadata takes time."""
 
-    def __call__(self, *_: Any, **__: Any) -> None:
+    def __call__(self, *_: object, **__: object) -> None:
         from importlib.metadata import version
 
         print(f"smalti {version('smalti')}")

@@ -1,19 +1,22 @@
-"""A progress bar on a terminal; silence elsewhere."""
+"""A progress bar for jobs: drawn on a terminal, silent elsewhere."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import time
-from types import TracebackType
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from smalti.jobs.events import Progress
 
 #: Seconds between two drawings.
 INTERVAL = 0.1
 
 
 class ProgressBar:
-    """Draws what a job tells of itself (see `smalti.jobs.events.Progress`), on one line of standard error.
+    """Draws the progress that a job reports, on one line of standard error, and removes the line at the end.
 
     Examples
     --------
@@ -29,18 +32,16 @@ class ProgressBar:
         self._started = time.monotonic()
         self._drawn = False
 
-    def __enter__(self) -> Any:
-        """The listener to hand to a job, or None where nobody watches."""
+    def __enter__(self) -> Callable[[Progress], None] | None:
+        """The listener to hand to a job, or None if the stream is not a terminal."""
         return self._show if self._stream.isatty() else None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
-    def _show(self, event: Any) -> None:
+    def _show(self, event: Progress) -> None:
         now = time.monotonic()
         if now - self._last < INTERVAL:
             return
@@ -50,7 +51,7 @@ class ProgressBar:
         self._stream.flush()
 
 
-def line(event: Any, elapsed: float, width: int) -> str:
+def line(event: Progress, elapsed: float, width: int) -> str:
     """The bar at one moment."""
     fraction = max(0.0, min(1.0, event.fraction))
     left = f", {elapsed * (1 - fraction) / fraction:,.0f} s left" if 0.02 < fraction < 1 else ""

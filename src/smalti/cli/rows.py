@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_columns, add_file, add_output, add_where, whole_number
+from smalti.cli.arguments import add_columns, add_file, add_output, add_where, select_columns, whole_number
 from smalti.cli.conditions import where_expression
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
-from smalti.cli.select import select_columns
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
@@ -39,32 +38,26 @@ def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
     add_output(parser, "print JSON lines, one object per row")
 
 
-def run_head(options: Any, screen: Screen) -> int:
-    return _show(options, screen)
-
-
-def run_cat(options: Any, screen: Screen) -> int:
-    return _show(options, screen)
-
-
-def _show(options: Any, screen: Screen) -> int:
+def run_head(options: argparse.Namespace, screen: Screen) -> int:
     with smalti.open(options.file) as file:
         columns = select_columns(file.column_names, options.columns)
         condition = None if options.where is None else where_expression(options.where, file.schema)
         schema = file.schema if columns is None else pa.schema([file.schema.field(name) for name in columns])
         batches = limited_batches(file, columns, condition, options.n)
-        room = screen.width if screen.is_terminal else None
         if options.json:
             screen.lines(json_lines(batches))
         elif options.csv:
             screen.lines(csv_lines(batches, schema))
         elif options.vertical:
             first = limited_batches(file, columns, condition, min(10, 10 if options.n is None else options.n))
-            screen.lines(vertical(first, schema, room))
+            screen.lines(vertical(first, schema, screen.room))
         else:
-            # A table is for eyes: it fits a screen even when there is none.
+            # Even in a pipe this table is cut to a screen's width: --json and --csv are for programs.
             screen.lines(row_table(batches, schema, screen.width))
     return 0
+
+
+run_cat = run_head  # they differ only in how many rows they show by default
 
 
 def limited_batches(
@@ -92,7 +85,7 @@ def arguments_count(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_count(options: Any, screen: Screen) -> int:
+def run_count(options: argparse.Namespace, screen: Screen) -> int:
     with smalti.open(options.file) as file:
         rows = file.count_rows(None if options.where is None else where_expression(options.where, file.schema))
         total = file.num_rows

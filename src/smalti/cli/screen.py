@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-#: What a pager is given when the environment names none: quit if it fits, keep colours, cut long lines.
+#: Pagers to try when $PAGER names none. less: quit if the text fits, keep colours, do not wrap long lines.
 PAGERS = (["less", "-FRSX"], ["more"])
 
 
@@ -24,7 +24,15 @@ class Screen:
     ----------
     out, err : text streams, optional
     pager : bool
-        Whether more lines than a terminal is high go through a pager.
+        Whether output that is longer than the terminal goes through a pager.
+
+    Attributes
+    ----------
+    is_terminal : bool
+    width : int
+        Characters that fit a line of the terminal, or of a table that is printed elsewhere.
+    room : int or None
+        `width` on a terminal; None in a pipe, where tables are as wide as their content.
     """
 
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None, *, pager: bool = True) -> None:
@@ -33,6 +41,7 @@ class Screen:
         self.is_terminal = self.out.isatty()
         size = shutil.get_terminal_size((100, 40))
         self.width = max(40, size.columns)
+        self.room = self.width if self.is_terminal else None
         self._height = size.lines
         self._pager = pager and self.is_terminal
 
@@ -63,7 +72,7 @@ class Screen:
         self._write([json.dumps(document, ensure_ascii=False, indent=2 if self.is_terminal else None, default=str)])
 
     def note(self, text: str) -> None:
-        """A remark beside the output."""
+        """Print a remark to standard error, apart from the output."""
         print(text, file=self.err, flush=True)
 
     def _write(self, lines: Iterable[str]) -> None:

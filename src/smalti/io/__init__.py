@@ -1,7 +1,20 @@
-"""Reading ranges and writing files. Knows paths, file systems and bytes; knows nothing of the format."""
+"""Places, and reading and writing bytes there. Knows paths and file systems, and nothing of formats."""
 
+from smalti.io.places import Place, is_local, locate
 from smalti.io.ranges import Range, fetch
-from smalti.io.sinks import Sink, open_sink
-from smalti.io.sources import CachedEnd, Source, is_local, open_source
+from smalti.io.sinks import Sink, open_sink, write_whole
+from smalti.io.sources import CachedEnd, Source, open_source
 
-__all__ = ["CachedEnd", "Range", "Sink", "Source", "fetch", "is_local", "open_sink", "open_source"]
+__all__ = [
+    "CachedEnd",
+    "Place",
+    "Range",
+    "Sink",
+    "Source",
+    "fetch",
+    "is_local",
+    "locate",
+    "open_sink",
+    "open_source",
+    "write_whole",
+]

@@ -16,7 +16,7 @@ import uuid
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from smalti.io.sources import is_local, resolve
+from smalti.io.places import AnyFileSystem, Place, local_path, locate
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
 SPOOL_MEMORY = 16 << 20
@@ -156,16 +156,27 @@ class FileObjectSink:
         pass
 
 
-def open_sink(where: Any, filesystem: Any = None) -> Sink:
+def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
     """Open a path, URI or binary file object for writing; see `open_source` for `filesystem`."""
     if isinstance(where, (str, os.PathLike)):
-        path = os.fspath(where)
-        if filesystem is None and "://" not in path:
+        path = local_path(os.fspath(where)) if filesystem is None else None
+        if path is not None:
             return LocalSink(path)
-        resolved, path = resolve(path, filesystem)
-        if is_local(resolved):
-            return LocalSink(path)
-        return RemoteSink(resolved, path, str(where))
+        place = locate(where, filesystem)
+        return LocalSink(place.path) if place.is_local else RemoteSink(place.filesystem, place.path, str(where))
     if hasattr(where, "write"):
         return FileObjectSink(where)
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")
+
+
+def write_whole(place: Place, data: bytes) -> None:
+    """Write a small file, and make the directories above it; the file appears whole or not at all."""
+    if "/" in place.path.strip("/"):
+        place.parent.make_directory()
+    sink = open_sink(place.path, place.filesystem)
+    try:
+        sink.write(data)
+        sink.commit()
+    except BaseException:
+        sink.abort()
+        raise

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError
+from smalti.io.places import AnyFileSystem, local_path, locate
 
 #: What a first read of the end of a file asks for. Locally a second read costs next to nothing; far away, one that
 #: takes in the schema block of 10,000 columns and the index saves a round trip.
@@ -175,7 +176,7 @@ class CachedEnd:
         self._source.close()
 
 
-def open_source(source: Any, filesystem: Any = None) -> Source:
+def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
     """Open a path, URI, bytes-like object or file object for reading.
 
     Parameters
@@ -185,13 +186,13 @@ def open_source(source: Any, filesystem: Any = None) -> Source:
         Where a path is to be looked up; by default the local machine, or what the URI names.
     """
     if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        if filesystem is None and "://" not in path:
+        path = local_path(os.fspath(source)) if filesystem is None else None
+        if path is not None:
             return LocalSource(path)
-        resolved, path = resolve(path, filesystem)
-        if is_local(resolved):
-            return LocalSource(path)
-        return ArrowSource(resolved.open_input_file(path), str(source), owned=True, remote=True)
+        place = locate(source, filesystem)
+        if place.is_local:
+            return LocalSource(place.path)
+        return ArrowSource(place.filesystem.open_input_file(place.path), str(source), owned=True, remote=True)
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
         return BufferSource(source)
     if isinstance(source, pa.NativeFile):
@@ -199,29 +200,3 @@ def open_source(source: Any, filesystem: Any = None) -> Source:
     if hasattr(source, "read") and hasattr(source, "seek"):
         return FileObjectSource(source)
     raise TypeError(f"expected a path, bytes or a seekable binary file, got {type(source).__name__}")
-
-
-def resolve(path: str, filesystem: Any) -> tuple[Any, str]:
-    """The `pyarrow.fs` file system of a path, and the path within it."""
-    import pyarrow.fs  # not needed for local paths, and not free
-
-    if filesystem is None:
-        return pyarrow.fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
-    if isinstance(filesystem, str):
-        base, prefix = pyarrow.fs.FileSystem.from_uri(filesystem)
-        return base, f"{prefix.rstrip('/')}/{path}" if prefix else path
-    if not isinstance(filesystem, pyarrow.fs.FileSystem):
-        filesystem = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(filesystem))
-    # A path as the file system's own listings have it, so that the two can be compared.
-    if isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
-        path = path.lstrip("/")
-    elif isinstance(filesystem, pyarrow.fs.PyFileSystem):
-        inner = getattr(filesystem.handler, "fs", None)
-        strip = getattr(inner, "_strip_protocol", None)
-        path = path if strip is None else strip(path)
-    return filesystem, path
-
-
-def is_local(filesystem: Any) -> bool:
-    """Whether paths of a file system are paths of this machine, as `os` knows them."""
-    return getattr(filesystem, "type_name", None) == "local"

@@ -5,13 +5,14 @@ executors are small (`engine`, `smalti.spark.executor`), and results appear all 
 imports pyspark unless the engine is "spark".
 """
 
-from smalti.jobs.cleaning import clean, recover
 from smalti.jobs.compacting import compact
 from smalti.jobs.converting import convert
 from smalti.jobs.events import Progress
 from smalti.jobs.profiling import Profile, profile
+from smalti.jobs.staging import recover
 from smalti.jobs.summary import JobError, JobSummary, Skipped, WrittenFile
 from smalti.jobs.verifying import FileReport, Problem, VerifyReport, verify
+from smalti.table.cleaning import clean
 
 __all__ = [
     "FileReport",

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from smalti.errors import MosaicError
 from smalti.io.places import locate
-from smalti.jobs.converting import ON_ERROR, existing, file_facts, refuse_overlap, with_threads
+from smalti.jobs.converting import (
+    ON_ERROR,
+    described,
+    existing,
+    file_facts,
+    list_sources,
+    refuse_overlap,
+    with_threads,
+)
 from smalti.jobs.copying import CopyTask
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Progress
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.planning import Split, plan_compact
 from smalti.jobs.running import CopyJob, earlier, run_copy
 from smalti.jobs.sorting import parse_sort
-from smalti.jobs.splits import Split, plan_compact
-from smalti.jobs.staging import Staging, job_digest, recover
+from smalti.jobs.staging import Staging, finish_commits, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.options import WriterOptions
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import list_sources
 
 #: The size of a file worth opening, and still small enough to be moved about.
 TARGET_FILE_BYTES = 256 << 20
@@ -76,23 +82,23 @@ def compact(
     if on_error not in ON_ERROR:
         raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
     keys = parse_sort(sort_by)
-    origin = locate(source, filesystem)
+    origin = locate(source, filesystem).absolute()
     in_place = target is None
-    goal = origin if in_place else locate(target, filesystem)
+    goal = origin if in_place else locate(target, filesystem).absolute()
     if origin.is_file():
         raise NotADirectoryError(20, "compact takes a directory", origin.path)
     request = job_digest(["compact", goal.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
     if in_place:
         # What was listed before an interrupted commit is not what is there now: finish it, and know it by the request.
-        for job_id, finished in recover(origin).items():
+        for job_id, finished in finish_commits(origin).items():
             if job_id.startswith(request):
                 return finished
-    base, files = list_sources(origin.path, origin.filesystem, FILE_SUFFIX, globs=False)
-    if not in_place and (goal.path + "/").startswith(base.path.rstrip("/") + "/"):
+    listing = list_sources(origin, suffix=FILE_SUFFIX, globs=False)
+    if not in_place and (goal.path + "/").startswith(listing.base.path.rstrip("/") + "/"):
         raise MosaicError("target lies in the source; leave it out to compact in place", path=goal.path)
     if not in_place:
-        refuse_overlap(base, files, goal, single=False)
-    job_id = request + job_digest([asdict(file) for file in files])[:8]
+        refuse_overlap(listing, goal, single=False)
+    job_id = request + job_digest(described(listing))[:8]
     staging = Staging(goal, job_id)
     done = earlier(staging, resume=resume)
     if done is not None:
@@ -102,16 +108,16 @@ def compact(
     if old and not overwrite:
         raise FileExistsError(17, "Exists; set overwrite to replace it", goal.path)
     executor = choose_executor(engine, spark, workers)
-    facts = [file_facts(base.filesystem, file, mosaic, count_groups=True) for file in files]
+    facts = [file_facts(listing, file, mosaic, count_groups=True) for file in listing.files]
     rewrite_all = not in_place or options is not None or bool(keys)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=job_id[8:], rewrite_all=rewrite_all)
-    relative = {file.path: file.relative for file in read}
+    relative = {file.file.path: file.relative for file in read}
 
     def removals(used: set[str]) -> list[str]:
         return [relative[path] for path in sorted(used)] if in_place else old
 
     task = CopyTask(
-        base.filesystem,
+        listing.filesystem,
         staging,
         Split(0, ()),
         "mosaic",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
 from smalti.errors import MosaicError
-from smalti.io.places import Place, locate
+from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.jobs.copying import CopyTask
 from smalti.jobs.engine import Executor, choose_executor
 from smalti.jobs.events import Progress
@@ -19,12 +19,13 @@ from smalti.jobs.formats.columnar import group_bytes
 from smalti.jobs.formats.reading import ReadRequest, reading
 from smalti.jobs.formats.registry import Format, format_of_path, format_of_source, format_of_target
 from smalti.jobs.formats.sampling import agree_on_types
+from smalti.jobs.planning import FileFacts, Split, plan_convert, stems
 from smalti.jobs.running import CopyJob, earlier, run_copy
-from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Split, fit_split_bytes, plan_convert, stems
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.options import WriterOptions
-from smalti.table.listing import SourceFile, list_sources
+from smalti.table.listing import FoundFile, Listing, list_files
+from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
 ON_ERROR = ("raise", "skip")
 
@@ -113,18 +114,19 @@ def convert(
     ]:
         if value is not None and value < 1:
             raise MosaicError(f"{name} out of range", found=value, expected="1 at least")
-    base, files = list_sources(source, filesystem)
+    listing = list_sources(source, filesystem)
+    files = listing.files
     formats = format_of_source([file.path for file in files], source_format)
-    goal = locate(target, filesystem)
+    goal = locate(target, filesystem).absolute()
     format_, suffix, names_file = format_of_target(goal.path, target_format)
     single = names_file and _is_one_file(source, filesystem) and not goal.is_directory()
     root = goal.parent if single else goal
-    refuse_overlap(base, files, goal, single=single)
+    refuse_overlap(listing, goal, single=single)
     executor = choose_executor(engine, spark, workers)
-    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
+    split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
     work = {
         "job": "convert",
-        "files": [asdict(file) for file in files],
+        "files": described(listing),
         "formats": [found.name for found, _ in formats],
         "target": [goal.path, format_.name, single],
         "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows)),
@@ -139,10 +141,10 @@ def convert(
     request = ReadRequest(
         columns=None if columns is None else tuple(columns), batch_rows=batch_rows, types=types, threads=True
     )
-    request = replace(request, types=agree_on_types(base.filesystem, files, formats, request))
-    splits = _plan(base, files, formats, goal, suffix, single=single, split_bytes=split_bytes, roll=target_file_bytes)
+    request = replace(request, types=agree_on_types(listing, formats, request))
+    splits = _plan(listing, formats, goal, suffix, single=single, split_bytes=split_bytes, roll=target_file_bytes)
     task = CopyTask(
-        base.filesystem,
+        listing.filesystem,
         staging,
         Split(0, ()),
         format_.name,
@@ -156,8 +158,7 @@ def convert(
 
 
 def _plan(
-    base: Place,
-    files: Sequence[SourceFile],
+    listing: Listing,
     formats: Sequence[tuple[Format, str]],
     goal: Place,
     suffix: str,
@@ -167,26 +168,53 @@ def _plan(
     roll: int | None,
 ) -> list[Split]:
     facts = [
-        file_facts(base.filesystem, file, found, count_groups=not single and file.num_bytes > split_bytes)
-        for file, (found, _) in zip(files, formats, strict=True)
+        file_facts(listing, file, found, count_groups=not single and file.size > split_bytes)
+        for file, (found, _) in zip(listing.files, formats, strict=True)
     ]
     if single:
         name = goal.name[: -len(suffix)] if goal.name.lower().endswith(suffix) else goal.name
-        return plan_convert(facts, [name], split_bytes=split_bytes, roll_bytes=None, cut=False)
+        return plan_convert(facts, [name], split_bytes=split_bytes, roll_bytes=None, cut_files=False)
     names = stems(facts, [found for _, found in formats])
     return plan_convert(facts, names, split_bytes=split_bytes, roll_bytes=roll)
 
 
-def file_facts(filesystem: Any, file: SourceFile, format_: Format, *, count_groups: bool) -> FileFacts:
+def list_sources(
+    source: AnyPath | Place | Sequence[AnyPath],
+    filesystem: AnyFileSystem = None,
+    suffix: str = "",
+    *,
+    globs: bool = True,
+) -> Listing:
+    """The visible files of a path, glob or list of them, all of them where they will stay.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing there, or nothing visible.
+    """
+    sources = [source] if isinstance(source, (str, os.PathLike, Place)) else list(source)
+    places = [item if isinstance(item, Place) else locate(item, filesystem).absolute() for item in sources]
+    listing = list_files(places, suffix=suffix, globs=globs, settled=True)
+    if not listing.files:
+        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
+    return listing
+
+
+def described(listing: Listing) -> list[tuple[str, str, int, int]]:
+    """What tells the sources of a job from others: if any of it changes, an interrupted job is not resumed."""
+    return [(file.path, listing.relative(file), file.size, file.modified) for file in listing.files]
+
+
+def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_groups: bool) -> FileFacts:
     """What planning needs to know of a file; its row groups only where they matter. A broken file fails in its task."""
     sizes: tuple[int, ...] = ()
     if count_groups and format_.grouped:
         try:
             with reading(file.path, format_.title):
-                sizes = group_bytes(Place(filesystem, file.path), format_.reader)
+                sizes = group_bytes(Place(listing.filesystem, file.path), format_.reader)
         except MosaicError:
             sizes = ()
-    return FileFacts(file.path, file.relative, file.num_bytes, format_.name, sizes)
+    return FileFacts(file, listing.relative(file), format_.name, sizes)
 
 
 def with_threads(options: WriterOptions | None, executor: Executor, splits: int) -> WriterOptions:
@@ -204,11 +232,11 @@ def existing(goal: Place, format_: Format, *, single: bool) -> list[str]:
     if goal.is_file():
         raise FileExistsError(17, "A file, where a directory is to be written", goal.path)
     try:
-        _, found = list_sources(goal.path, goal.filesystem, globs=False)
+        listing = list_sources(goal, globs=False)
     except FileNotFoundError:
         return []
-    kinds = [(file, format_of_path(file.path)) for file in found]
-    return [file.relative for file, kind in kinds if kind is not None and kind[0] is format_]
+    kinds = [(file, format_of_path(file.path)) for file in listing.files]
+    return [listing.relative(file) for file, kind in kinds if kind is not None and kind[0] is format_]
 
 
 def _replacing(old: list[str]) -> Callable[[set[str]], Iterable[str]]:
@@ -223,13 +251,13 @@ def _is_one_file(source: Any, filesystem: Any) -> bool:
         return False
 
 
-def refuse_overlap(base: Place, files: Sequence[SourceFile], goal: Place, *, single: bool) -> None:
+def refuse_overlap(listing: Listing, goal: Place, *, single: bool) -> None:
     """A job that replaces what it reads would read what it has replaced when it is resumed."""
-    if not base.filesystem.equals(goal.filesystem):
+    if not listing.filesystem.equals(goal.filesystem):
         return
     real = os.path.realpath if goal.is_local else str
     target = PurePosixPath(real(goal.path))
-    for file in files:
+    for file in listing.files:
         path = PurePosixPath(real(file.path))
         if path == target or (not single and path.is_relative_to(target)):
             raise MosaicError("source and target overlap", path=goal.path, found=file.path)

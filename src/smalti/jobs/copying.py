@@ -18,12 +18,14 @@ from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, reading
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.sampling import scan_all
+from smalti.jobs.planning import Output, Split
 from smalti.jobs.sorting import check_keys, sorted_batches
-from smalti.jobs.splits import Output, Piece, Split
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.options import WriterOptions
-from smalti.table.schemas import adapt_batch, unify_schemas
+from smalti.table.adapt import adapt_batch
+from smalti.table.schemas import unify_schemas
+from smalti.table.splits import Piece
 from smalti.types import has_statistics
 
 
@@ -85,7 +87,7 @@ def _write_output(
                     failure = found
             if not task.skip_errors:
                 raise failure from None
-            skipped.append(Skipped(error.piece.path, _reason(failure)))
+            skipped.append(Skipped(error.piece.file.path, _reason(failure)))
             pieces.remove(error.piece)
         finally:
             rolling.abort()
@@ -95,9 +97,9 @@ def _write_output(
 def _with_all_types(task: CopyTask, piece: Piece, drift: SchemaDrift, scanned: set[Piece]) -> CopyTask:
     """The task with types that hold all of a text file; once for each file."""
     if piece in scanned:
-        raise CorruptFileError(f"values fit no type: {drift}", path=piece.path)
+        raise CorruptFileError(f"values fit no type: {drift}", path=piece.file.path)
     scanned.add(piece)
-    types = scan_all(task.filesystem, piece.path, FORMATS[piece.format], task.request)
+    types = scan_all(task.filesystem, piece.file.path, FORMATS[piece.format], task.request)
     return replace(task, request=replace(task.request, types=types))
 
 
@@ -129,9 +131,9 @@ class _Sources:
         for piece in self._pieces:
             reader = self._reader(piece)
             try:
-                found.append((piece.path, Intake(reader.schema).schema))
+                found.append((piece.file.path, Intake(reader.schema).schema))
             except MosaicError as error:
-                raise _PieceError(piece, error.locate(path=piece.path)) from None
+                raise _PieceError(piece, error.locate(path=piece.file.path)) from None
             finally:
                 reader.close()
         return unify_schemas(found)
@@ -147,8 +149,8 @@ class _Sources:
         if piece.row_groups is not None:
             request = replace(request, row_groups=piece.row_groups)
         try:
-            with reading(piece.path, format_.title):
-                return format_.reader(Place(self._task.filesystem, piece.path), request)
+            with reading(piece.file.path, format_.title):
+                return format_.reader(Place(self._task.filesystem, piece.file.path), request)
         except MosaicError as error:
             raise _PieceError(piece, error) from None
 
@@ -165,7 +167,7 @@ class _Sources:
 
     def _next(self, piece: Piece, batches: Iterator[tuple[pa.RecordBatch, int]]) -> tuple[pa.RecordBatch, int] | None:
         try:
-            with reading(piece.path, FORMATS[piece.format].title):
+            with reading(piece.file.path, FORMATS[piece.format].title):
                 item = next(batches, None)
                 if item is None or len(self._pieces) == 1:
                     return item
@@ -240,10 +242,10 @@ class _Rolling:
             refused = SchemaError(f"cannot be written as {self._format.title}: {error}")
         if others:
             raise refused
-        raise _PieceError(piece, refused.locate(path=piece.path))
+        raise _PieceError(piece, refused.locate(path=piece.file.path))
 
     def finish(self) -> list[StagedFile]:
-        sources = tuple(dict.fromkeys(piece.path for piece in self._output.pieces))
+        sources = tuple(dict.fromkeys(piece.file.path for piece in self._output.pieces))
         stem, suffix = self._output.stem, self._task.suffix
         names = [f"{stem}-{number:05d}{suffix}" for number in range(len(self._done))]
         if len(names) == 1:

@@ -21,8 +21,8 @@ from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, reading
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.sampling import scan_all
-from smalti.jobs.splits import Piece
 from smalti.table.schemas import widen
+from smalti.table.splits import Piece
 
 
 @dataclass(frozen=True)
@@ -137,18 +137,18 @@ def measure(task: MeasureTask, report: Report) -> MeasureResult:
     """Measure every column of a piece."""
     format_ = FORMATS[task.piece.format]
     try:
-        with reading(task.piece.path, format_.title):
+        with reading(task.piece.file.path, format_.title):
             try:
                 return _measure(task, report)
             except SchemaDrift:
-                types = scan_all(task.filesystem, task.piece.path, format_, task.request)
+                types = scan_all(task.filesystem, task.piece.file.path, format_, task.request)
                 return _measure(replace(task, request=replace(task.request, types=types)), report)
     except MosaicError as error:
         return MeasureResult(failure=error)
 
 
 def _measure(task: MeasureTask, report: Report) -> MeasureResult:
-    place = Place(task.filesystem, task.piece.path)
+    place = Place(task.filesystem, task.piece.file.path)
     reader = FORMATS[task.piece.format].reader(place, task.request)
     try:
         intake = Intake(reader.schema)

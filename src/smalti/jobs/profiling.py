@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,20 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError
-from smalti.io.places import Place, locate
+from smalti.io import Place, locate, write_whole
 from smalti.jobs._sketch import estimate
-from smalti.jobs.converting import ON_ERROR, file_facts
+from smalti.jobs.converting import ON_ERROR, file_facts, list_sources
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Meter, Progress
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import format_of_source, format_of_target
 from smalti.jobs.formats.sampling import agree_on_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, measure
-from smalti.jobs.splits import SPLIT_BYTES, FileFacts, Piece, cut_groups, fit_split_bytes
 from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
-from smalti.report.profile import profile_page
+from smalti.report.page import render_profile
 from smalti.report.units import show_bytes
-from smalti.table.listing import list_sources
+from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
 SCHEMA = pa.schema(
     [
@@ -117,26 +116,28 @@ def profile(
     began = time.monotonic()
     if on_error not in ON_ERROR:
         raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
-    targets = [locate(place, filesystem) for place in (output, html) if place is not None]
+    targets = [locate(place, filesystem).absolute() for place in (output, html) if place is not None]
     for place in targets:
         if place.is_file() and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", place.path)
-    base, files = list_sources(source, filesystem)
+    listing = list_sources(source, filesystem)
+    files = listing.files
     formats = format_of_source([file.path for file in files], source_format)
     executor = choose_executor(engine, spark, workers)
-    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
+    split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),
         batch_rows=batch_rows,
         threads=executor.task_threads is None,
     )
-    types = agree_on_types(base.filesystem, files, formats, request)
-    request = ReadRequest(request.row_groups, request.columns, batch_rows, types, request.threads)
+    types = agree_on_types(listing, formats, request)
+    request = replace(request, types=types)
     tasks: list[MeasureTask] = []
     for file, (format_, _) in zip(files, formats, strict=True):
-        facts = file_facts(base.filesystem, file, format_, count_groups=file.num_bytes > split_bytes)
-        for piece, piece_request, first in _pieces(facts, request, split_bytes):
-            tasks.append(MeasureTask(base.filesystem, piece, piece_request, first and format_.name == "mosaic"))
+        facts = file_facts(listing, file, format_, count_groups=file.size > split_bytes)
+        for number, piece in enumerate(facts.pieces(split_bytes)):
+            own = replace(request, row_groups=piece.row_groups)
+            tasks.append(MeasureTask(listing.filesystem, piece, own, number == 0 and format_.name == "mosaic"))
     meter = Meter("profile", len(tasks), sum(task.piece.num_bytes for task in tasks), progress)
     merged, rows, skipped = _merge(tasks, executor.run(measure, tasks, meter), skip=on_error == "skip")
     result = Profile(
@@ -144,28 +145,24 @@ def profile(
         table=_table(merged),
         num_rows=rows,
         num_files=len(files) - len(skipped),
-        num_bytes=sum(file.num_bytes for file in files if file.path not in {item.path for item in skipped}),
+        num_bytes=sum(file.size for file in files if file.path not in {item.path for item in skipped}),
         skipped=skipped,
         engine=executor.name,
         seconds=time.monotonic() - began,
     )
     if output is not None:
-        _write_table(result.table, locate(output, filesystem))
+        _write_table(result.table, locate(output, filesystem).absolute())
     if html is not None:
-        locate(html, filesystem).write_bytes(profile_page(result).encode())
+        page = render_profile(
+            result.source,
+            result.table,
+            num_rows=rows,
+            num_files=result.num_files,
+            num_bytes=result.num_bytes,
+            num_skipped=len(skipped),
+        )
+        write_whole(locate(html, filesystem).absolute(), page.encode())
     return result
-
-
-def _pieces(facts: FileFacts, request: ReadRequest, split_bytes: int) -> list[tuple[Piece, ReadRequest, bool]]:
-    chunks = cut_groups(facts.group_bytes, split_bytes)
-    if len(chunks) < 2:
-        return [(Piece(facts.path, facts.format, facts.num_bytes), request, True)]
-    out = []
-    for number, groups in enumerate(chunks):
-        size = sum(facts.group_bytes[group] for group in groups)
-        own = ReadRequest(groups, request.columns, request.batch_rows, request.types, request.threads)
-        out.append((Piece(facts.path, facts.format, size, groups), own, number == 0))
-    return out
 
 
 def _merge(
@@ -178,14 +175,14 @@ def _merge(
         if result.failure is None:
             kept[index] = result
         elif skip:
-            path = tasks[index].piece.path
+            path = tasks[index].piece.file.path
             skipped[path] = Skipped(path, result.failure.reason)
         else:
             raise JobError((result.failure,))
     merged: dict[str, ColumnMeasure] = {}
     rows = 0
     for index in sorted(kept):
-        path = tasks[index].piece.path
+        path = tasks[index].piece.file.path
         if path in skipped:
             continue
         rows += kept[index].num_rows

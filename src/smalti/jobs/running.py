@@ -11,8 +11,8 @@ from smalti.errors import MosaicError
 from smalti.jobs.copying import CopyTask, copy_split
 from smalti.jobs.engine import Executor
 from smalti.jobs.events import Meter, Progress
-from smalti.jobs.splits import Split
-from smalti.jobs.staging import Staging, log_of, recover, settle, written
+from smalti.jobs.planning import Split
+from smalti.jobs.staging import Staging, finish_commits, log_of, settle, written
 from smalti.jobs.summary import JobError, JobSummary, SplitResult
 
 
@@ -38,7 +38,7 @@ class CopyJob:
 
 def earlier(staging: Staging, *, resume: bool) -> JobSummary | None:
     """Finish commits that were interrupted; the summary, if it was this very job's. Without `resume`, start afresh."""
-    summary = recover(staging.root).get(staging.job_id)
+    summary = finish_commits(staging.root).get(staging.job_id)
     if summary is None and not resume:
         staging.discard()
     return summary
@@ -86,8 +86,8 @@ def _commit(job: CopyJob, engine: str, results: list[SplitResult], resumed: int,
     for split in job.splits:
         for output in split.outputs:
             for piece in output.pieces:
-                if piece.path not in missed:
-                    sizes[piece.path] = sizes.get(piece.path, 0) + piece.num_bytes
+                if piece.file.path not in missed:
+                    sizes[piece.file.path] = sizes.get(piece.file.path, 0) + piece.num_bytes
     summary = JobSummary(
         job=job.name,
         engine=engine,

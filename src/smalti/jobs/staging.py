@@ -17,10 +17,10 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
-from smalti.io.places import Place
+from smalti.io import Place, locate, write_whole
+from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile, WrittenFile
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Commit, staging_directory
@@ -48,7 +48,7 @@ class Staging:
 
     def mark(self, split: int, result: SplitResult) -> None:
         """Say that a split is finished. Two attempts that both finish are both right; the last one counts."""
-        self._done.child(f"{split:06d}.json").write_bytes(json.dumps(_to_json(result)).encode())
+        write_whole(self._done.child(f"{split:06d}.json"), json.dumps(_to_json(result)).encode())
 
     @property
     def _done(self) -> Place:
@@ -59,7 +59,7 @@ class Staging:
     def finished(self) -> dict[int, SplitResult]:
         """Splits an earlier run finished and whose files are still there in full."""
         found = {}
-        for name in self._done.names():
+        for name in sorted(info.base_name for info in self._done.entries()):
             if name.startswith(".") or not name.endswith(".json"):
                 continue
             try:
@@ -83,21 +83,21 @@ class Staging:
 
 
 def log_of(root: Place) -> CommitLog:
-    return CommitLog(root.filesystem, root.path)
+    return CommitLog(root)
 
 
-def recover(root: Place) -> dict[str, JobSummary]:
-    """Finish the commits that were interrupted in a directory, whoever's; {job id: summary} of those that have one."""
+def recover(directory: AnyPath, *, filesystem: AnyFileSystem = None) -> list[JobSummary]:
+    """Finish commits that were interrupted in a directory. Every job does this to its target before anything else."""
+    return list(finish_commits(locate(directory, filesystem).absolute()).values())
+
+
+def finish_commits(root: Place) -> dict[str, JobSummary]:
+    """Finish the commits that were interrupted in a directory, and return the summaries of those that were jobs."""
     summaries = {}
     for commit in log_of(root).recover():
-        with contextlib.suppress(KeyError, TypeError):  # of another kind of job
+        with contextlib.suppress(KeyError, TypeError):  # The note of another kind of job has other fields.
             summaries[commit.job] = JobSummary.from_dict(commit.note or {})
     return summaries
-
-
-def clean(root: Place, older_than: timedelta) -> list[str]:
-    """Finish interrupted commits, then remove what jobs left behind that wrote nothing since; their ids."""
-    return log_of(root).clean(older_than)
 
 
 def _to_json(result: SplitResult) -> dict[str, Any]:

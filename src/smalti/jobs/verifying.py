@@ -10,16 +10,14 @@ from operator import add
 from typing import Any
 
 from smalti.errors import MosaicError
-from smalti.io.places import Place
+from smalti.file.reader import open_file
 from smalti.jobs.checking import CheckTask, FileReport, Problem, check
+from smalti.jobs.converting import list_sources
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Meter, Progress
-from smalti.jobs.formats.columnar import group_bytes
-from smalti.jobs.formats.reading import reading
-from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.splits import SPLIT_BYTES, cut_groups, fit_split_bytes
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import SourceFile, list_sources
+from smalti.table.listing import FoundFile
+from smalti.table.splits import SPLIT_BYTES, fit_split_bytes, pack
 
 __all__ = ["FileReport", "Problem", "VerifyReport", "verify"]
 
@@ -77,10 +75,11 @@ def verify(
     (True, 3)
     """
     began = time.monotonic()
-    base, files = list_sources(sources, filesystem, FILE_SUFFIX)
+    listing = list_sources(sources, filesystem, FILE_SUFFIX)
+    files = listing.files
     executor = choose_executor(engine, spark, workers)
-    split_bytes = fit_split_bytes(sum(file.num_bytes for file in files), executor.slots, split_bytes)
-    tasks = [task for file in files for task in _plan(base.filesystem, file, split_bytes)]
+    split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
+    tasks = [task for file in files for task in _plan(listing.filesystem, file, split_bytes)]
     meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)
     results = dict(executor.run(check, tasks, meter))
     found: dict[str, list[FileReport]] = {file.path: [] for file in files}
@@ -89,15 +88,14 @@ def verify(
     return VerifyReport(tuple(reduce(add, parts) for parts in found.values()), executor.name, time.monotonic() - began)
 
 
-def _plan(filesystem: Any, file: SourceFile, split_bytes: int) -> list[CheckTask]:
+def _plan(filesystem: Any, file: FoundFile, split_bytes: int) -> list[CheckTask]:
     """The tasks of one file: several for a large file. A file that cannot be opened is one task, which says why."""
     try:
-        with reading(file.path, "Mosaic"):
-            sizes = group_bytes(Place(filesystem, file.path), FORMATS["mosaic"].reader)
+        with open_file(file.path, filesystem=filesystem) as opened:
+            sizes = [opened.row_group(group).num_bytes for group in range(opened.num_row_groups)]
     except MosaicError:
-        sizes = ()
-    size = file.num_bytes
+        sizes = []
     return [
-        CheckTask(filesystem, file.path, size, sum(sizes[i] for i in part) or size, part, first=number == 0)
-        for number, part in enumerate(cut_groups(sizes, split_bytes) or [()])
+        CheckTask(filesystem, file.path, file.size, sum(sizes[i] for i in part) or file.size, part, first=number == 0)
+        for number, part in enumerate(pack(sizes, split_bytes) or [()])
     ]

@@ -1,7 +1,7 @@
-"""Everything drawn in HTML: the page of a file, the page of a profile, what notebooks show.
+"""Everything drawn in HTML: the page of a file, the page of a profile, and what notebooks show.
 
-Names are imported when they are used: `MosaicFile` draws itself in notebooks with `notebook`, and the page of a file
-reads a `MosaicFile`.
+The pages are imported only when they are used, because `MosaicFile` imports `report.notebook` to show itself in
+notebooks, and the page of a file in turn imports `MosaicFile`.
 """
 
 from importlib import import_module

@@ -1,5 +1,6 @@
-"""What the page is drawn from: the layout as plain lists, one entry per column or bucket, small enough to embed.
+"""The data of a file's page: its layout and statistics as plain lists, small enough to embed in the page.
 
+A physical column is what the file stores: a list or map is several, one for itself and one for each of its children.
 Physical columns come bucket by bucket, in the same order in every row group, so their names are given once.
 """
 
@@ -15,17 +16,13 @@ from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
 from smalti.spec import FOOTER_SIZE, Encoding
 
-#: Codes in the page, the format's own.
-CODES = {encoding.name: int(encoding) for encoding in Encoding}
-#: Bounds are shown to people: longer texts are cut.
+#: Bounds longer than this many characters are cut.
 MAX_BOUND = 60
 
 
 def build_model(file: MosaicFile, layout: FileLayout, name: str) -> dict[str, Any]:
     """Everything the page shows, ready for JSON."""
-    schema = file.schema
-    order = {column: i for i, column in enumerate(file.column_names)}
-    columns, nodes = _columns(layout, schema, order)
+    columns, nodes = _columns(layout, file.schema)
     statistics = [file.row_group(group.index).statistics for group in layout.row_groups]
     return {
         "file": name,
@@ -37,7 +34,7 @@ def build_model(file: MosaicFile, layout: FileLayout, name: str) -> dict[str, An
         "schemaBlock": vars(layout.schema_block),
         "index": vars(layout.index),
         "footer": FOOTER_SIZE,
-        "encodings": list(CODES),
+        "encodings": [encoding.name for encoding in Encoding],
         "columns": columns,
         "nodes": nodes,
         "groups": [_group(group) for group in layout.row_groups],
@@ -45,33 +42,33 @@ def build_model(file: MosaicFile, layout: FileLayout, name: str) -> dict[str, An
     }
 
 
-def _columns(layout: FileLayout, schema: pa.Schema, order: dict[str, int]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Columns in the order they are stored, and the physical columns with the column each belongs to."""
+def _columns(layout: FileLayout, schema: pa.Schema) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """The columns in the order they are stored, and the physical columns with the column each belongs to."""
+    order = {name: i for i, name in enumerate(schema.names)}
     columns: dict[str, list[Any]] = {"name": [], "type": [], "bucket": [], "position": []}
     nodes: dict[str, list[Any]] = {"column": [], "path": [], "bucket": []}
-    if not layout.row_groups:
-        for name, position in order.items():
-            _add_column(columns, name, schema, 0, position)
+    places: dict[str, int] = {}
+
+    def add(name: str, bucket: int) -> None:
+        field = schema.field(order[name])
+        places[name] = len(places)
+        columns["name"].append(name)
+        columns["type"].append(str(field.type) + ("" if field.nullable else " not null"))
+        columns["bucket"].append(bucket)
+        columns["position"].append(order[name])
+
+    if not layout.row_groups:  # then the layout has no buckets to tell columns from
+        for name in schema.names:
+            add(name, 0)
         return columns, nodes
     for bucket in layout.row_groups[0].buckets:
-        places = {}
         for column in bucket.columns:
-            if column.path == column.name and column.name not in places:
-                places[column.name] = len(columns["name"])
-                _add_column(columns, column.name, schema, bucket.id, order[column.name])
-        for column in bucket.columns:
+            if column.name not in places:
+                add(column.name, bucket.id)
             nodes["column"].append(places[column.name])
             nodes["path"].append(column.path[len(column.name) :])
             nodes["bucket"].append(bucket.id)
     return columns, nodes
-
-
-def _add_column(columns: dict[str, list[Any]], name: str, schema: pa.Schema, bucket: int, position: int) -> None:
-    field = schema.field(position)
-    columns["name"].append(name)
-    columns["type"].append(str(field.type) + ("" if field.nullable else " not null"))
-    columns["bucket"].append(bucket)
-    columns["position"].append(position)
 
 
 def _group(group: RowGroupLayout) -> dict[str, Any]:
@@ -83,7 +80,7 @@ def _group(group: RowGroupLayout) -> dict[str, Any]:
         "size": [bucket.size for bucket in group.buckets],
         "raw": [bucket.uncompressed_size for bucket in group.buckets],
         "head": [_head(bucket) for bucket in group.buckets],
-        "encoding": "".join(str(CODES[column.encoding]) for column in physical),
+        "encoding": "".join(str(Encoding[column.encoding].value) for column in physical),
         "nulls": "".join("1" if column.has_nulls else "0" for column in physical),
         "bytes": [column.size for column in physical],
         "stored": [-1 if column.stored_size is None else column.stored_size for column in physical],
@@ -97,7 +94,7 @@ def _head(bucket: BucketLayout) -> int:
 
 
 def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> dict[int, list[Any]]:
-    """By place of the column: [nulls, minimum, maximum] of each row group, or None."""
+    """By place of the column: [nulls, minimum, maximum] of each row group, or None where a row group has none."""
     found: dict[int, list[Any]] = {}
     for place, name in enumerate(names):
         records = [group.get(name) for group in groups]
@@ -109,7 +106,7 @@ def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> 
 
 
 def _bound(value: Any) -> Any:
-    """Numbers stay numbers where JavaScript can hold them, so that they compare; the rest is text."""
+    """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):

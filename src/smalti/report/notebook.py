@@ -1,4 +1,4 @@
-"""What notebooks show for an object: a title, facts and a short table as HTML. Knows nothing of the format."""
+"""What notebooks show for a file or a layout: a title, facts and a short table as HTML. Knows nothing of the format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def html_summary(
     *,
     hidden: int = 0,
 ) -> str:
-    """A fragment without script or colours of its own, so that it follows the notebook's light or dark theme.
+    """An HTML fragment without script or colours, so that it follows the notebook's own light or dark theme.
+
+    `hidden` is the number of rows that were left out of `rows`.
 
     Examples
     --------

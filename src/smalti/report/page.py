@@ -1,4 +1,7 @@
-"""The page itself: markup, style, script and data in one file. A policy in it forbids the network."""
+"""The HTML pages, of a file and of a profile: one file each, with its style, script and data inside.
+
+Both are set into the same frame, `assets/page.html`, whose content policy forbids all access to the network.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
+from smalti.io.places import AnyFileSystem
 from smalti.report.model import build_model
+from smalti.spec import Encoding
 
-#: In the order they are joined: each uses only what came before it.
-SCRIPTS = ("data.js", "map.js", "projection.js", "columns.js", "main.js")
+#: The scripts of each page, in the order they are joined: each uses only what the ones before it define.
+SCRIPTS = {
+    "file": ("page.js", "table.js", "data.js", "map.js", "projection.js", "columns.js", "main.js"),
+    "profile": ("page.js", "table.js", "profile.js"),
+}
+#: Columns of a profile's table that its page shows, in the order of the heads in `assets/profile.js`.
+PROFILE_COLUMNS = ("column", "type", "nulls", "distinct", "min", "max", "encodings", "stored_bytes", "raw_bytes")
 
 
 def render_report(file: MosaicFile, name: str = "") -> str:
@@ -29,10 +41,11 @@ def render_report(file: MosaicFile, name: str = "") -> str:
     ...     render_report(f, "a.mosaic").startswith("<!doctype html>")
     True
     """
-    return _assemble(build_model(file, file.layout(), name))
+    title = f"{Path(name).name or 'Mosaic file'} · smalti report"
+    return _assemble("file", title, name or "Mosaic file", build_model(file, file.layout(), name))
 
 
-def write_report(source: Any, target: Any, *, filesystem: Any = None) -> None:
+def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) -> None:
     """Write the page of a file.
 
     Parameters
@@ -56,17 +69,34 @@ def write_report(source: Any, target: Any, *, filesystem: Any = None) -> None:
         raise
 
 
-def _assemble(model: dict[str, Any]) -> str:
-    # "<" never stands in the data as itself, so no name of a column can close the script.
+def render_profile(
+    source: str, table: pa.Table, *, num_rows: int, num_files: int, num_bytes: int, num_skipped: int
+) -> str:
+    """The HTML page of a profile of some files; `table` is that of `smalti.jobs.Profile`, a row for each column."""
+    data = {
+        "numRows": num_rows,
+        "numFiles": num_files,
+        "numBytes": num_bytes,
+        "numSkipped": num_skipped,
+        "encodings": [encoding.name for encoding in Encoding],
+        "rows": list(zip(*(table.column(name).to_pylist() for name in PROFILE_COLUMNS), strict=True)),
+    }
+    return _assemble("profile", f"Profile of {source}", source, data)
+
+
+def _assemble(page: str, title: str, headline: str, model: dict[str, Any]) -> str:
+    # JSON may write "<" as an escape, and then no name of a column can close the script that holds the data.
     data = json.dumps(model, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     parts = {
-        "title": escape(f"{Path(model['file']).name or 'Mosaic file'} · smalti report"),
+        "title": escape(title),
+        "headline": escape(headline),
         "style": _asset("page.css"),
         "data": data,
-        "script": "\n".join(_asset(name) for name in SCRIPTS),
+        "script": "\n".join(_asset(name) for name in SCRIPTS[page]),
     }
-    # One pass: braces in a file's name or data are not looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    frame = _asset("page.html").replace("{{body}}", _asset(f"{page}.html"))
+    # A single pass, so that braces in the name of a file or in its data are left alone.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame)
 
 
 def _asset(name: str) -> str:

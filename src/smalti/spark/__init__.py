@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.spark.cleaning import clean as clean
     from smalti.spark.local import session as session
     from smalti.spark.pruning import enable as enable
+    from smalti.table.cleaning import clean as clean
 
 __all__ = ["clean", "enable", "session"]
-_HOMES = {"clean": "leftovers", "enable": "pruning", "session": "local"}
+_HOMES = {"clean": "smalti.table.cleaning", "enable": "smalti.spark.pruning", "session": "smalti.spark.local"}
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +23,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)

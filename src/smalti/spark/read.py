@@ -20,14 +20,13 @@ from pyspark.sql.datasource import Filter
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.file.columnless import columnless_batch
 from smalti.file.reader import MosaicFile
-from smalti.io import Source, open_sink
+from smalti.io import Source, locate, write_whole
 from smalti.spark.filters import statistics_filter
 from smalti.spark.options import ReadOptions
-from smalti.spark.partitions import partition_array
-from smalti.spark.plan import Piece, Split, rows_per_batch
-from smalti.spark.storage import resolve
 from smalti.spark.types import convert, fits
 from smalti.table.listing import FoundFile, open_found
+from smalti.table.partitions import partition_array
+from smalti.table.splits import Piece
 
 _BATCH_BYTES = 16 << 20
 #: What is wrong with a file that can be skipped. One that is gone or replaced is not: the table has changed.
@@ -68,12 +67,12 @@ class CountingSource:
 
 
 def read_split(
-    split: Split, schema: pa.Schema, options: ReadOptions, filters: Sequence[Filter] = ()
+    split: Sequence[Piece], schema: pa.Schema, options: ReadOptions, filters: Sequence[Filter] = ()
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in batches of `schema`."""
     metrics = Metrics()
     started = time.monotonic()
-    for piece in split.pieces:
+    for piece in split:
         try:
             for batch in _read_piece(piece, schema, options, filters, metrics):
                 metrics.rows += batch.num_rows
@@ -96,7 +95,7 @@ def open_table_file(file: FoundFile, filesystem: Any, metrics: Metrics | None = 
 def _read_piece(
     piece: Piece, schema: pa.Schema, options: ReadOptions, filters: Sequence[Filter], metrics: Metrics
 ) -> Iterator[pa.RecordBatch]:
-    with open_table_file(piece.file, resolve(options.paths[0], options.storage)[0], metrics) as file:
+    with open_table_file(piece.file, locate(options.paths[0], storage=options.storage).filesystem, metrics) as file:
         adapter = Adapter(file, piece.file, schema)
         groups = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
         kept = _matching_groups(file, groups, filters, adapter.stored)
@@ -180,7 +179,7 @@ class Adapter:
             if place is not None:
                 arrays.append(self._converted(batch.column(place), target))
             elif target.name in self._partition:
-                arrays.append(partition_array(self._partition[target.name], target, batch.num_rows))
+                arrays.append(partition_array(self._partition, target, batch.num_rows))
             else:
                 arrays.append(pa.nulls(batch.num_rows, target.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -196,6 +195,17 @@ class Adapter:
             ) from None
 
 
+def rows_per_batch(row_bytes: int, target_bytes: int) -> int:
+    """Rows of batches that hold about `target_bytes`, given what a row takes; at least 64, at most 65,536.
+
+    Examples
+    --------
+    >>> rows_per_batch(80_000, 16 << 20), rows_per_batch(8, 16 << 20)
+    (209, 65536)
+    """
+    return max(64, min(65_536, target_bytes // max(1, row_bytes)))
+
+
 def report_bad_file(path: str, error: Exception, options: ReadOptions) -> None:
     """List a file that was skipped."""
     _log.warning("skipping %s: %s", path, error)
@@ -204,8 +214,5 @@ def report_bad_file(path: str, error: Exception, options: ReadOptions) -> None:
 
 
 def _leave(directory: str, report: dict[str, Any], options: ReadOptions) -> None:
-    filesystem, path = resolve(directory, options.storage)
-    filesystem.create_dir(path, recursive=True)
-    sink = open_sink(f"{path.rstrip('/')}/{uuid.uuid4().hex}.json", filesystem)
-    sink.write(json.dumps(report).encode())
-    sink.commit()
+    place = locate(directory, storage=options.storage).child(f"{uuid.uuid4().hex}.json")
+    write_whole(place, json.dumps(report).encode())

@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from smalti.spark.names import skip_name_check
 from smalti.spark.options import ReadOptions
-from smalti.spark.plan import Split
 from smalti.spark.read import read_split
 from smalti.spark.table import Table
 from smalti.spark.types import arrow_schema
@@ -41,7 +40,7 @@ class MosaicReader(DataSourceReader):
             files = table.files()
             table.check(files, self._schema)
         splits = table.splits(files, self._schema, self._filters)
-        return [InputPartition(split) for split in splits] or [InputPartition(Split())]
+        return [InputPartition(split) for split in splits] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_split(partition.value, self._schema, self._options, self._filters)

@@ -17,11 +17,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from smalti.errors import MosaicError
+from smalti.io.places import locate, service_of
 from smalti.spark.names import skip_name_check
 from smalti.spark.offsets import Offset, added, advance, first_offset
 from smalti.spark.options import ReadOptions, WriteOptions
 from smalti.spark.read import read_split
-from smalti.spark.storage import resolve, service_of
 from smalti.spark.table import Table
 from smalti.spark.types import arrow_schema
 from smalti.spark.write import Job, staged_files
@@ -96,7 +96,7 @@ class MosaicStreamWriter(DataSourceStreamArrowWriter):
         return self._job.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        log = self._job.log()[2]
+        log = self._job.log()
         log.recover()
         stream = query_name(self._job.options)
         staged = staged_files(messages)
@@ -107,7 +107,7 @@ class MosaicStreamWriter(DataSourceStreamArrowWriter):
         log.commit(plan_commit(self._job.id, staged, existing, self._mode, stream=stream, batch=batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
-        self._job.log()[2].discard_staged(staged_files(messages))
+        self._job.log().discard_staged(staged_files(messages))
 
 
 def query_name(options: WriteOptions) -> str:
@@ -116,9 +116,7 @@ def query_name(options: WriteOptions) -> str:
     assert given is not None
     storage = options.storage if service_of(given) == service_of(options.path) else {}
     try:
-        filesystem, path = resolve(given, storage)
-        with filesystem.open_input_stream(f"{path.rstrip('/')}/metadata") as stream:
-            given = str(json.loads(stream.read())["id"])
+        given = str(json.loads(locate(given, storage=storage).child("metadata").read_bytes())["id"])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         pass  # a name of the user's own, or a kind of place only Spark knows
     except OSError as error:  # by another name, batches that were written would be written again

@@ -11,15 +11,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
 from smalti.errors import MosaicError, SchemaError
-from smalti.io import is_local
+from smalti.io import locate
 from smalti.spark.filters import may_match
 from smalti.spark.options import ReadOptions
 from smalti.spark.partitions import comparable_values
-from smalti.spark.plan import Piece, Split, divide, pack
 from smalti.spark.read import UNREADABLE, Adapter, open_table_file, report_bad_file
-from smalti.spark.storage import resolve
-from smalti.table.listing import FoundFile, discover, partition_schema
+from smalti.table.listing import FoundFile, list_files
+from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
+from smalti.table.splits import Piece, cut, pack
 
 #: Ends of files read at once.
 _PARALLEL = 16
@@ -35,24 +35,25 @@ class Table:
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
-        places = [resolve(path, options.storage) for path in options.paths]
-        self.filesystem = places[0][0]
-        for (filesystem, _), path in zip(places, options.paths, strict=True):
-            if not filesystem.equals(self.filesystem):
+        self._places = [locate(path, storage=options.storage) for path in options.paths]
+        self.filesystem = self._places[0].filesystem
+        for place, path in zip(self._places, options.paths, strict=True):
+            if not place.filesystem.equals(self.filesystem):
                 raise MosaicError("paths on several file systems", found=path, expected=self.filesystem.type_name)
-        if options.storage and is_local(self.filesystem):
+        if options.storage and self._places[0].is_local:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
-        self._places = [place for _, place in places]
 
     def find(self) -> list[FoundFile]:
         """All files, sorted by name."""
-        return discover(self._places, self.filesystem)[1]
+        return list_files(self._places).files
 
     def files(self) -> list[FoundFile]:
         """The same, of a table that has some."""
         files = self.find()
         if not files:
-            raise MosaicError("no Mosaic files", path=", ".join(self._places), expected="names that end in .mosaic")
+            raise MosaicError(
+                "no Mosaic files", path=", ".join(map(str, self._places)), expected="names that end in .mosaic"
+            )
         return files
 
     def schema(self, files: Sequence[FoundFile]) -> pa.Schema:
@@ -62,12 +63,8 @@ class Table:
             readable = ((file.path, schema) for file, schema in zip(files, found, strict=True) if schema is not None)
             schemas = list(readable if self.options.merge_schema else islice(readable, 1))
         if not schemas:
-            raise MosaicError("no file can be read", path=", ".join(self._places))
-        partitions = partition_schema(files)
-        stored = unify_schemas(schemas)
-        above = set(partitions.names)  # what a path says of a column stands above what a file says
-        fields = [field for field in stored if field.name not in above]
-        return self._chosen(pa.schema([*fields, *partitions]))
+            raise MosaicError("no file can be read", path=", ".join(map(str, self._places)))
+        return self._chosen(with_partitions(unify_schemas(schemas), partition_schema(files)))
 
     def _chosen(self, schema: pa.Schema) -> pa.Schema:
         """Only what the option `columns` names."""
@@ -96,7 +93,9 @@ class Table:
         except UNREADABLE as error:
             self._skip(file, error)
 
-    def splits(self, files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[Split]:
+    def splits(
+        self, files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter]
+    ) -> list[tuple[Piece, ...]]:
         """What each task reads: partitions that cannot match are left out, the row groups of large files spread."""
         target = self.options.max_partition_bytes
         # Times are of this machine; a task may run on one that has its own copy.
@@ -105,7 +104,8 @@ class Table:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             cut = pool.map(lambda file: self._cut(file, schema.names, target), kept)
             pieces = [piece for some in cut for piece in some]
-        return pack(pieces, target, self.options.open_cost_bytes)
+        packed = pack([piece.num_bytes + self.options.open_cost_bytes for piece in pieces], target)
+        return [tuple(pieces[place] for place in group) for group in packed]
 
     def _cut(self, file: FoundFile, columns: list[str], target: int) -> list[Piece]:
         if file.size <= target:
@@ -115,7 +115,7 @@ class Table:
                 found = zip(columns, opened.find_columns(columns), strict=True)
                 stored = [name for name, position in found if position is not None]
                 groups = map(opened.row_group, range(opened.num_row_groups))
-                return divide(file, [group.stored_bytes(stored) for group in groups], target)
+                return cut(file, [group.stored_bytes(stored) for group in groups], target)
         except UNREADABLE as error:
             self._skip(file, error)
             return []

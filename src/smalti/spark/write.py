@@ -10,8 +10,6 @@ import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -20,17 +18,15 @@ from pyspark.sql.types import StructType
 
 from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
-from smalti.io.places import make_directory
+from smalti.io import Place, locate
 from smalti.spark.options import WriteOptions
-from smalti.spark.partitions import by_directory, check_partition_columns
 from smalti.spark.read import open_table_file
-from smalti.spark.storage import resolve
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Mode, plan_commit, staging_directory
-from smalti.table.listing import discover, discover_settled
-from smalti.table.partitions import partition_directory
+from smalti.table.listing import list_files
+from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
 from smalti.table.schemas import unify_schemas
 
 #: Files a task writes at once, one per partition it meets; then the largest is finished. Each holds a row group.
@@ -62,24 +58,26 @@ class Job:
         partitions = set(options.partition_by)
         self.file_schema = pa.schema([field for field in self.schema if field.name not in partitions])
 
-    def log(self) -> tuple[Any, str, CommitLog]:
-        filesystem, root = resolve(self.options.path, self.options.storage)
-        return filesystem, root, CommitLog(filesystem, root)
+    def root(self) -> Place:
+        """The table's directory."""
+        return locate(self.options.path, storage=self.options.storage)
+
+    def log(self) -> CommitLog:
+        return CommitLog(self.root())
 
     def existing(self) -> list[str]:
         """The table's files as they are, relative to it."""
-        filesystem, root, _ = self.log()
         try:
-            _, found = discover_settled(root, filesystem, globs=False)
+            listing = list_files(self.root(), globs=False, settled=True)
         except FileNotFoundError:
             return []
-        return [str(PurePosixPath(file.name).relative_to(root)) for file in found]
+        return [listing.relative(file) for file in listing.files]
 
     def check_append(self) -> None:
         """Refuse rows that the table could not be read together with, before a task starts."""
-        filesystem, root, _ = self.log()
+        root = self.root()
         try:
-            first = next(iter(discover(root, filesystem, globs=False)[1]), None)
+            first = next(iter(list_files(root, globs=False).files), None)
         except FileNotFoundError:
             return
         if first is None:
@@ -87,11 +85,11 @@ class Job:
         if list(first.partition) != list(self.options.partition_by):
             raise SchemaError(
                 "the table is partitioned in another way",
-                path=root,
+                path=root.path,
                 found=list(self.options.partition_by),
                 expected=list(first.partition),
             )
-        with open_table_file(first, filesystem) as opened:
+        with open_table_file(first, root.filesystem) as opened:
             unify_schemas([(first.path, opened.schema), ("the DataFrame", self.file_schema)])
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -99,8 +97,7 @@ class Job:
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         attempt = f"{number}-{uuid.uuid4().hex[:12]}"
-        filesystem, root, _ = self.log()
-        writer = TaskWriter(filesystem, root, staging_directory(self.id, attempt), number, self)
+        writer = TaskWriter(self.root(), staging_directory(self.id, attempt), number, self)
         try:
             for batch in batches:
                 writer.write(batch)
@@ -111,8 +108,7 @@ class Job:
 
     def write_empty(self) -> list[str]:
         """A file without rows, in the partition of nulls if any, so that a table without rows has a schema."""
-        filesystem, root, _ = self.log()
-        writer = TaskWriter(filesystem, root, staging_directory(self.id, "empty"), 0, self)
+        writer = TaskWriter(self.root(), staging_directory(self.id, "empty"), 0, self)
         writer.start(partition_directory([(name, None) for name in self.options.partition_by]))
         return list(writer.finish().files)
 
@@ -120,9 +116,8 @@ class Job:
 class TaskWriter:
     """Rows of one task to files: one per partition at a time, a new one when it is large enough."""
 
-    def __init__(self, filesystem: Any, root: str, directory: str, number: int, job: Job) -> None:
-        self._filesystem = filesystem
-        self._root = root.rstrip("/")
+    def __init__(self, root: Place, directory: str, number: int, job: Job) -> None:
+        self._root = root
         self._directory = directory
         self._number = number
         self._job = job
@@ -158,10 +153,10 @@ class TaskWriter:
             self._open.pop(largest).close()
         name = f"part-{self._number:05d}-{uuid.uuid4().hex[:12]}{FILE_SUFFIX}"
         staged = "/".join(filter(None, [self._directory, directory, name]))
-        path = f"{self._root}/{staged}"
-        make_directory(self._filesystem, path.rpartition("/")[0])
+        place = self._root.child(staged)
+        place.parent.make_directory()
         job = self._job
-        writer = MosaicWriter(path, job.file_schema, job.options.writer, filesystem=self._filesystem)
+        writer = MosaicWriter(place.path, job.file_schema, job.options.writer, filesystem=place.filesystem)
         self._open[directory] = writer
         self._files.append(staged)
         return writer
@@ -176,7 +171,7 @@ class TaskWriter:
         for writer in self._open.values():
             writer.abort()
         with contextlib.suppress(OSError):
-            self._filesystem.delete_dir(f"{self._root}/{self._directory}")
+            self._root.filesystem.delete_dir(self._root.child(self._directory).path)
 
 
 def staged_files(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
@@ -197,7 +192,7 @@ class MosaicBatchWriter(DataSourceArrowWriter):
         return self._job.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        log = self._job.log()[2]
+        log = self._job.log()
         log.recover()
         staged = staged_files(messages)
         existing = [] if staged and self._mode == "append" else self._job.existing()
@@ -206,4 +201,4 @@ class MosaicBatchWriter(DataSourceArrowWriter):
         log.commit(plan_commit(self._job.id, staged, existing, self._mode))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        self._job.log()[2].abort(self._job.id)
+        self._job.log().abort(self._job.id)

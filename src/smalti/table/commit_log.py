@@ -9,103 +9,107 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from smalti.errors import MosaicError
-from smalti.io import is_local
-from smalti.io.places import list_directory, write_whole
+from smalti.io import Place, write_whole
 from smalti.table.commits import JOBS, Commit, check_inside, needs_mark, staging_job
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo
 
 _RECORD = "commit.json"
 _LAST = "last"
 _STREAMS = "streams"
 #: Renames and deletions under way at once.
 _PARALLEL = 8
-#: Batches of a stream that are remembered one by one; of those before, that they were.
+#: Batches of a stream that are remembered one by one. Older batches are implied by the newest number.
 _BATCHES_KEPT = 10
 _COPY_BYTES = 8 << 20
 
+#: When a record was written and how long it is: tells whether a record is still the same without reading it.
+_Stamp = tuple[int, int]
+
 
 class CommitLog:
-    """The jobs of one table.
+    """The jobs that write to one table.
 
     Parameters
     ----------
-    filesystem : pyarrow.fs.FileSystem
-    root : str
-        The table's directory within it.
+    root : Place
+        The table's directory.
     """
 
-    def __init__(self, filesystem: Any, root: str) -> None:
-        self._filesystem = filesystem
-        self._root = root.rstrip("/")
-        self._is_local = is_local(filesystem)
+    def __init__(self, root: Place) -> None:
+        self._root = Place(root.filesystem, root.path.rstrip("/"))
 
     def path(self, relative: str) -> str:
-        return f"{self._root}/{relative}"
+        return f"{self._root.path}/{relative}"
 
     def state(self) -> tuple[str, tuple[Commit, ...]]:
-        """The mark of the last commit that was carried out, and the commits that are not yet, oldest first.
+        """The mark of the last commit that was carried out, and the commits that are still pending, oldest first.
 
-        Two equal answers before and after a listing mean that the listing was not taken in the middle of a commit. The
-        mark is read last, because a commit leaves its mark before its record goes.
+        Two equal answers before and after a listing mean that no commit was carried out during the listing. The mark
+        is read last, because a commit leaves its mark before its record is deleted.
         """
         entries = self._list(JOBS)
-        records = []
+        records: list[tuple[_Stamp, str, Commit]] = []
         for info in entries:
             if info.type.name == "Directory" and info.base_name != _STREAMS:
                 commit = self._record(info.base_name)
                 if commit is not None:
-                    records.append((self._modified(self._record_path(commit.job)), commit))
+                    records.append((self._stamp(commit.job), commit.job, commit))
         mark = self._read(f"{JOBS}/{_LAST}") if entries else None
-        return (mark or b"").decode(), tuple(commit for _, commit in sorted(records, key=lambda pair: pair[0]))
+        return (mark or b"").decode(), tuple(commit for *_, commit in sorted(records, key=lambda record: record[:2]))
 
     def publish(self, commit: Commit) -> None:
-        """The moment a job happens: its record appears. What can never be carried out is not published."""
-        where = self.path(self._record_path(commit.job))
-        check_inside(commit, where)
+        """Write the record of a commit: from this moment the job has happened.
+
+        A commit that could never be carried out is refused.
+        """
+        check_inside(commit, self.path(self._record_path(commit.job)))
         self.check_links(_directories(commit))
-        staged = [staged for staged, _ in commit.add]
-        for path, info in zip(
-            staged, self._filesystem.get_file_info([self.path(path) for path in staged]), strict=True
-        ):
+        staged = [self.path(staged) for staged, _ in commit.add]
+        for path, info in zip(staged, self._root.filesystem.get_file_info(staged), strict=True):
             if info.type.name != "File":
-                raise MosaicError("a staged file has gone; was the table cleaned meanwhile?", path=self.path(path))
+                raise MosaicError("a staged file has gone; was the table cleaned meanwhile?", path=path)
         self._write(self._record_path(commit.job), commit.to_json())
 
     def carry_out(self, commit: Commit) -> None:
-        """Put files in place, remove the ones replaced, then the record. Any number of processes may do it at once."""
+        """Move files into place, delete the replaced ones, then the record. Several processes may do so at once."""
         self.check_links(_directories(commit))
+        stamp = self._stamp(commit.job)
         with ThreadPoolExecutor(_PARALLEL) as pool:
             for directory in sorted({_parent(final) for _, final in commit.add}):
-                self._filesystem.create_dir(self.path(directory), recursive=True)
+                self._root.filesystem.create_dir(self.path(directory), recursive=True)
             list(pool.map(lambda pair: self._move(commit, *pair), commit.add))
-            list(pool.map(lambda path: self._remove(commit, path), commit.remove))
+            if commit.remove and self._is_current(commit):
+                list(pool.map(lambda path: self._remove(commit, stamp, path), commit.remove))
         if commit.stream is not None and commit.batch is not None:
             self._remember(commit.stream, commit.batch)
         if needs_mark(commit):
             self._write(f"{JOBS}/{_LAST}", uuid.uuid4().hex.encode())
-        if self._stands(commit):
+        if self._is_current(commit):
             self.discard(commit.job)
-        # Spark's streaming tasks stage under another name than the one that commits for them.
+        # The tasks of a Spark stream stage below another job than the one that commits for them.
         for job in {staging_job(staged) for staged, _ in commit.add} - {commit.job}:
             if self._record(job) is None:
                 self.discard(job)
 
     def recover(self) -> tuple[Commit, ...]:
-        """Carry out what was committed by processes that died before they could; what that was."""
+        """Finish interrupted commits and return them."""
         pending = self.state()[1]
         for commit in pending:
             self.carry_out(commit)
         return pending
 
     def commit(self, commit: Commit) -> None:
-        """Publish and carry out."""
+        """Publish a commit and carry it out."""
         self.publish(commit)
         self.carry_out(commit)
 
     def abort(self, job: str) -> None:
-        """Drop what a job staged; if its record is there it has happened, and is carried out instead."""
+        """Drop what a job staged. If its record is there the job has happened, and the commit is finished instead."""
         commit = self._record(job)
         if commit is None:
             self.discard(job)
@@ -113,7 +117,7 @@ class CommitLog:
             self.carry_out(commit)
 
     def discard(self, job: str) -> None:
-        """Remove everything a job staged, then its record: found again, the record still has its say."""
+        """Remove everything a job staged. Delete the record last, so that an interrupted discard can be resumed."""
         for info in self._list(f"{JOBS}/{job}"):
             if info.type.name == "Directory":
                 self._delete_directory(f"{JOBS}/{job}/{info.base_name}")
@@ -122,7 +126,7 @@ class CommitLog:
         self._delete_if_empty(JOBS)
 
     def discard_staged(self, staged: Iterable[str]) -> None:
-        """Remove the directories of task attempts, and of jobs that have nothing else."""
+        """Remove the directories of task attempts, and the directories of jobs that are empty then."""
         attempts = {"/".join(path.split("/")[:3]) for path in staged}
         for attempt in attempts:
             self._delete_directory(attempt)
@@ -137,20 +141,30 @@ class CommitLog:
         return pending or batch <= max(self._batches(stream), default=-1)
 
     def clean(self, older_than: timedelta) -> list[str]:
-        """Carry out committed jobs, and drop what uncommitted ones staged before so long ago. Returns the dropped."""
+        """Finish interrupted commits, and drop jobs that never committed and wrote nothing since; return their ids."""
         self.recover()
         limit = datetime.now(timezone.utc) - older_than
         dropped = []
         for info in self._list(JOBS):
             if info.type.name == "Directory" and info.base_name != _STREAMS:
-                entries = [info, *self._list(f"{JOBS}/{info.base_name}", True)]
-                times = [entry.mtime for entry in entries if entry.mtime is not None]  # object stores: of files alone
+                entries = [info, *self._list(f"{JOBS}/{info.base_name}", recursive=True)]
+                # Object stores know times of files only, not of directories.
+                times = [entry.mtime for entry in entries if entry.mtime is not None]
                 if not times or max(times) <= limit:
                     self.abort(info.base_name)
                     dropped.append(info.base_name)
         return sorted(dropped)
 
-    # --- one step each ----------------------------------------------------------------------------------------------
+    def check_links(self, directories: Iterable[str]) -> None:
+        """Raise if a symbolic link would lead a commit to these directories out of its table."""
+        if not self._root.is_local:
+            return
+        root = os.path.realpath(self._root.path or "/")
+        for directory in sorted(directories):
+            if not PurePosixPath(os.path.realpath(self.path(directory))).is_relative_to(root):
+                raise MosaicError("a commit leads out of its table, through a symbolic link", path=self.path(directory))
+
+    # --- records ----------------------------------------------------------------------------------------------------
 
     def _record_path(self, job: str) -> str:
         return f"{JOBS}/{job}/{_RECORD}"
@@ -159,21 +173,27 @@ class CommitLog:
         data = self._read(self._record_path(job))
         return None if data is None else Commit.from_json(data, self.path(self._record_path(job)), job)
 
-    def _stands(self, commit: Commit) -> bool:
-        """Whether a commit is still to be carried out: another process may have, and later jobs may have followed."""
+    def _stamp(self, job: str) -> _Stamp:
+        info = self._info(self._record_path(job))
+        return info.mtime_ns or 0, info.size or 0
+
+    def _is_current(self, commit: Commit) -> bool:
+        """Whether a commit is still pending: another process may have finished it, and the same job may follow."""
         found = self._record(commit.job)
         return found is not None and found.token == commit.token
 
+    # --- one step each ----------------------------------------------------------------------------------------------
+
     def _move(self, commit: Commit, staged: str, final: str) -> None:
         try:
-            self._filesystem.move(self.path(staged), self.path(final))
-        except OSError:  # of which kind, object stores do not say
-            if self._is_file(staged):
-                if self._is_local:
+            self._root.filesystem.move(self.path(staged), self.path(final))
+        except OSError:  # Object stores do not say which kind of error it is.
+            if self._info(staged).type.name == "File":
+                if self._root.is_local:
                     raise
-                self._copy(staged, final)  # a store may refuse to copy a large object in one go
+                self._copy(staged, final)  # A store may refuse to copy a large object in one request.
                 self._delete(staged)
-            elif not self._is_file(final) and self._stands(commit):
+            elif self._info(final).type.name != "File" and self._is_current(commit):
                 raise MosaicError(
                     "a committed file has gone; to give the commit up, delete its record",
                     path=self.path(staged),
@@ -181,19 +201,25 @@ class CommitLog:
                 ) from None
 
     def _copy(self, staged: str, final: str) -> None:
+        filesystem = self._root.filesystem
         with (
-            self._filesystem.open_input_stream(self.path(staged), compression=None) as source,
-            self._filesystem.open_output_stream(self.path(final), compression=None) as target,
+            filesystem.open_input_stream(self.path(staged), compression=None) as source,
+            filesystem.open_output_stream(self.path(final), compression=None) as target,
         ):
             while data := source.read(_COPY_BYTES):
                 target.write(data)
 
-    def _remove(self, commit: Commit, path: str) -> None:
-        if self._stands(commit):
+    def _remove(self, commit: Commit, stamp: _Stamp, path: str) -> None:
+        """Delete a replaced file, unless the record has gone or changed meanwhile.
+
+        In that case another process has finished the commit, and a later one may have put a new file at this path. The
+        stamp is looked at and not the record itself, because a record is as long as its list of files.
+        """
+        if self._stamp(commit.job) == stamp:
             self._delete(path)
 
     def _remember(self, stream: str, batch: int) -> None:
-        """A file for each batch: one that is written late takes nothing back."""
+        """Remember a batch by a file of its own, so that an older batch that is written late changes nothing."""
         self._write(f"{JOBS}/{_STREAMS}/{stream}/{batch}", b"")
         for old in self._batches(stream):
             if old < batch - _BATCHES_KEPT:
@@ -203,51 +229,41 @@ class CommitLog:
         names = [info.base_name for info in self._list(f"{JOBS}/{_STREAMS}/{stream}")]
         return [int(name) for name in names if name.isdecimal()]
 
-    def check_links(self, directories: Iterable[str]) -> None:
-        """Raise if a symbolic link would lead a commit to these directories out of its table."""
-        if not self._is_local:
-            return
-        root = os.path.realpath(self._root or "/")
-        for directory in sorted(directories):
-            if not PurePosixPath(os.path.realpath(self.path(directory))).is_relative_to(root):
-                raise MosaicError("a commit leads out of its table, through a symbolic link", path=self.path(directory))
-
     # --- the file system --------------------------------------------------------------------------------------------
 
-    def _list(self, directory: str, recursive: bool = False) -> Sequence[Any]:
-        return list_directory(self._filesystem, self.path(directory), recursive=recursive)
+    def _place(self, relative: str) -> Place:
+        return Place(self._root.filesystem, self.path(relative))
 
-    def _modified(self, relative: str) -> tuple[int, str]:
-        return (self._filesystem.get_file_info(self.path(relative)).mtime_ns or 0, relative)
+    def _list(self, directory: str, *, recursive: bool = False) -> Sequence[FileInfo]:
+        return self._place(directory).entries(recursive=recursive)
 
-    def _is_file(self, relative: str) -> bool:
-        return bool(self._filesystem.get_file_info(self.path(relative)).type.name == "File")
+    def _info(self, relative: str) -> FileInfo:
+        return self._place(relative).info()
 
     def _read(self, relative: str) -> bytes | None:
         try:
-            with self._filesystem.open_input_stream(self.path(relative)) as stream:
-                data: bytes = stream.read()
-                return data
+            return self._place(relative).read_bytes()
         except FileNotFoundError:
             return None
 
     def _write(self, relative: str, data: bytes) -> None:
-        write_whole(self._filesystem, self.path(relative), data)
+        write_whole(self._place(relative), data)
 
     def _delete(self, relative: str) -> None:
-        with contextlib.suppress(FileNotFoundError):  # whoever else carries out the same record was faster
-            self._filesystem.delete_file(self.path(relative))
+        with contextlib.suppress(FileNotFoundError):  # Another process that carries out the same record was faster.
+            self._root.filesystem.delete_file(self.path(relative))
 
     def _delete_directory(self, relative: str) -> None:
-        # A task that outlives its job may be writing there still. What stays is invisible, and `clean` takes it later.
+        # A task that outlives its job may still be writing there. What stays is invisible, and `clean` removes it.
         with contextlib.suppress(OSError):
-            if self._is_local and Path(self.path(relative)).is_symlink():
-                Path(self.path(relative)).unlink()  # and not what it leads to
+            local = Path(self.path(relative))
+            if self._root.is_local and local.is_symlink():
+                local.unlink()  # Only the link, not the directory that it leads to.
             else:
-                self._filesystem.delete_dir(self.path(relative))
+                self._root.filesystem.delete_dir(self.path(relative))
 
     def _delete_if_empty(self, relative: str) -> None:
-        if self._is_local:  # object stores have no directories
+        if self._root.is_local:  # Object stores have no directories.
             with contextlib.suppress(OSError):
                 Path(self.path(relative)).rmdir()
 

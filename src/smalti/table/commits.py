@@ -2,11 +2,12 @@
 
 A job writes below ``_mosaic_jobs/<job>/``, which no reader lists. Its commit is one small file,
 ``_mosaic_jobs/<job>/commit.json``, that appears whole or not at all and names every file to add and every file to
-remove. From then on the job has happened: `smalti.table.listing` lists the files as the record says, whoever finds the
-record may carry it out, and doing so twice is harmless. Once carried out, the record goes and the table is a plain
-directory of files again. The Spark data source and `smalti.jobs` write this way; nothing here knows either.
+remove. From that moment the job has happened: `smalti.table.listing` lists the files as the record says, and whoever
+finds the record may carry it out; doing so twice is harmless. Once it is carried out, the record is deleted and the
+table is a plain directory of files again. The Spark data source and `smalti.jobs` write this way; nothing here knows
+either.
 
-Here is what is decided, purely; `smalti.table.commit_log` acts on it.
+This module decides, purely; `smalti.table.commit_log` acts on it.
 """
 
 from __future__ import annotations
@@ -32,9 +33,17 @@ Mode = Literal["append", "overwrite", "dynamic"]
 class Commit:
     """What a job changes. Paths are relative to the table.
 
-    `add` pairs the place a file was staged at with the place it goes to, where it replaces what is there. `stream` and
-    `batch` say which batch of which streaming query it is, if any. `note` is the job's own, for whoever finishes it.
-    `token` tells this commit from a later one of the same job.
+    Attributes
+    ----------
+    add : tuple of (str, str)
+        For each file, where it was staged and where it goes; it replaces a file that is there.
+    remove : tuple of str
+    stream, batch : str and int, optional
+        Which batch of which streaming query this is.
+    note : dict, optional
+        What the job wants to be told when somebody else finishes its commit.
+    token : str
+        Tells this commit from a later one of the same job.
     """
 
     job: str
@@ -50,18 +59,17 @@ class Commit:
 
     @classmethod
     def from_json(cls, data: bytes, where: str, job: str) -> Commit:
-        """A record found at `where`, the place of `job`'s.
+        """Parse the record of `job` that was found at `where`.
 
         Raises
         ------
         MosaicError
-            If it is none, or reaches beyond its table: whoever finds a record carries it out.
+            If it is not a record, or names paths outside its table: whoever finds a record carries it out.
         """
         try:
             found = json.loads(data)
-            if found.pop("version") != 1 or found["job"] != job:
+            if found.pop("version") != 1 or found["job"] != job or not found["token"]:
                 raise ValueError("of another version, or another job")
-            found.setdefault("token", "")
             add = tuple((staged, final) for staged, final in found.pop("add"))
             commit = cls(add=add, remove=tuple(found.pop("remove")), **found)
             texts = [*commit.remove, *(path for pair in add for path in pair), commit.token, commit.stream or ""]
@@ -151,9 +159,9 @@ def _partition(path: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def visible_files(listed: Iterable[str], pending: Iterable[Commit]) -> dict[str, str]:
-    """The files of a table while commits may be half carried out: final path to the path it is at, or was a moment ago.
+    """The files of a table while commits may be half carried out: where each will be, and where it was last seen.
 
-    What is staged comes before what has the same name already: that one is about to be replaced.
+    A staged file hides a file that has its final name already, because that one is about to be replaced.
 
     Examples
     --------
@@ -170,10 +178,10 @@ def visible_files(listed: Iterable[str], pending: Iterable[Commit]) -> dict[str,
 
 
 def needs_mark(commit: Commit) -> bool:
-    """Whether a listing can fall into the middle of a commit: one change is seen or not, several may be seen in part.
+    """Whether a listing could see a commit in part: one change is seen or not, of several only some may be seen.
 
-    Only tables of Mosaic files are marked: other tools, reading what was converted for them, should find nothing that
-    is not theirs. `smalti.table.listing` lists other files twice instead.
+    Only tables of Mosaic files are marked, because other tools that read what was converted for them should find no
+    files of ours. `smalti.table.listing` lists other files twice instead.
     """
     changed = [*(final for _, final in commit.add), *commit.remove]
     return len(changed) > 1 and any(path.endswith(FILE_SUFFIX) for path in changed)

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.errors import SchemaError
-from smalti.file.columnless import columnless_batch
 from smalti.file.reader import MosaicFile
-from smalti.table.listing import FoundFile, discover, open_found, partition_schema, partition_value
-from smalti.table.schemas import adapt_batch, unify_schemas
+from smalti.io.places import AnyFileSystem, AnyPath
+from smalti.table.adapt import Adapter, adapt_batch
+from smalti.table.listing import FoundFile, list_files, open_found
+from smalti.table.partitions import partition_schema, partition_value, with_partitions
+from smalti.table.schemas import unify_schemas
 
 if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
     from smalti.predicate import Filter
 
 
@@ -24,7 +28,9 @@ class MosaicDataset:
     statistics leave a chance that rows match.
     """
 
-    def __init__(self, files: list[FoundFile], filesystem: Any, schema: pa.Schema | None, partitioned: bool) -> None:
+    def __init__(
+        self, files: list[FoundFile], filesystem: FileSystem, schema: pa.Schema | None, partitioned: bool
+    ) -> None:
         self._found = files
         self._filesystem = filesystem
         self._schema = schema
@@ -40,7 +46,7 @@ class MosaicDataset:
         """Columns of all files, then the partition columns."""
         if self._schema is None:
             stored = unify_schemas((file.path, self._file_schema(file)) for file in self._found)
-            self._schema = _with_partitions(stored, self.partition_schema)
+            self._schema = with_partitions(stored, self.partition_schema)
         return self._schema
 
     def to_table(self, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
@@ -61,11 +67,12 @@ class MosaicDataset:
         filter_ = normalize_filters(filters)
         self._check_columns(filter_.columns)
         partitions = {
-            field.name: [partition_value(file, field) for file in self._found] for field in self.partition_schema
+            field.name: [partition_value(file.partition, field) for file in self._found]
+            for field in self.partition_schema
         }
         for file, keep in zip(self._found, prune_partitions(filter_, partitions, len(self._found)), strict=True):
             if keep:
-                yield from self._filter_file(file, output, batch_size, filter_)
+                yield from self._read_file(file, output, batch_size, filter_)
 
     def count_rows(self, filters: Any = None) -> int:
         """How many rows there are, or would remain."""
@@ -104,62 +111,47 @@ class MosaicDataset:
         return pa.schema([self.schema.field(name) for name in dict.fromkeys(columns)])
 
     def _present(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
-        """Those of the columns that are stored in a file."""
+        """The columns among `names` that are read from a file."""
         partitions = set(self.partition_schema.names)
         stored = [name for name in names if name not in partitions]
         return [name for name, at in zip(stored, opened.find_columns(stored), strict=True) if at is not None]
 
-    def _read_file(self, file: FoundFile, output: pa.Schema, batch_size: int | None) -> Iterator[pa.RecordBatch]:
-        with self._open(file) as opened:
-            for batch in opened.iter_batches(batch_size, self._present(opened, output.names)):
-                yield self._adapt(batch, file, output)
-
-    def _filter_file(
-        self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter
+    def _read_file(
+        self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter | None = None
     ) -> Iterator[pa.RecordBatch]:
-        from smalti.file.filtering import filter_batch
-
-        needed = list(dict.fromkeys([*output.names, *filter_.columns]))
-        schema = pa.schema([self.schema.field(name) for name in needed])
+        partition = file.partition if len(self.partition_schema) else {}
         with self._open(file) as opened:
-            if self._is_pushable(opened, filter_):
-                read = self._present(opened, output.names)
-                for batch in opened.iter_batches(batch_size, read, filter_.expression):
-                    yield self._adapt(batch, file, output)
+            if filter_ is None or self._is_pushable(opened, filter_):
+                columns = self._present(opened, output.names)
+                adapter = Adapter(output, columns, partition)
+                expression = None if filter_ is None else filter_.expression
+                for batch in opened.iter_batches(batch_size, columns, expression):
+                    yield adapter.adapt(batch)
                 return
-            for batch in opened.iter_batches(batch_size, self._present(opened, needed)):
-                kept = filter_batch(self._adapt(batch, file, schema), filter_)
+            from smalti.file.filtering import filter_batch
+
+            needed = pa.schema([self.schema.field(name) for name in dict.fromkeys([*output.names, *filter_.columns])])
+            columns = self._present(opened, needed.names)
+            adapter = Adapter(needed, columns, partition)
+            for batch in opened.iter_batches(batch_size, columns):
+                kept = filter_batch(adapter.adapt(batch), filter_)
                 if kept.num_rows:
                     yield adapt_batch(kept, output)
 
     def _is_pushable(self, opened: MosaicFile, filter_: Filter) -> bool:
-        """A filter is left to the file if it reads only columns the file has, in the dataset's types."""
+        """Whether the file can filter by itself: it has all columns of the filter, in the dataset's types."""
         if self._present(opened, filter_.columns) != list(filter_.columns):
             return False
         stored = opened.schema_of(filter_.columns)
         return all(field.type == self.schema.field(field.name).type for field in stored)
 
-    def _adapt(self, batch: pa.RecordBatch, file: FoundFile, schema: pa.Schema) -> pa.RecordBatch:
-        """A batch of one file with the columns of `schema`, partition columns among them."""
-        partitions = {field.name: field for field in self.partition_schema if field.name in set(schema.names)}
-        if not len(schema):
-            return columnless_batch(batch.num_rows)
-        stored = pa.schema([field for field in schema if field.name not in partitions])
-        columns = dict(zip(stored.names, adapt_batch(batch, stored).columns, strict=True))
-        for name, field in partitions.items():
-            value = partition_value(file, field)
-            columns[name] = pa.repeat(value, batch.num_rows) if value.is_valid else pa.nulls(batch.num_rows, field.type)
-        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-
-def _with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
-    """Partition columns at the end; what a path says about a column stands above what a file says."""
-    names = set(partitions.names)
-    return pa.schema([field for field in stored if field.name not in names] + list(partitions))
-
 
 def dataset(
-    source: Any, *, schema: pa.Schema | None = None, partitioning: str | None = "hive", filesystem: Any = None
+    source: AnyPath | Sequence[AnyPath],
+    *,
+    schema: pa.Schema | None = None,
+    partitioning: str | None = "hive",
+    filesystem: AnyFileSystem = None,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -184,5 +176,5 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    found_on, files = discover(source, filesystem)
-    return MosaicDataset(files, found_on, schema, partitioning == "hive")
+    listing = list_files(source, filesystem)
+    return MosaicDataset(listing.files, listing.filesystem, schema, partitioning == "hive")

@@ -1,7 +1,7 @@
-"""Finding the files of a dataset: directories, globs and lists of paths, local or remote, with hive-style partitions.
+"""Listing the files of a table: directories, globs and lists of paths, local or remote, with partitions in their paths.
 
-Names that start with a dot or an underscore are passed over: leftovers of writers, markers, logs. Where a commit is
-being carried out (see `smalti.table.commits`), its files are listed all or not at all.
+Names that start with a dot or an underscore are passed over: they are leftovers of writers, markers and logs. While a
+commit is carried out (see `smalti.table.commits`), a listing has all of its changes or none.
 """
 
 from __future__ import annotations
@@ -11,45 +11,81 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from smalti.errors import MosaicError, SchemaError
-from smalti.io import Source, is_local, open_source
-from smalti.io.places import Place, list_directory, locate
-from smalti.io.sources import LocalSource, resolve
+from smalti.errors import MosaicError
+from smalti.io import Source, open_source
+from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, list_directory, locate
+from smalti.io.sources import LocalSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, Commit, visible_files
 from smalti.table.partitions import parse_partition
 
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo, FileSystem
+
 #: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
 _MAX_LISTINGS = 100
-#: Commits are finished, found anew and finished again; more often than this and they come too fast to wait for.
+#: `settled` finishes commits and lists again; more often than this and commits come too fast to wait for.
 _MAX_SETTLINGS = 10
 _WILDCARDS = "*?["
 
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file, and what the directories above it say about its rows, as text.
+    """A file of a table, and the partition values that the directories above it spell.
 
-    `path` is where it is now. While a commit is carried out, `settled` is where it will be, for those who come to open
-    it later than that, and `table` the directory whose commit it is. `modified` is in nanoseconds, 0 if not known.
+    Attributes
+    ----------
+    path : str
+        Where the file is now.
+    size : int
+    partition : dict
+        Partition values by column, as text.
+    settled : str, optional
+        While a commit is carried out: where the file will be afterwards, for those who open it later.
+    modified : int
+        Time of modification in nanoseconds, 0 if it is not known.
+    table : str, optional
+        While a commit is carried out: the directory whose commit it is.
     """
 
     path: str
     size: int
-    partition: dict[str, str | None] = field(default_factory=dict)
+    partition: dict[str, str | None] = field(default_factory=dict, hash=False)
     settled: str | None = None
     modified: int = 0
     table: str | None = None
 
     @property
     def name(self) -> str:
-        """The path it keeps."""
+        """The path that the file keeps once its commit is carried out."""
         return self.settled or self.path
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files that were found, sorted by name.
+
+    `directory` is the directory that was listed, if it was a single one.
+    """
+
+    filesystem: FileSystem
+    files: list[FoundFile]
+    directory: str | None = None
+
+    @property
+    def base(self) -> Place:
+        """The directory that `relative` starts from: the one that was listed, or what the files have in common."""
+        path = self.directory
+        if path is None:
+            path = os.path.commonpath([str(PurePosixPath(file.name).parent) for file in self.files])
+        return Place(self.filesystem, path)
+
+    def relative(self, file: FoundFile) -> str:
+        """The name of a file below `base`."""
+        return str(PurePosixPath(file.name).relative_to(self.base.path))
 
 
 # --- what is asked for, purely --------------------------------------------------------------------------------------
@@ -57,9 +93,9 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a path stands for: all below a directory, or what matches `wildcards`, one for each component below `base`.
+    """The files that a path asks for: all below `base`, or those that match `wildcards`, one for each level below it.
 
-    `*`, `?` and `[...]` match within a component; a directory that matches stands for all below it.
+    `*`, `?` and `[...]` match within a level. A directory that matches the last wildcard stands for all files below it.
     """
 
     base: str
@@ -111,17 +147,17 @@ def is_glob(path: str) -> bool:
 
 
 def matches(name: str, wildcard: str) -> bool:
-    """Whether a component matches; hidden names must be asked for by their first character."""
+    """Whether a name matches a wildcard; a hidden name needs a wildcard that starts with a dot or underscore too."""
     return fnmatchcase(name, wildcard) and (_visible([name]) or wildcard[0] in "._")
 
 
 def _visible(parts: Sequence[str]) -> bool:
-    """`_x=1` is a partition, `_temporary` is not for us."""
+    """Whether no part of a path is hidden. `_x=1` is a partition and visible, `_temporary` is hidden."""
     return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
 
 
 def tables_above(path: str) -> list[str]:
-    """The directories whose commits may concern a directory: itself, and of a partition the table it is part of.
+    """The directories whose commits may change a directory: itself and, if it is a partition, the table above it.
 
     Examples
     --------
@@ -137,7 +173,7 @@ def tables_above(path: str) -> list[str]:
 
 
 def rebase(path: str, old: str, new: str) -> str:
-    """A path below `old`, said as below `new`; another stays as it is.
+    """Move a path from below `old` to below `new`; any other path stays as it is.
 
     Examples
     --------
@@ -151,84 +187,89 @@ def rebase(path: str, old: str, new: str) -> str:
 # --- looking for it -------------------------------------------------------------------------------------------------
 
 
-def discover(
-    source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX, *, globs: bool = True
-) -> tuple[Any, list[FoundFile]]:
-    """The files below a path, a glob, or a list of them, sorted by name, and the file system they are on.
+def list_files(
+    source: AnyPath | Place | Sequence[AnyPath | Place],
+    filesystem: AnyFileSystem = None,
+    suffix: str = FILE_SUFFIX,
+    *,
+    globs: bool = True,
+    settled: bool = False,
+) -> Listing:
+    """The files below a path, a glob, or a list of them.
 
-    A file that is named is taken whatever its suffix; below a directory, or by a glob, only those with `suffix`. What
-    exists is taken by its name, wildcards or not; without `globs`, so is what does not.
+    Parameters
+    ----------
+    source : path, URI or Place, or a sequence of them
+        A path that names a file is taken whatever its suffix; below a directory, or by a glob, files with `suffix` are.
+    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    suffix : str
+    globs : bool
+        An existing path is never treated as a pattern; `globs=False` turns patterns off.
+    settled : bool
+        Finish commits that are under way first, for callers who need files to stay where they are.
 
     Raises
     ------
     FileNotFoundError
         If a path does not exist, or a glob matches nothing.
     """
-    sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    if not sources:
+    sources = [source] if isinstance(source, (str, os.PathLike, Place)) else list(source)
+    places = [item if isinstance(item, Place) else locate(item, filesystem) for item in sources]
+    if not places:
         raise FileNotFoundError("no paths given")
-    found: dict[str, FoundFile] = {}
-    shared: Any = None
-    for item in sources:
-        fs, path = _locate(os.fspath(item), filesystem)
-        if shared is None:
-            shared = fs
-        elif not shared.equals(fs):
-            raise ValueError(f"paths on several file systems: {os.fspath(item)} is not on {shared.type_name}")
-        for file in _find(fs, path, suffix, globs=globs):
-            # Several paths may lead to one file.
-            found.setdefault(os.path.realpath(file.name) if len(sources) > 1 and is_local(fs) else file.name, file)
-    return shared, sorted(found.values(), key=lambda file: file.name)
-
-
-def discover_settled(
-    source: Any, filesystem: Any = None, suffix: str = FILE_SUFFIX, *, globs: bool = True
-) -> tuple[Any, list[FoundFile]]:
-    """The same for those who need files to stay where they are: commits under way are finished first."""
-    fs, found = discover(source, filesystem, suffix, globs=globs)
-    for _ in range(_MAX_SETTLINGS):
-        tables = {file.table for file in found if file.table is not None}
+    for place in places:
+        if not place.filesystem.equals(places[0].filesystem):
+            raise ValueError(f"paths on several file systems: {place} is not on {places[0].filesystem.type_name}")
+    listing = _list_places(places, suffix, globs=globs)
+    for _ in range(_MAX_SETTLINGS if settled else 0):
+        tables = {file.table for file in listing.files if file.table is not None}
         if not tables:
             break
         try:
             for table in sorted(tables):
-                CommitLog(fs, table).recover()
-        except OSError:  # it may not be ours to write: then by somebody else, and files are found where they are staged
-            break
-        fs, found = discover(source, filesystem, suffix, globs=globs)
-    return fs, found
+                CommitLog(Place(listing.filesystem, table)).recover()
+        except OSError:
+            break  # A table that is not ours to write: its files are read from where they are staged.
+        listing = _list_places(places, suffix, globs=globs)
+    return listing
 
 
-def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
-    import pyarrow.fs
+def _list_places(places: Sequence[Place], suffix: str, *, globs: bool) -> Listing:
+    found: dict[str, FoundFile] = {}
+    directory: str | None = None
+    for place in places:
+        is_directory, files = _find(place, suffix, globs=globs)
+        if is_directory and len(places) == 1:
+            directory = place.path
+        for file in files:
+            # Several paths may lead to the same file.
+            same = os.path.realpath(file.name) if len(places) > 1 and place.is_local else file.name
+            found.setdefault(same, file)
+    return Listing(places[0].filesystem, sorted(found.values(), key=lambda file: file.name), directory)
 
-    if filesystem is None and "://" not in path:
-        if path.startswith("file:"):  # how Spark writes local paths
-            path = path[len("file:") :]
-        return pyarrow.fs.LocalFileSystem(), path
-    return resolve(path, filesystem)
 
-
-def _find(fs: Any, path: str, suffix: str, *, globs: bool) -> list[FoundFile]:
-    info = fs.get_file_info(path)
-    if info.type.name == "File":
-        return [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
-    if info.type.name == "NotFound" and globs and is_glob(path):
+def _find(place: Place, suffix: str, *, globs: bool) -> tuple[bool, list[FoundFile]]:
+    """Whether a place is a directory, and the files found there."""
+    fs, path, info = place.filesystem, place.path, place.info()
+    kind = info.type.name
+    if kind == "File":
+        return False, [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
+    if kind == "NotFound" and globs and is_glob(path):
         files = _settled(fs, Selection.of_glob(path, suffix))
         if not files:
             raise FileNotFoundError(2, "Nothing matches", path)
-        return files
+        return False, files
     files = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
-    if not files and info.type.name == "NotFound":
+    if not files and kind == "NotFound":
         committed = _committed(fs, path)
         if committed is None:
             raise FileNotFoundError(2, "No such file or directory", path)
-        return [committed]
-    return files
+        return False, [committed]
+    return True, files
 
 
-def _committed(fs: Any, path: str) -> FoundFile | None:
-    """A file that was committed and is asked for by its name before it got there."""
+def _committed(fs: FileSystem, path: str) -> FoundFile | None:
+    """A file that was committed, and is asked for by its final name before it has been moved there."""
     real = os.path.realpath(path) if is_local(fs) else path
     for table, (_, pending) in _states(fs, tables_above(str(PurePosixPath(real).parent))).items():
         for staged, final in (pair for commit in pending for pair in commit.add):
@@ -239,9 +280,9 @@ def _committed(fs: Any, path: str) -> FoundFile | None:
     return None
 
 
-def _settled(fs: Any, selection: Selection) -> list[FoundFile]:
-    """The files of a selection as if every commit were carried out at once."""
-    # Commits know their table by one path, however it was asked for.
+def _settled(fs: FileSystem, selection: Selection) -> list[FoundFile]:
+    """The files of a selection, as if every commit were carried out in one instant."""
+    # Records hold real paths; the table may have been asked for through a symbolic link.
     real = os.path.realpath(selection.base) if is_local(fs) else selection.base
     before = _states(fs, tables_above(real))
     for _ in range(_MAX_LISTINGS):
@@ -256,19 +297,19 @@ def _settled(fs: Any, selection: Selection) -> list[FoundFile]:
     raise MosaicError("the files keep changing while they are listed", path=selection.base)
 
 
-#: Of each table, its mark and what is being carried out in it.
+#: For each table, the mark of its last commit and the commits that are being carried out.
 _States = dict[str, tuple[str, tuple[Commit, ...]]]
 
 
-def _states(fs: Any, tables: Iterable[str]) -> _States:
-    return {table: CommitLog(fs, table).state() for table in sorted(tables)}
+def _states(fs: FileSystem, tables: Iterable[str]) -> _States:
+    return {table: CommitLog(Place(fs, table)).state() for table in sorted(tables)}
 
 
-def _list(fs: Any, selection: Selection) -> tuple[dict[str, Any], set[str]]:
-    """The files a selection finds on disk, and the tables it came upon where jobs have been at work."""
+def _list(fs: FileSystem, selection: Selection) -> tuple[dict[str, FileInfo], set[str]]:
+    """The files of a selection that are on disk, and the tables on the way that have a directory of jobs."""
     tables: set[str] = set()
     level = [selection.base]
-    files: dict[str, Any] = {}
+    files: dict[str, FileInfo] = {}
     for depth, wildcard in enumerate(selection.wildcards, 1):
         following = []
         for info in (info for directory in level for info in list_directory(fs, directory)):
@@ -294,9 +335,9 @@ def _list(fs: Any, selection: Selection) -> tuple[dict[str, Any], set[str]]:
 
 
 def _follow(
-    fs: Any, selection: Selection, real: str, listed: dict[str, Any], states: _States
+    fs: FileSystem, selection: Selection, real: str, listed: dict[str, FileInfo], states: _States
 ) -> tuple[list[FoundFile], list[str]]:
-    """What was listed, as commits say: a file that is not at its place yet is where it was staged. And what is not."""
+    """Apply pending commits to what was listed. Return the visible files, and the names found in neither place."""
     commits, table_of = [], {}
     for table, (_, pending) in states.items():
         for commit in pending:
@@ -327,13 +368,13 @@ def _follow(
     return files, [name for name, info in arrived.items() if info.type.name != "File"]
 
 
-def open_found(file: FoundFile, filesystem: Any) -> Source:
+def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
     """Open a file where it is, or where it has been moved to since it was found.
 
     Raises
     ------
     MosaicError
-        If another file has taken its place: its rows would stand among those of a table that is no more.
+        If another file has taken its place, because its rows may not belong to the table that was listed.
     """
     try:
         source = open_source(file.path, filesystem)
@@ -348,90 +389,3 @@ def open_found(file: FoundFile, filesystem: Any) -> Source:
         source.close()
         raise MosaicError("the file was replaced after the table was listed; list it again", path=file.name)
     return source
-
-
-def partition_schema(files: Sequence[FoundFile]) -> pa.Schema:
-    """Partition columns: int64 where every value is a whole number as one would write it, else string."""
-    names = list(files[0].partition) if files else []
-    for file in files:
-        if list(file.partition) != names:
-            raise SchemaError(
-                "files are partitioned in different ways", path=file.path, found=list(file.partition), expected=names
-            )
-    fields = []
-    for name in names:
-        values = [file.partition[name] for file in files if file.partition[name] is not None]
-        whole = bool(values) and all(_is_whole(value) for value in values)
-        fields.append(pa.field(name, pa.int64() if whole else pa.string()))
-    return pa.schema(fields)
-
-
-def _is_whole(text: str | None) -> bool:
-    """So that nothing is lost: "007" and "1e3" stay text."""
-    try:
-        return text is not None and str(int(text)) == text and abs(int(text)) < 1 << 63
-    except ValueError:
-        return False
-
-
-def partition_value(file: FoundFile, field_: pa.Field) -> pa.Scalar:
-    """A partition value as a scalar of its column's type."""
-    text = file.partition.get(field_.name)
-    if text is None:
-        return pa.scalar(None, field_.type)
-    return pa.scalar(text).cast(field_.type)
-
-
-# --- the sources of a job --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """A file to be read: `relative` is its path below the directory that was asked for, its name if a file was."""
-
-    path: str
-    relative: str
-    num_bytes: int
-    modified: int
-
-    @property
-    def directory(self) -> str:
-        parent = str(PurePosixPath(self.relative).parent)
-        return "" if parent == "." else parent
-
-
-def list_sources(
-    source: Any, filesystem: Any = None, suffix: str = "", *, globs: bool = True
-) -> tuple[Place, list[SourceFile]]:
-    """The visible files of a path, glob or list of them; relative to the path, or to what they have in common.
-
-    Without `globs`, names are taken as they are.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is nothing there, or nothing visible.
-    """
-    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    places = [locate(path, filesystem) for path in paths]
-    if not places:
-        raise FileNotFoundError("no paths given")
-    fs, found = discover_settled([place.path for place in places], places[0].filesystem, suffix, globs=globs)
-    if any(not place.filesystem.equals(fs) for place in places):
-        raise ValueError("the paths of one job must be on one file system")
-    if not found:
-        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
-    base = _base(places, [file.name for file in found])
-    files = [
-        SourceFile(file.path, str(PurePosixPath(file.name).relative_to(base)), file.size, file.modified)
-        for file in found
-    ]
-    return Place(fs, base), files
-
-
-def _base(asked: Sequence[Place], found: Sequence[str]) -> str:
-    """The directory that relative paths start from."""
-    if len(asked) == 1 and asked[0].is_directory():
-        return asked[0].path
-    parents = [str(PurePosixPath(path).parent) for path in found]
-    return os.path.commonpath(parents) if parents[0] else ""

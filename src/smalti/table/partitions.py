@@ -1,12 +1,27 @@
-"""Names of partition directories, `key=value`, and the values they stand for."""
+"""Partitions: directories called `name=value` on one side, columns on the other. Pure.
+
+When a table is read, a partition column whose values are all whole numbers is int64 and any other is string, unless a
+schema says more. When it is written, values take Arrow's text form, and what a path could misread is escaped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-#: What hive and Spark write for a null partition value.
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti.errors import SchemaError
+
+if TYPE_CHECKING:
+    from smalti.table.listing import FoundFile
+
+#: What Hive and Spark write for a null partition value.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+# --- names of directories -------------------------------------------------------------------------------------------
 
 
 def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
@@ -26,7 +41,8 @@ def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
 
 
 def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
-    """
+    """The directory of a partition.
+
     Examples
     --------
     >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
@@ -35,3 +51,94 @@ def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
     return "/".join(
         f"{quote(name, safe='')}={HIVE_NULL if text is None else quote(text, safe='')}" for name, text in values
     )
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def partition_schema(files: Sequence[FoundFile]) -> pa.Schema:
+    """The partition columns of some files, which must all be partitioned in the same way."""
+    names = list(files[0].partition) if files else []
+    for file in files:
+        if list(file.partition) != names:
+            raise SchemaError(
+                "files are partitioned in different ways", path=file.path, found=list(file.partition), expected=names
+            )
+    fields = []
+    for name in names:
+        values = [file.partition[name] for file in files if file.partition[name] is not None]
+        whole = bool(values) and all(_is_whole(value) for value in values)
+        fields.append(pa.field(name, pa.int64() if whole else pa.string()))
+    return pa.schema(fields)
+
+
+def _is_whole(text: str | None) -> bool:
+    """Whether a text is a whole number in its usual form: "007" and "1e3" stay text, so that nothing is lost."""
+    try:
+        return text is not None and str(int(text)) == text and abs(int(text)) < 1 << 63
+    except ValueError:
+        return False
+
+
+def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
+    """A schema with the partition columns at its end; they replace stored columns of the same name."""
+    names = set(partitions.names)
+    return pa.schema([*(field for field in stored if field.name not in names), *partitions])
+
+
+def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.Scalar:
+    """A partition value as a scalar of its column's type."""
+    text = partition.get(field.name)
+    if text is None:
+        return pa.scalar(None, field.type)
+    try:
+        return pa.scalar(text).cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise SchemaError(
+            "partition value does not fit the schema asked for",
+            column=field.name,
+            found=text,
+            expected=str(field.type),
+        ) from None
+
+
+def partition_array(partition: Mapping[str, str | None], field: pa.Field, rows: int) -> pa.Array:
+    """A partition value as a column."""
+    scalar = partition_value(partition, field)
+    return pa.repeat(scalar, rows) if scalar.is_valid else pa.nulls(rows, field.type)
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
+    """Refuse partition columns that are not there, cannot be text, or leave no column to write."""
+    for name in names:
+        index = schema.get_field_index(name)
+        if index < 0:
+            raise SchemaError("no such column to partition by", found=name, expected=", ".join(schema.names[:20]))
+        type_ = schema.field(index).type
+        if pt.is_nested(type_) or pt.is_binary(type_):
+            raise SchemaError("columns of this type cannot be partitioned by", column=name, found=str(type_))
+        if name.startswith("."):
+            raise SchemaError("a column to partition by becomes a directory, which a dot would hide", found=name)
+    if len(set(names)) != len(names):
+        raise SchemaError("a column is partitioned by twice", found=list(names))
+    if names and len(names) == len(schema):
+        raise SchemaError("every column is partitioned by, none is left to write", found=list(names))
+
+
+def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """A batch cut into its partitions, without the partition columns; directories in the order they are met."""
+    if not names:
+        yield "", batch
+        return
+    import pyarrow.compute as pc
+
+    rest = batch.select([name for name in batch.schema.names if name not in set(names)])
+    keys = zip(*[batch.column(name).cast(pa.string()).to_pylist() for name in names], strict=True)
+    seen: dict[tuple[str | None, ...], int] = {}
+    codes = pa.array([seen.setdefault(key, len(seen)) for key in keys], pa.int32())
+    for key, code in seen.items():
+        rows = rest if len(seen) == 1 else rest.filter(pc.equal(codes, code))
+        yield partition_directory(list(zip(names, key, strict=True))), rows

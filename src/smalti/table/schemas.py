@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.file.columnless import columnless_batch
 
 
 def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -72,21 +71,3 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
             union[field.name] = merged
         previous = schema
     return pa.schema(list(union.values()))
-
-
-def adapt_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly the columns of `schema`: widened where they differ, nulls where they are missing."""
-    if batch.schema.equals(schema):
-        return batch
-    if not len(schema):
-        return columnless_batch(batch.num_rows)
-    positions = {name: i for i, name in enumerate(batch.schema.names)}
-    arrays = []
-    for field in schema:
-        at = positions.get(field.name)
-        if at is None:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
-        else:
-            array = batch.column(at)
-            arrays.append(array if array.type == field.type else array.cast(field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

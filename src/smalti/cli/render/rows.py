@@ -9,21 +9,22 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import cell, width
 
-#: A cell of a table is cut to this, so that one long text does not push all other columns out.
+#: Longer cells are cut, so that one long text does not leave the other columns without room.
 MAX_CELL = 40
-#: Rows whose widths decide the widths of a table.
+#: The first so many rows decide which columns of a table fit.
 SAMPLE = 100
 
 
 def plain_values(array: pa.Array) -> list[Any]:
-    """Values as JSON can say them: moments and decimals as text, bytes as hexadecimal, maps as lists of pairs.
+    """Values that JSON can hold: moments and decimals as text, bytes as hexadecimal, maps as lists of pairs.
 
-    Nanoseconds are kept: they never pass through `datetime`.
+    Moments become text without passing through `datetime`, which would lose their nanoseconds.
     """
     type_ = array.type
     if pt.is_temporal(type_):
@@ -35,23 +36,22 @@ def plain_values(array: pa.Array) -> list[Any]:
     if pt.is_floating(type_):
         return [value if value is None or math.isfinite(value) else _special(value) for value in array.to_pylist()]
     if pt.is_list(type_):
-        inner = plain_values(array.flatten())
-        return _regroup(array.value_lengths().to_pylist(), inner)
+        return _regroup(pc.list_value_length(array).to_pylist(), plain_values(pc.list_flatten(array)))
     if pt.is_map(type_):
-        lengths = [None if entries is None else len(entries) for entries in array.to_pylist()]
-        flat = array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))).flatten()
-        pairs = [list(pair) for pair in zip(*(plain_values(part) for part in flat.flatten()), strict=True)]
-        return _regroup(lengths, pairs)
-    return array.to_pylist()  # type: ignore[no-any-return]
+        return plain_values(array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))))
+    if pt.is_struct(type_):  # the entries of a map: Mosaic has no other structs
+        keys, values = (plain_values(pc.struct_field(array, place)) for place in (0, 1))
+        return [list(pair) for pair in zip(keys, values, strict=True)]
+    return array.to_pylist()
 
 
 def _moments(array: pa.Array) -> list[Any]:
     if pt.is_timestamp(array.type) and array.type.tz is not None:
-        # In UTC, with its Z: needs no time zone database and is the same moment.
+        # Shown in UTC, with a Z: this is the same moment, and needs no time zone database.
         array = array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.timestamp(array.type.unit))
         return [None if text is None else f"{text.replace(' ', 'T')}Z" for text in array.cast(pa.string()).to_pylist()]
     if pt.is_duration(array.type):
-        return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+        return array.cast(pa.int64()).to_pylist()
     return [None if text is None else text.replace(" ", "T") for text in array.cast(pa.string()).to_pylist()]
 
 
@@ -69,7 +69,7 @@ def _regroup(lengths: list[int | None], inner: list[Any]) -> list[Any]:
 
 
 def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """One object per row."""
+    """A JSON object for each row."""
     for batch in batches:
         names = batch.schema.names
         if not names:
@@ -94,7 +94,7 @@ def _csv_cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
-    # An empty text is quoted, so that it is not taken for null.
+    # Empty text is quoted, because an empty field means null.
     if not text or any(char in text for char in ',"\r\n') or text != text.strip():
         return '"' + text.replace('"', '""') + '"'
     return text
@@ -111,7 +111,7 @@ def row_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | 
     while rows < SAMPLE and (batch := next(waiting, None)) is not None:
         sample.append(batch)
         rows += batch.num_rows
-    shown = _that_fit(sample, schema, room)
+    shown = _columns_that_fit(sample, schema, room)
     heads = [Head(_cut(schema.names[i]), right=_is_number(schema.field(i).type), least=4) for i in shown]
 
     def cells() -> Iterator[list[str]]:
@@ -127,7 +127,7 @@ def row_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | 
 
 
 def vertical(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None) -> Iterator[str]:
-    """A line for each column, its first values side by side: the way to look at thousands of columns."""
+    """A line for each column with its first values side by side, which suits thousands of columns."""
     held = pa.Table.from_batches(list(batches), schema=schema)
     heads = [Head("column", least=20), Head("type", least=8), *(Head(f"row {i}") for i in range(held.num_rows))]
     if room is not None:
@@ -143,7 +143,7 @@ def vertical(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | N
     return table(heads, rows(), room)
 
 
-def _that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int | None) -> list[int]:
+def _columns_that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int | None) -> list[int]:
     if room is None:
         return list(range(len(schema)))
     shown: list[int] = []

@@ -1,4 +1,4 @@
-"""Tables of a few described columns and any number of rows, laid out for a width."""
+"""Tables of text with a few columns and any number of rows, laid out for the width of a terminal."""
 
 from __future__ import annotations
 
@@ -9,23 +9,36 @@ from dataclasses import dataclass
 from smalti.cli.render.text import fit, width
 
 GAP = 2
-#: Widths are taken from so many rows; later rows are cut to them, so that a long table streams.
+#: The first so many rows decide the widths; later rows are cut to them, so that a long table needs no memory.
 SAMPLE = 500
 
 
 @dataclass(frozen=True)
 class Head:
-    """A column of a table: its title, whether it is numeric, and how narrow it may be cut."""
+    """A column of a table: its title, whether it is aligned to the right, and how narrow it may be cut."""
 
     title: str
     right: bool = False
     least: int = 6
 
 
-def table(heads: Sequence[Head], rows: Iterable[Sequence[str]], room: int | None) -> Iterator[str]:
-    """The lines of a table; `room` None means as wide as it takes.
+def heads(*columns: str) -> list[Head]:
+    """Columns by their titles: `>` in front aligns a column to the right, `:20` behind says how narrow it may be cut.
 
-    The widest text columns give way first, down to their `least`; what still does not fit is cut at the edge.
+    Examples
+    --------
+    >>> heads(">rows", "name:20")
+    [Head(title='rows', right=True, least=6), Head(title='name', right=False, least=20)]
+    """
+    parts = [(column, *column.removeprefix(">").partition(":")) for column in columns]
+    return [Head(title, column.startswith(">"), int(least or Head.least)) for column, title, _, least in parts]
+
+
+def table(heads: Sequence[Head], rows: Iterable[Sequence[str]], room: int | None) -> Iterator[str]:
+    """The lines of a table that fits into `room` characters, or is as wide as its content where `room` is None.
+
+    The widest columns of text are cut first, down to their `least`. Numbers are never cut, so that a table may end up
+    wider than `room`.
     """
     waiting = iter(rows)
     sample = list(itertools.islice(waiting, SAMPLE))

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
+from functools import partial
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+from smalti.report.units import show_bytes
 
-
-def size(count: int) -> str:
-    """Bytes for people.
-
-    Examples
-    --------
-    >>> size(17), size(2048), size(5_500_000)
-    ('17 B', '2.0 KiB', '5.2 MiB')
-    """
-    value, unit = float(count), 0
-    while value >= 1023.95 and unit < len(_UNITS) - 1:
-        value /= 1024
-        unit += 1
-    return f"{count:,} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+#: Bytes of a file, in powers of 1,024.
+size = partial(show_bytes, binary=True)
 
 
 def ratio(stored: int, uncompressed: int) -> str:
-    """How many times smaller; a dash where nothing is known."""
+    """How many times smaller the stored bytes are; a dash where nothing is known."""
     return f"{uncompressed / stored:.1f}x" if stored and uncompressed else "-"
 
 
 def seconds(value: float) -> str:
-    """A duration for people."""
+    """A duration in seconds, or milliseconds where it is short."""
     return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
 
 
 def printable(text: str) -> str:
-    """Text from a file, with what could steer a terminal made visible.
+    """Text from a file, with characters that could steer a terminal written as escapes.
 
     Examples
     --------
@@ -46,8 +34,8 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def cell(value: Any) -> str:
-    """A value of a table."""
+def cell(value: object) -> str:
+    """A value as the text of a table's cell."""
     if value is None:
         return "null"
     if isinstance(value, str):

@@ -13,17 +13,15 @@ from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, reading
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.text import TextReader, union
-from smalti.table.listing import SourceFile
+from smalti.table.listing import Listing
 
 #: Files looked at, spread over all there are.
 MAX_SAMPLED = 50
 
 
-def agree_on_types(
-    filesystem: Any, files: Sequence[SourceFile], formats: Sequence[tuple[Format, str]], request: ReadRequest
-) -> pa.Schema | None:
+def agree_on_types(listing: Listing, formats: Sequence[tuple[Format, str]], request: ReadRequest) -> pa.Schema | None:
     """Types for the text files among several; what the caller gave goes first. A broken file fails in its task."""
-    text = [(file, format_) for file, (format_, _) in zip(files, formats, strict=True) if format_.is_text]
+    text = [(file, format_) for file, (format_, _) in zip(listing.files, formats, strict=True) if format_.is_text]
     if len(text) < 2:
         return request.types
     step = max(1, len(text) // MAX_SAMPLED)
@@ -31,7 +29,7 @@ def agree_on_types(
     for file, format_ in text[::step]:
         try:
             with reading(file.path, format_.title):
-                reader = format_.reader(Place(filesystem, file.path), replace(request, columns=None))
+                reader = format_.reader(Place(listing.filesystem, file.path), replace(request, columns=None))
                 assert isinstance(reader, TextReader)
                 found = reader.schema if found is None else union([found, reader.schema], reader._widen)
         except MosaicError:

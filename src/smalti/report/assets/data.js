@@ -1,27 +1,9 @@
-// The model, and what is computed from it once: sums by column, physical columns by bucket and by column.
-const model = JSON.parse(document.getElementById("model").textContent);
+// What is computed from the model of a file once: sums by column, physical columns by bucket and by column.
 const { columns, nodes, groups } = model;
 const count = columns.name.length;
 const numBuckets = groups.length ? groups[0].size.length : 0;
 
-const $ = (id) => document.getElementById(id);
-const make = (tag, className, text) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-const number = (value) => value.toLocaleString("en-US");
-const bytes = (value) => {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let unit = 0;
-  let left = value;
-  while (left >= 1023.95 && unit < units.length - 1) { left /= 1024; unit += 1; }
-  return unit === 0 ? `${number(value)} B` : `${left.toFixed(1)} ${units[unit]}`;
-};
-const sum = (list) => list.reduce((a, b) => a + b, 0);
-
-// Physical columns come bucket by bucket: [first, last) of each, and those of each column.
+// The physical columns of each bucket and of each column. A list or map has several: itself and its children.
 const bucketNodes = Array.from({ length: numBuckets }, () => []);
 const columnNodes = Array.from({ length: count }, () => []);
 nodes.column.forEach((column, node) => {
@@ -52,7 +34,7 @@ groups.forEach((group) => {
   });
 });
 
-// Statistics over row groups: nulls add up, bounds widen; one group that cannot tell makes them unknown.
+// Statistics over all row groups: nulls add up, bounds widen. A row group with values but no bounds makes them unknown.
 const summaries = {};
 Object.entries(model.statistics).forEach(([column, records]) => {
   let nulls = 0;
@@ -69,6 +51,4 @@ Object.entries(model.statistics).forEach(([column, records]) => {
   summaries[column] = { nulls, low: known ? low : null, high: known ? high : null };
 });
 
-const state = { ticked: new Set(), bucket: null, search: "", encoding: "", sort: "position", down: false, chosen: null };
-const listeners = [];
-const changed = (what) => listeners.forEach((listener) => listener(what));
+const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null };

@@ -5,7 +5,11 @@ const canvas = $("map");
 let mapPage = 0;
 let blocks = []; // {x, y, w, h, group, bucket} of what is drawn, for the pointer
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// A canvas cannot resolve the variables of page.css by itself.
+const css = (name) => {
+  canvas.style.color = `var(${name})`;
+  return getComputedStyle(canvas).color;
+};
 const groupBytes = groups.map((group) => sum(group.size));
 const largest = Math.max(1, ...groupBytes);
 let colourBy = "bytes";
@@ -100,18 +104,16 @@ function showTip(event) {
   const group = groups[block.group];
   const list = bucketNodes[block.bucket];
   const names = [...new Set(list.map((node) => columns.name[nodes.column[node]]))];
-  tip.replaceChildren(make("b", "", `bucket ${block.bucket}, row group ${block.group}`));
   const mode = { m: "monolithic", p: "paged", e: "empty" }[group.mode[block.bucket]];
-  tip.append(make("div", "", `${mode}: ${bytes(group.size[block.bucket])}, ${bytes(group.raw[block.bucket])} unpacked`));
-  tip.append(make("div", "", `${number(names.length)} columns: ${names[0]}${names.length > 1 ? ` … ${names[names.length - 1]}` : ""}`));
+  tip.replaceChildren(
+    make("b", "", `bucket ${block.bucket}, row group ${block.group}`),
+    make("div", "", `${mode}: ${bytes(group.size[block.bucket])}, ${bytes(group.raw[block.bucket])} unpacked`),
+    make("div", "", `${number(names.length)} columns: ${names[0]}${names.length > 1 ? ` … ${names[names.length - 1]}` : ""}`),
+  );
   model.encodings.forEach((name, code) => {
     const many = list.filter((node) => group.encoding[node] === String(code)).length;
     if (!many) return;
-    const line = make("div", "key");
-    const swatch = make("i", "swatch");
-    swatch.style.background = `var(--e${code})`;
-    line.append(swatch, `${name} ${number(many)}`);
-    tip.append(line, document.createElement("br"));
+    tip.append(key(code, `${name} ${number(many)}`), document.createElement("br"));
   });
   const box = canvas.parentElement.getBoundingClientRect();
   tip.style.left = `${Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4)}px`;
@@ -129,27 +131,18 @@ $("map-back").addEventListener("click", () => { mapPage -= 1; drawMap(); });
 $("map-on").addEventListener("click", () => { mapPage += 1; drawMap(); });
 
 function drawLegend() {
-  const total = sum(encodingBytes) || 1;
+  const total = sum(encodingBytes);
   model.encodings.forEach((name, code) => {
-    const key = make("span", "key");
-    const swatch = make("i", "swatch");
-    swatch.style.background = `var(--e${code})`;
-    key.append(swatch, make("b", "", name), `${number(encodingCount[code])} column chunks, ${((100 * encodingBytes[code]) / total).toFixed(1)} % of bytes`);
-    $("legend").append(key);
+    const chunks = `${number(encodingCount[code])} column chunks`;
+    $("legend").append(key(code, make("b", "", name), `${chunks}, ${percent(encodingBytes[code], total)} of bytes`));
   });
-  const tool = make("label", "legend-tool", "colour by ");
   const choice = make("select");
   choice.id = "colour-by";
   choice.append(new Option("bytes before compression", "bytes"), new Option("number of columns", "columns"));
   choice.addEventListener("change", () => { colourBy = choice.value; computeShares(); drawMap(); });
-  tool.append(choice);
-  $("legend").append(tool);
+  $("legend").append(make("label", "legend-tool", "colour by ", choice));
   const parts = [
     ["buckets", sum(groupBytes)], ["schema block", model.schemaBlock.size], ["index", model.index.size], ["footer", model.footer],
   ];
-  parts.forEach(([name, size]) => {
-    const part = make("span");
-    part.append(`${name} `, make("b", "", bytes(size)), ` (${((100 * size) / model.size).toFixed(1)} %)`);
-    $("tail").append(part);
-  });
+  $("tail").append(...parts.map(([name, size]) => make("span", "", `${name} `, make("b", "", bytes(size)), ` (${percent(size, model.size)})`)));
 }

@@ -1,5 +1,5 @@
-// What a read of the ticked columns fetches: whole monolithic buckets, directory and slots of paged ones.
-// `merge` mirrors the reader's plan for local files: ranges that touch become one request.
+// What a read of the ticked columns fetches: whole monolithic buckets, but of paged ones the directory and some slots.
+// `merge` counts requests as the reader makes them for local files: ranges that touch become one.
 function merge(ranges) {
   const sorted = ranges.filter((range) => range[1] > 0).sort((a, b) => a[0] - b[0]);
   let requests = 0;
@@ -54,32 +54,24 @@ function drawProjection() {
   box.dataset.requests = cost.requests;
   box.append(make("div", "big", bytes(cost.read)));
   box.append(make("div", "hint", `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} % of the ${bytes(total)} in buckets`));
-  const meter = make("div", "meter");
   const fill = make("div");
   fill.style.width = `${100 * share}%`;
-  meter.append(fill);
-  box.append(meter);
-  const list = make("table");
-  [
+  box.append(make("div", "meter", fill));
+  const facts = [
     ["columns", `${number(state.ticked.size)} of ${number(count)}`],
     ["buckets", `${number(cost.buckets)} of ${number(numBuckets)}`],
     ["requests", number(cost.requests)],
     ["before that, once", `${bytes(model.schemaBlock.size + model.index.size + model.footer)} of schema, index and footer`],
-  ].forEach(([name, value]) => {
-    const row = list.insertRow();
-    row.append(make("th", "", name), make("td", "", value));
-  });
-  box.append(list);
+  ];
+  box.append(make("table", "", ...facts.map(([name, value]) => make("tr", "", make("th", "", name), make("td", "", value)))));
 }
 
 function drawDetail() {
   const box = $("detail");
   const column = state.chosen;
   if (column === null) return;
-  box.replaceChildren(make("h3", "", columns.name[column]));
-  box.append(make("p", "hint", `${columns.type[column]}, column ${number(columns.position[column])}, bucket ${number(columns.bucket[column])}`));
+  const place = `${columns.type[column]}, column ${number(columns.position[column])}, bucket ${number(columns.bucket[column])}`;
   const records = model.statistics[column];
-  const scroll = make("div", "scroll");
   const list = make("table");
   const head = list.insertRow();
   ["row group", "encoding", "unpacked", "slot"].forEach((name, i) => head.append(make("th", i === 0 || i > 1 ? "num" : "", name)));
@@ -96,16 +88,13 @@ function drawDetail() {
       );
     });
     if (records && records[index]) {
-      const row = list.insertRow();
-      const text = make("td", "", "");
-      text.colSpan = 3;
       const [nulls, low, high] = records[index];
-      text.textContent = `${number(nulls)} nulls${low === null ? "" : `, from ${low} to ${high}`}`;
-      row.append(make("td", "num", ""), text);
+      const text = make("td", "", `${number(nulls)} nulls${low === null ? "" : `, from ${low} to ${high}`}`);
+      text.colSpan = 3;
+      list.insertRow().append(make("td", "num"), text);
     }
   });
-  scroll.append(list);
-  box.append(scroll);
+  box.replaceChildren(make("h3", "", columns.name[column]), make("p", "hint", place), make("div", "scroll", list));
   if (!records) box.append(make("p", "hint", "No statistics were written for this column."));
   if (groups.length > 200) box.append(make("p", "hint", `… and ${number(groups.length - 200)} more row groups`));
 }

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from smalti.jobs.splits import FileFacts, Output, Piece, Split, cut_groups, pack, plan_compact, plan_convert, stems
+from smalti.jobs.planning import FileFacts, Output, Split, plan_compact, plan_convert, stems
+from smalti.table.listing import FoundFile
+from smalti.table.splits import Piece
 
 MB = 1 << 20
 
 
 def facts(relative: str, size: int, groups: tuple[int, ...] = (), format_: str = "mosaic") -> FileFacts:
-    return FileFacts(f"/data/{relative}", relative, size, format_, groups)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "limit", "expected"),
-    [
-        ([], 10, []),
-        ([5], 10, [(0,)]),
-        ([50], 10, [(0,)]),
-        ([5, 5, 5], 10, [(0, 1), (2,)]),
-        ([50, 1, 50], 10, [(0,), (1,), (2,)]),
-        ([0, 0, 0], 10, [(0, 1, 2)]),
-        ([3, 3, 3, 3], 6, [(0, 1), (2, 3)]),
-    ],
-)
-def test_cut_groups(sizes: list[int], limit: int, expected: list[tuple[int, ...]]) -> None:
-    cut = cut_groups(sizes, limit)
-    assert cut == expected
-    assert [i for group in cut for i in group] == list(range(len(sizes)))
+    return FileFacts(FoundFile(f"/data/{relative}", size), relative, format_, groups)
 
 
 @pytest.mark.parametrize(
@@ -71,18 +55,14 @@ def test_plan_convert(files: list[tuple[str, int, tuple[int, ...]]], expected: l
 
 
 def test_single_target_is_never_cut() -> None:
-    splits = plan_convert([facts("a", 30, (10, 10, 10))], ["out"], split_bytes=8, cut=False)
-    assert splits == [Split(0, (Output((Piece("/data/a", "mosaic", 30),), "out"),))]
+    splits = plan_convert([facts("a", 30, (10, 10, 10))], ["out"], split_bytes=8, cut_files=False)
+    assert splits == [Split(0, (Output((Piece(FoundFile("/data/a", 30), 30),), "out"),))]
 
 
-def test_pack_keeps_order() -> None:
-    outputs = [Output((Piece(f"/{i}", "csv", size),), str(i)) for i, size in enumerate([4, 4, 4, 20, 1])]
-    assert [[output.stem for output in split.outputs] for split in pack(outputs, 8)] == [
-        ["0", "1"],
-        ["2"],
-        ["3"],
-        ["4"],
-    ]
+def test_outputs_of_a_split_keep_their_order() -> None:
+    found = [facts(str(i), size, format_="csv") for i, size in enumerate([4, 4, 4, 20, 1])]
+    splits = plan_convert(found, [file.relative for file in found], split_bytes=8)
+    assert [[output.stem for output in split.outputs] for split in splits] == [["0", "1"], ["2"], ["3"], ["4"]]
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.cli.arguments import add_columns, add_output, whole_number
+from smalti.cli.arguments import add_columns, add_output, select_columns, whole_number
 from smalti.cli.render.rows import plain_values
-from smalti.cli.render.table import Head, table
+from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell
 from smalti.cli.screen import Screen
-from smalti.cli.select import select_columns
-from smalti.cli.tables import Rows, open_rows
+from smalti.cli.sources import Rows, open_rows
 from smalti.file.logical import convert_array
 from smalti.types import stored_schema
 
@@ -47,16 +46,15 @@ class Differences:
 
     @property
     def any(self) -> bool:
-        return bool(
-            self.only_a or self.only_b or self.types or self.reordered or self.cells or self.rows[0] != self.rows[1]
-        )
+        lists = (self.only_a, self.only_b, self.types, self.reordered, self.cells)
+        return any(lists) or self.rows[0] != self.rows[1]
 
 
-def run_diff(options: Any, screen: Screen) -> int:
+def run_diff(options: argparse.Namespace, screen: Screen) -> int:
     with open_rows(options.a) as a, open_rows(options.b) as b:
-        found = compare_schemas(a, b, options.columns)
+        found, comparable = compare_schemas(a, b, options.columns)
         if not options.schema:
-            compare_rows(a, b, _common(a, b, found, options.columns), found, options.n)
+            compare_rows(a, b, comparable, found, options.n)
     if options.json:
         screen.json({"a": options.a, "b": options.b, "equal": not found.any, **vars(found)})
     else:
@@ -64,61 +62,49 @@ def run_diff(options: Any, screen: Screen) -> int:
     return 1 if found.any else 0
 
 
-def _described(type_field: pa.Field) -> str:
-    return f"{type_field.type}{'' if type_field.nullable else ' not null'}"
+def compare_schemas(a: Rows, b: Rows, patterns: list[str] | None = None) -> tuple[Differences, pa.Schema]:
+    """Compare names, types as Mosaic stores them, nullability and order; also return the columns of one type in both.
 
-
-def _chosen(rows: Rows, patterns: list[str] | None, other: Rows) -> list[str]:
-    names: list[str] = rows.schema.names
-    if not patterns:
-        return names
-    wanted = set(select_columns(list(dict.fromkeys([*names, *other.schema.names])), patterns) or [])
-    return [name for name in names if name in wanted]
-
-
-def compare_schemas(a: Rows, b: Rows, patterns: list[str] | None = None) -> Differences:
-    """Names, types as Mosaic stores them, nullability and order."""
+    `patterns` limit this to some columns of the two files.
+    """
     left, right = stored_schema(a.schema).schema, stored_schema(b.schema).schema
-    names_a, names_b = _chosen(a, patterns, b), _chosen(b, patterns, a)
-    in_a, in_b = set(names_a), set(names_b)
-    shared = [name for name in names_a if name in in_b]
+    every = list(dict.fromkeys([*left.names, *right.names]))
+    wanted = set(select_columns(every, patterns) or every)
+    in_a = dict.fromkeys(name for name in left.names if name in wanted)
+    in_b = dict.fromkeys(name for name in right.names if name in wanted)
+    shared = [name for name in in_a if name in in_b]
     found = Differences(
-        only_a=[name for name in names_a if name not in in_b],
-        only_b=[name for name in names_b if name not in in_a],
-        reordered=shared != [name for name in names_b if name in in_a],
+        only_a=[name for name in in_a if name not in in_b],
+        only_b=[name for name in in_b if name not in in_a],
+        reordered=shared != [name for name in in_b if name in in_a],
         rows=(a.num_rows, b.num_rows),
     )
     for name in shared:
         one, other = left.field(name), right.field(name)
         if one.type != other.type or one.nullable != other.nullable:
-            found.types.append((name, _described(one), _described(other)))
-    return found
+            found.types.append((name, _described(one.type, one.nullable), _described(other.type, other.nullable)))
+    return found, pa.schema([left.field(name) for name in shared if left.field(name).type == right.field(name).type])
 
 
-def _common(a: Rows, b: Rows, found: Differences, patterns: list[str] | None) -> list[str]:
-    left, right = stored_schema(a.schema).schema, stored_schema(b.schema).schema
-    known = set(_chosen(b, patterns, a))
-    changed = {name for name, _, _ in found.types if left.field(name).type != right.field(name).type}
-    return [name for name in _chosen(a, patterns, b) if name in known and name not in changed]
+def _described(type_: pa.DataType, nullable: bool) -> str:
+    return f"{type_}{'' if nullable else ' not null'}"
 
 
-def compare_rows(a: Rows, b: Rows, columns: list[str], found: Differences, limit: int) -> None:
-    """Compare values of columns that have one type, row by row, holding a batch of each file at a time."""
-    if not columns:
+def compare_rows(a: Rows, b: Rows, schema: pa.Schema, found: Differences, limit: int) -> None:
+    """Compare values of columns that both files have as one type, holding a batch of each file at a time."""
+    if not schema.names:
         return
-    schema = stored_schema(pa.schema([a.schema.field(name) for name in columns])).schema
     row = 0
-    for left, right in aligned(a.batches(columns), b.batches(columns)):
-        for i, name in enumerate(columns):
-            one = convert_array(left.column(i), schema.field(i).type)
-            other = convert_array(right.column(i), schema.field(i).type)
+    for left, right in aligned(a.batches(schema.names), b.batches(schema.names)):
+        for i, column in enumerate(schema):
+            one, other = (convert_array(side.column(i), column.type) for side in (left, right))
             unequal = differing(one, other)
             if not unequal:
                 continue
-            found.cells[name] = found.cells.get(name, 0) + len(unequal)
+            found.cells[column.name] = found.cells.get(column.name, 0) + len(unequal)
             for at in unequal[: max(0, limit - len(found.examples))]:
                 values = plain_values(one.slice(at, 1))[0], plain_values(other.slice(at, 1))[0]
-                found.examples.append((row + at, name, *values))
+                found.examples.append((row + at, column.name, *values))
         row += left.num_rows
 
 
@@ -142,11 +128,12 @@ def differing(a: pa.Array, b: pa.Array) -> list[int]:
     if pt.is_nested(a.type):
         pairs = zip(plain_values(a), plain_values(b), strict=True)
         return [i for i, (one, other) in enumerate(pairs) if one != other]
-    same = pc.fill_null(pc.equal(a, b), False)
-    same = pc.or_(same, pc.and_(pc.is_null(a), pc.is_null(b)))
+    same = pc.equal(a, b)  # null where either is null
     if pt.is_floating(a.type):
-        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(a), pc.is_nan(b)), False))
-    return pc.indices_nonzero(pc.invert(same)).to_pylist()  # type: ignore[no-any-return]
+        same = pc.or_(same, pc.and_(pc.is_nan(a), pc.is_nan(b)))
+    alike = pc.if_else(pc.and_(pc.is_null(a), pc.is_null(b)), True, same)
+    rows: list[int] = pc.indices_nonzero(pc.invert(pc.fill_null(alike, False))).to_pylist()
+    return rows
 
 
 def _lines(found: Differences, schema_only: bool) -> Iterator[str]:
@@ -167,6 +154,5 @@ def _lines(found: Differences, schema_only: bool) -> Iterator[str]:
         yield f"rows: {found.rows[0]:,} in A, {found.rows[1]:,} in B"
     if found.cells:
         yield f"values: {sum(found.cells.values()):,} differ in {len(found.cells):,} columns"
-        heads = [Head("row", right=True), Head("column", least=20), Head("A", least=10), Head("B", least=10)]
         rows = [[f"{row:,}", cell(name), cell(a), cell(b)] for row, name, a, b in found.examples]
-        yield from table(heads, rows, None)
+        yield from table(heads(">row", "column:20", "A:10", "B:10"), rows, None)

@@ -1,0 +1,123 @@
+"""`layout`: how the columns of a file are stored."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import asdict, replace
+
+import smalti
+from smalti.cli.arguments import add_file, add_output, add_row_group, check_below, select_columns, whole_number
+from smalti.cli.render.table import heads, table
+from smalti.cli.render.text import cell, ratio, size
+from smalti.cli.screen import Screen
+from smalti.file.layout import BucketLayout, ColumnLayout, FileLayout
+
+
+def arguments_layout(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    parser.add_argument(
+        "-c",
+        "--column",
+        action="append",
+        metavar="NAMES",
+        help="a line for each of these columns (names or globs) and row group, instead of one for each bucket",
+    )
+    parser.add_argument(
+        "--bucket", action="append", type=whole_number, metavar="N", help="the columns of this bucket; may be repeated"
+    )
+    add_row_group(parser)
+    add_output(parser)
+
+
+def run_layout(options: argparse.Namespace, screen: Screen) -> int:
+    layout, by_column = _chosen_layout(options)
+    if options.json:
+        screen.json(asdict(layout))
+        return 0
+    buckets = [(group.index, bucket) for group in layout.row_groups for bucket in group.buckets]
+    if by_column:
+        rows = [_column_line(group, bucket, column) for group, bucket in buckets for column in bucket.columns]
+        screen.lines(table(_COLUMN_HEADS, rows, screen.room))
+    else:
+        screen.lines(table(_BUCKET_HEADS, (_bucket_line(group, bucket) for group, bucket in buckets), screen.room))
+    return 0
+
+
+def _chosen_layout(options: argparse.Namespace) -> tuple[FileLayout, bool]:
+    """The layout of the row groups, buckets and columns asked for, and whether columns or buckets were asked for."""
+    with smalti.open(options.file) as file:
+        wanted = set(options.bucket or ())
+        check_below("bucket", max(wanted, default=None), file.num_buckets)
+        check_below("row group", options.row_group, file.num_row_groups)
+        names = set(select_columns(file.column_names, options.column) or ())
+        by_column = bool(options.bucket or options.column)
+        read = wanted | {file.bucket_of(name) for name in names}
+        layout = file.layout(read if by_column else None)
+    groups = [group for group in layout.row_groups if options.row_group in (None, group.index)]
+    if by_column:
+        groups = [
+            replace(group, buckets=tuple(_only(bucket, wanted, names) for bucket in group.buckets if bucket.id in read))
+            for group in groups
+        ]
+    return replace(layout, row_groups=tuple(groups)), by_column
+
+
+def _only(bucket: BucketLayout, wanted: set[int], names: set[str]) -> BucketLayout:
+    """A bucket with all of its columns if it is wanted as a whole, otherwise with those that have one of the names."""
+    if bucket.id in wanted:
+        return bucket
+    return replace(bucket, columns=tuple(column for column in bucket.columns if column.name in names))
+
+
+_BUCKET_HEADS = heads(
+    ">row group", ">bucket", "mode", ">columns", ">bytes", ">unpacked", ">ratio", "encodings:12", "from … to:20"
+)
+
+
+def _bucket_line(group: int, bucket: BucketLayout) -> list[str]:
+    encodings = Counter(column.encoding for column in bucket.columns)
+    names = list(dict.fromkeys(column.name for column in bucket.columns))
+    return [
+        f"{group:,}",
+        f"{bucket.id:,}",
+        bucket.mode,
+        f"{len(names):,}",
+        size(bucket.size),
+        size(bucket.uncompressed_size),
+        ratio(bucket.size, bucket.uncompressed_size),
+        ", ".join(f"{count:,} {name}" for name, count in encodings.most_common()),
+        f"{cell(names[0])} … {cell(names[-1])}" if len(names) > 1 else "".join(map(cell, names)),
+    ]
+
+
+_COLUMN_HEADS = heads(
+    ">row group",
+    ">bucket",
+    "column:20",
+    "type",
+    "encoding",
+    "nulls",
+    ">values",
+    ">entries",
+    ">unpacked",
+    ">slot",
+    ">ratio",
+)
+
+
+def _column_line(group: int, bucket: BucketLayout, column: ColumnLayout) -> list[str]:
+    """`slot` is what a paged column takes in the file; in a monolithic bucket columns are compressed together."""
+    return [
+        f"{group:,}",
+        f"{bucket.id:,}",
+        cell(column.path),
+        column.type,
+        column.encoding,
+        "yes" if column.has_nulls else "",
+        f"{column.num_values:,}",
+        f"{column.dict_entries:,}" if column.dict_entries else "",
+        size(column.size),
+        "shared" if column.stored_size is None else size(column.stored_size),
+        ratio(column.stored_size or 0, column.size),
+    ]

@@ -1,0 +1,172 @@
+"""`schema`, `meta` and `stats`: what the tail of a file tells, without reading its data."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+import smalti
+from smalti.cli.arguments import add_columns, add_file, add_output, add_row_group, check_below, select_columns
+from smalti.cli.render.rows import plain_values
+from smalti.cli.render.table import facts, heads, table
+from smalti.cli.render.text import cell, ratio, size
+from smalti.cli.screen import Screen
+from smalti.format.statistics import ColumnStatistics
+
+
+def arguments_schema(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_columns(parser)
+    add_output(parser)
+
+
+def run_schema(options: argparse.Namespace, screen: Screen) -> int:
+    with smalti.open(options.file) as file:
+        names = file.column_names
+        chosen = select_columns(names, options.columns)
+        places = {name: i for i, name in enumerate(names)}
+        schema = file.schema
+    columns = [
+        {"position": places[name], "name": name, "type": str(field.type), "nullable": field.nullable}
+        for name in (names if chosen is None else chosen)
+        for field in [schema.field(places[name])]
+    ]
+    if options.json:
+        screen.json({"file": options.file, "num_columns": len(names), "columns": columns})
+        return 0
+    rows = [
+        [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
+        for item in columns
+    ]
+    screen.lines(table(heads(">#", "column:20", "type:12", "null"), rows, screen.room))
+    return 0
+
+
+def arguments_meta(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_output(parser)
+
+
+def run_meta(options: argparse.Namespace, screen: Screen) -> int:
+    with smalti.open(options.file) as file:
+        layout = file.layout(buckets=())
+        num_rows = file.num_rows
+    block, index = layout.schema_block, layout.index
+    groups = []
+    for group in layout.row_groups:
+        modes = Counter(bucket.mode for bucket in group.buckets)
+        groups.append(
+            {
+                "row_group": group.index,
+                "rows": group.num_rows,
+                "offset": min((bucket.offset for bucket in group.buckets if bucket.size), default=0),
+                "bytes": sum(bucket.size for bucket in group.buckets),
+                **{mode: modes[mode] for mode in ("monolithic", "paged", "empty")},
+                "statistics": group.num_statistics,
+            }
+        )
+    if options.json:
+        screen.json(
+            {
+                "file": options.file,
+                "size": layout.size,
+                "rows": num_rows,
+                "columns": layout.num_columns,
+                "compression": layout.compression,
+                "buckets": layout.num_buckets,
+                "schema_block": {"offset": block.offset, "size": block.size},
+                "name_encoding": layout.name_encoding,
+                "index": {"offset": index.offset, "size": index.size},
+                "row_groups": groups,
+            }
+        )
+        return 0
+    smaller = f"({ratio(block.size, block.uncompressed_size)} smaller than it was), names as {layout.name_encoding}"
+    pairs = [
+        ("file", cell(options.file)),
+        ("size", f"{size(layout.size)} ({layout.size:,} bytes)"),
+        ("rows", f"{num_rows:,}"),
+        ("columns", f"{layout.num_columns:,}"),
+        ("buckets", f"{layout.num_buckets:,}"),
+        ("compression", layout.compression),
+        ("schema block", f"{size(block.size)} at {block.offset:,} {smaller}"),
+        ("index", f"{size(index.size)} at {index.offset:,}"),
+    ]
+    titles = heads(">row group", ">rows", ">bytes", ">monolithic", ">paged", ">empty", ">statistics")
+    keys = [head.title.replace(" ", "_") for head in titles]
+    rows = [[size(item[key]) if key == "bytes" else f"{item[key]:,}" for key in keys] for item in groups]
+    screen.lines([*facts(pairs), "", *table(titles, rows, None)])
+    return 0
+
+
+def arguments_stats(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_columns(parser)
+    add_row_group(parser)
+    add_output(parser)
+
+
+def run_stats(options: argparse.Namespace, screen: Screen) -> int:
+    with smalti.open(options.file) as file:
+        names = file.column_names
+        chosen = select_columns(names, options.columns)
+        check_below("row group", options.row_group, file.num_row_groups)
+        groups = range(file.num_row_groups) if options.row_group is None else [options.row_group]
+        found = [file.row_group(group) for group in groups]
+        merged = merge_statistics([(group.num_rows, group.statistics) for group in found])
+    columns = [
+        {"name": name, "null_count": known.null_count, "min": _plain(known.min), "max": _plain(known.max)}
+        for name in (names if chosen is None else chosen)
+        if (known := merged.get(name)) is not None
+    ]
+    if options.json:
+        num_rows = sum(group.num_rows for group in found)
+        screen.json({"file": options.file, "rows": num_rows, "columns": columns})
+    elif not columns:
+        screen.note("smalti: no statistics were written for these columns (see stats_columns in the writer's options)")
+    else:
+        rows = [
+            [
+                cell(item["name"]),
+                f"{item['null_count']:,}",
+                *("-" if item[end] is None else cell(item[end]) for end in ("min", "max")),
+            ]
+            for item in columns
+        ]
+        screen.lines(table(heads("column:20", ">nulls", "min:10", "max:10"), rows, screen.room))
+    return 0
+
+
+def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:
+    """Statistics over several row groups, each given with its number of rows, of the columns that all of them have.
+
+    A row group of nulls only says nothing about the bounds of the others. A row group with values but without bounds
+    makes the bounds of the whole unknown.
+
+    Examples
+    --------
+    >>> merge_statistics([(9, {"a": ColumnStatistics(1, 2, 5)}), (9, {"a": ColumnStatistics(9)})])
+    {'a': ColumnStatistics(null_count=10, min=2, max=5)}
+    """
+    if not groups:
+        return {}
+    common = set.intersection(*(set(found) for _, found in groups))
+    merged = {}
+    for name in groups[0][1]:
+        if name not in common:
+            continue
+        parts = [(rows, found[name]) for rows, found in groups]
+        nulls = sum(part.null_count for _, part in parts)
+        known = [part for _, part in parts if part.has_min_max]
+        if not known or any(not part.has_min_max and part.null_count < rows for rows, part in parts):
+            merged[name] = ColumnStatistics(nulls)
+        else:
+            merged[name] = ColumnStatistics(nulls, min(part.min for part in known), max(part.max for part in known))
+    return merged
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, str)) else plain_values(pa.array([value]))[0]

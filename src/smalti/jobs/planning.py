@@ -1,0 +1,145 @@
+"""Which task writes which files: pure functions from what was found to splits, and nothing that touches a file.
+
+An output is the pieces that become one file (or several, if it is rolled at a size); a split is what one task does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from smalti.table.listing import FoundFile
+from smalti.table.splits import SPLIT_BYTES, Piece, cut, pack
+
+#: Row groups of a Mosaic file smaller than this are worth gathering.
+SMALL_ROW_GROUP = 8 << 20
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What planning knows of a source file.
+
+    Attributes
+    ----------
+    file : FoundFile
+    relative : str
+        Its path below the directory that was asked for.
+    format : str
+    group_bytes : tuple of int
+        Bytes of each row group; empty if they were not counted, or the format cannot be read from the middle.
+    """
+
+    file: FoundFile
+    relative: str
+    format: str
+    group_bytes: tuple[int, ...] = ()
+
+    @property
+    def directory(self) -> str:
+        parent = str(PurePosixPath(self.relative).parent)
+        return "" if parent == "." else parent
+
+    @property
+    def whole(self) -> Piece:
+        """All of the file."""
+        return Piece(self.file, self.file.size, format=self.format)
+
+    def pieces(self, split_bytes: int) -> list[Piece]:
+        """Runs of row groups if the file is larger than `split_bytes` and can be cut, else the whole file."""
+        pieces = cut(self.file, self.group_bytes, split_bytes, self.format) if self.file.size > split_bytes else []
+        return pieces if len(pieces) > 1 else [self.whole]
+
+
+@dataclass(frozen=True)
+class Output:
+    """Pieces, in order, that become `stem` plus the suffix of the target's format; rolled at `roll_bytes`."""
+
+    pieces: tuple[Piece, ...]
+    stem: str
+    roll_bytes: int | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(piece.num_bytes for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The work of one task."""
+
+    index: int
+    outputs: tuple[Output, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(output.num_bytes for output in self.outputs)
+
+
+def stems(files: Sequence[FileFacts], suffixes: Sequence[str]) -> list[str]:
+    """Relative names without their suffix; where two would meet, both keep it.
+
+    Examples
+    --------
+    >>> files = [FileFacts(FoundFile(f"/a/{name}", 1), name, "csv") for name in ("x.csv", "y.csv.gz")]
+    >>> stems(files, [".csv", ".csv.gz"])
+    ['x', 'y']
+    """
+    short = [
+        file.relative[: -len(suffix)] if suffix and file.relative.lower().endswith(suffix) else file.relative
+        for file, suffix in zip(files, suffixes, strict=True)
+    ]
+    seen = Counter(short)
+    return [stem if seen[stem] == 1 else file.relative for stem, file in zip(short, files, strict=True)]
+
+
+def plan_convert(
+    files: Sequence[FileFacts],
+    names: Sequence[str],
+    *,
+    split_bytes: int = SPLIT_BYTES,
+    roll_bytes: int | None = None,
+    cut_files: bool = True,
+) -> list[Split]:
+    """File by file: large ones cut at row groups where that is possible, small ones several to a task."""
+    outputs: list[Output] = []
+    for file, stem in zip(files, names, strict=True):
+        pieces = file.pieces(split_bytes) if cut_files else [file.whole]
+        for number, piece in enumerate(pieces):
+            outputs.append(Output((piece,), stem if len(pieces) == 1 else f"{stem}-{number:05d}", roll_bytes))
+    groups = pack([output.num_bytes for output in outputs], split_bytes)
+    return [Split(index, tuple(outputs[i] for i in group)) for index, group in enumerate(groups)]
+
+
+def plan_compact(
+    files: Sequence[FileFacts], *, target_bytes: int, label: str, rewrite_all: bool
+) -> tuple[list[Split], list[FileFacts]]:
+    """Neighbours of one directory into files of about `target_bytes`, and the files that are read for it.
+
+    Without `rewrite_all`, a file that is alone in its group and whose row groups are not small stays as it is. Rows
+    keep the order of the file names. Each split is one output; `label` makes its name the job's own.
+    """
+    by_directory: dict[str, list[FileFacts]] = {}
+    for file in files:
+        by_directory.setdefault(file.directory, []).append(file)
+    outputs: list[Output] = []
+    read: list[FileFacts] = []
+    for directory in sorted(by_directory):
+        number = 0
+        members = by_directory[directory]
+        for places in pack([file.file.size for file in members], target_bytes):
+            group = [members[place] for place in places]
+            if not rewrite_all and len(group) == 1 and not _has_small_groups(group[0]):
+                continue
+            pieces = tuple(file.whole for file in group)
+            stem = f"part-{label}-{number:05d}"
+            outputs.append(Output(pieces, f"{directory}/{stem}" if directory else stem, target_bytes))
+            read += group
+            number += 1
+    return [Split(index, (output,)) for index, output in enumerate(outputs)], read
+
+
+def _has_small_groups(file: FileFacts) -> bool:
+    groups = len(file.group_bytes)
+    return groups > 1 and file.file.size / groups < SMALL_ROW_GROUP

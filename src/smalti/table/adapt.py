@@ -1,0 +1,72 @@
+"""Batches of one file brought to the schema of a table: the one place that does it, for datasets, jobs and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from smalti.file.columnless import columnless_batch
+from smalti.table.partitions import partition_array
+
+#: Brings an array of a file to the field of the table.
+Convert = Callable[[pa.Array, pa.Field], pa.Array]
+_UNPARTITIONED: Mapping[str, str | None] = MappingProxyType({})
+
+
+def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
+    """The array in a type that holds all its values; see `smalti.table.schemas.widen`."""
+    return array if array.type == field.type else array.cast(field.type)
+
+
+class Adapter:
+    """Brings batches of one file to a schema: columns by name, missing ones as nulls, partition values as columns.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        What batches become.
+    stored : sequence of str
+        The columns of the batches that come, in their order. `adapt` takes no others.
+    partition : mapping, optional
+        Partition values of the file, as text. They replace stored columns of the same name.
+    convert : callable, optional
+        Brings an array to its field, if types differ; by default it is widened.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        stored: Sequence[str],
+        partition: Mapping[str, str | None] = _UNPARTITIONED,
+        convert: Convert = widen_array,
+    ) -> None:
+        self._schema = schema
+        self._partition = partition
+        self._convert = convert
+        places = {name: place for place, name in enumerate(stored)}
+        #: Each field, with the place of its column in the batches that come; None if there is none.
+        self._fields = [(field, None if field.name in partition else places.get(field.name)) for field in schema]
+
+    def adapt(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the schema."""
+        rows = batch.num_rows
+        if not self._fields:
+            return columnless_batch(rows)
+        if self._convert is widen_array and batch.schema.equals(self._schema):
+            return batch
+        arrays = []
+        for field, place in self._fields:
+            if place is not None:
+                arrays.append(self._convert(batch.column(place), field))
+            elif field.name in self._partition:
+                arrays.append(partition_array(self._partition, field, rows))
+            else:
+                arrays.append(pa.nulls(rows, field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def adapt_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """One batch with exactly the columns of `schema`: widened where they differ, nulls where they are missing."""
+    return batch if batch.schema.equals(schema) else Adapter(schema, batch.schema.names).adapt(batch)

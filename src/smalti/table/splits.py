@@ -1,0 +1,72 @@
+"""How the files of a table are shared out among tasks. Pure: sizes go in, pieces come out.
+
+A piece is a file or some of its row groups. Spark's scans and the jobs plan with these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from smalti.table.listing import FoundFile
+
+#: A task reads about so much: enough to be worth starting, little enough to spread and to repeat.
+SPLIT_BYTES = 128 << 20
+#: Below this, starting a task costs more than another core brings.
+MIN_SPLIT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file, or `row_groups` of it (record batches of Arrow IPC, stripes of ORC); None means all of them."""
+
+    file: FoundFile
+    num_bytes: int
+    row_groups: tuple[int, ...] | None = None
+    format: str = "mosaic"
+
+
+def pack(sizes: Sequence[int], limit: int) -> list[tuple[int, ...]]:
+    """Put neighbours together until they would exceed `limit`; what is larger by itself stays alone.
+
+    Returns the positions of each group in `sizes`.
+
+    Examples
+    --------
+    >>> pack([5, 5, 20, 1, 1], 10)
+    [(0, 1), (2,), (3, 4)]
+    """
+    groups: list[tuple[int, ...]] = []
+    held = 0
+    for index, size in enumerate(sizes):
+        if groups and held + size <= limit:
+            groups[-1] += (index,)
+            held += size
+        else:
+            groups.append((index,))
+            held = size
+    return groups
+
+
+def cut(file: FoundFile, group_bytes: Sequence[int], limit: int, format: str = "mosaic") -> list[Piece]:
+    """Cut a file into runs of row groups of about `limit` bytes.
+
+    Examples
+    --------
+    >>> [piece.row_groups for piece in cut(FoundFile("f", 100), [30, 30, 30, 90, 5], 60)]
+    [(0, 1), (2,), (3,), (4,)]
+    """
+    return [Piece(file, sum(group_bytes[group] for group in run), run, format) for run in pack(group_bytes, limit)]
+
+
+def fit_split_bytes(total: int, slots: int, limit: int) -> int:
+    """The size of a split: `limit`, or less where that would leave some of `slots` idle.
+
+    Examples
+    --------
+    >>> fit_split_bytes(1 << 40, 4, 128 << 20) == 128 << 20
+    True
+    >>> fit_split_bytes(96 << 20, 4, 128 << 20) == 12 << 20
+    True
+    """
+    return min(limit, max(MIN_SPLIT_BYTES, total // (2 * slots)))
