@@ -66,7 +66,7 @@ def prune_partitions(filter_: Filter, partitions: dict[str, list[pa.Scalar]], nu
     statistics = {}
     for name, scalars in partitions.items():
         if scalars:
-            values = _array(scalars, scalars[0].type)
+            values = pa.array(scalars, scalars[0].type)
             nulls = pa.array([0 if scalar.is_valid else 1 for scalar in scalars], pa.int64())
             statistics[name] = GroupStatistics(nulls, values, values)
     return [outcome is not Outcome.NONE for outcome in prune(filter_.tree, statistics, [1] * num_files)]
@@ -77,8 +77,4 @@ def _group_statistics(records: list[StatisticsRecord | None], type_: pa.DataType
     unknown = StatisticsRecord(0, 0, None, None)
     lows, highs = zip(*[(record or unknown).bounds(type_) for record in records], strict=True)
     nulls = pa.array([None if record is None else record.null_count for record in records], pa.int64())
-    return GroupStatistics(nulls, _array(lows, type_), _array(highs, type_))
-
-
-def _array(scalars: Sequence[pa.Scalar], type_: pa.DataType) -> pa.Array:
-    return pa.concat_arrays([pa.repeat(scalar, 1) if scalar.is_valid else pa.nulls(1, type_) for scalar in scalars])
+    return GroupStatistics(nulls, pa.array(lows, type_), pa.array(highs, type_))

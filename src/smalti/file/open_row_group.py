@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pyarrow as pa
 
 from smalti._core.input import Feeds, InputBatch
@@ -11,18 +9,8 @@ from smalti._core.nodes import BucketNodes
 from smalti.options import WriterOptions
 from smalti.spec import MAX_ROW_GROUP_SIZE, MAX_UNBACKED_ROWS
 
-
-class Slice(NamedTuple):
-    """Rows of a batch."""
-
-    batch: InputBatch
-    start: int
-    num_rows: int
-
-    def copy(self) -> Slice:
-        """The same rows in memory that no one else can change."""
-        rows = self.batch.batch.slice(self.start, self.num_rows)
-        return Slice(InputBatch(pa.ipc.read_record_batch(rows.serialize(), rows.schema)), 0, self.num_rows)
+#: A batch, the first of some of its rows, and their number.
+Slice = tuple[InputBatch, int, int]
 
 
 class OpenRowGroup:
@@ -57,7 +45,7 @@ class OpenRowGroup:
                 break
             # Rows are alike more often than not: aim a little below what their average suggests.
             rows = max(1, min(rows - 1, rows * room * 31 // (size * 32)))
-        self.slices.append(Slice(batch, start, rows))
+        self.slices.append((batch, start, rows))
         self.num_rows += rows
         self.num_bytes += size
         return rows
@@ -68,5 +56,12 @@ class OpenRowGroup:
     def keep(self, copy: bool) -> None:
         """Prepare the rows that were added since the last call for staying; `copy` says whether they are borrowed."""
         if copy:
-            self.slices[self._num_kept :] = [piece.copy() for piece in self.slices[self._num_kept :]]
+            self.slices[self._num_kept :] = [_copied(piece) for piece in self.slices[self._num_kept :]]
         self._num_kept = len(self.slices)
+
+
+def _copied(piece: Slice) -> Slice:
+    """The same rows in memory that no one else can change."""
+    batch, start, num_rows = piece
+    rows = batch.batch.slice(start, num_rows)
+    return InputBatch(pa.ipc.read_record_batch(rows.serialize(), rows.schema)), 0, num_rows

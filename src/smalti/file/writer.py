@@ -195,7 +195,7 @@ class MosaicWriter:
             entries.append(BucketEntry(mode, self._offset, sum(map(len, blobs)), uncompressed_size))
             self._put(*blobs)
             first = self._bucket_nodes[bucket].first_column
-            records += [StatisticsRecord(first + column, *rest) for column, *rest in encoded.statistics]
+            records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
         fields = [self.schema.field(self._positions[record.column]) for record in records]
         packed = [record.pack(field.type) for record, field in zip(records, fields, strict=True)]
         self._rows += num_rows

@@ -74,15 +74,15 @@ def _to_scalar(data: bytes | None, type_: pa.DataType) -> pa.Scalar:
     if pt.is_boolean(type_):
         return pa.scalar(data != b"\0", type_)
     if pt.is_floating(type_):
-        (number,) = struct.unpack(">f" if len(data) == 4 else ">d", data)
-        return pa.scalar(number if number == number else None, type_)
-    if pt.is_timestamp(type_) and type_.unit == "ns":
-        millis, nanos = struct.unpack(">qi", data)
-        return pa.scalar(millis * 1_000_000 + nanos, type_)
-    number = int.from_bytes(data, "big", signed=True)
+        (floating,) = struct.unpack(">f" if len(data) == 4 else ">d", data)
+        return pa.scalar(floating if floating == floating else None, type_)
+    number = int.from_bytes(data[:8], "big", signed=True)
+    if pt.is_timestamp(type_) and type_.unit == "ns":  # milliseconds, then the nanoseconds within
+        number = number * 1_000_000 + int.from_bytes(data[8:], "big")
     if pt.is_decimal(type_):
         unscaled = pa.py_buffer(number.to_bytes(16, "little", signed=True))
-        return pa.Array.from_buffers(type_, 1, [None, unscaled])[0]
+        decimal: pa.Scalar = pa.Array.from_buffers(type_, 1, [None, unscaled])[0]
+        return decimal
     return pa.scalar(number, type_)
 
 
