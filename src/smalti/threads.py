@@ -31,7 +31,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 def start(function: Callable[[], Result], threads: int) -> Future[Result]:
-    """Begin one piece of work beside others; with one thread it is done on the spot."""
+    """Run a function in the pool, or right here if there is only one thread."""
     if threads > 1:
         return _pool(threads).submit(function)
     done: Future[Result] = Future()
@@ -42,10 +42,11 @@ def start(function: Callable[[], Result], threads: int) -> Future[Result]:
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], threads: int, ahead: int | None = None
 ) -> Iterator[Result]:
-    """Results in order, `threads` at work, at most `ahead` items begun and not yet taken (default twice the threads).
+    """Map in `threads` threads of the pool, and yield the results in order.
 
-    With one thread nothing leaves the caller's. An error in one item is raised in its turn, and the items not begun
-    are not run.
+    At most `ahead` items (by default twice the threads) are begun before their result is taken. With one thread, all
+    runs in the thread of the caller. An error is raised when its item's turn comes, and items not yet begun are not
+    run.
     """
     if threads <= 1:
         yield from map(function, items)
@@ -64,4 +65,4 @@ def ordered_map(
             future.cancel()
         for future in running:
             if not future.cancelled():
-                future.exception()  # what was begun may still use the caller's buffers
+                future.exception()  # Wait for it: it may still use buffers of the caller.

@@ -1,6 +1,6 @@
 """Arrow types and Mosaic types (section 3): which is stored as which, and what is turned into another type first.
 
-Types the format has no id for are taken where nothing is lost; anything else is refused by name.
+An Arrow type without a type of its own in the format is stored as another one if that loses nothing, else refused.
 """
 
 from __future__ import annotations
@@ -61,13 +61,8 @@ def is_legacy_timestamp(type_: pa.DataType) -> bool:
 
 def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
     """Whether a type is a list, of any layout."""
-    return (
-        pt.is_list(type_)
-        or pt.is_large_list(type_)
-        or pt.is_fixed_size_list(type_)
-        or pt.is_list_view(type_)
-        or pt.is_large_list_view(type_)
-    )
+    checks = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
+    return any(check(type_) for check in checks)
 
 
 def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
@@ -109,7 +104,7 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
             raise SchemaError("maps with sorted keys cannot be stored as such", found=str(type_))
         if pt.is_list(key.type) or pt.is_map(key.type):
             raise SchemaError("map keys cannot be arrays or maps", found=str(type_))
-        stored: pa.DataType = pa.map_(key, item)  # type: ignore[call-overload]
+        stored: pa.DataType = pa.map_(key, item)  # type: ignore[call-overload,unused-ignore]
         return stored
     if is_legacy_timestamp(type_):
         return pa.timestamp("ns")
@@ -129,7 +124,7 @@ class StoredSchema:
 
 
 def stored_schema(schema: pa.Schema) -> StoredSchema:
-    """Map every field, looking at each distinct type once. Metadata has no place in the format.
+    """How a schema is stored, without its metadata, for which the format has no place. Looks at each type once.
 
     Raises
     ------

@@ -169,14 +169,14 @@ cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bin
                 continue
             if same:
                 _track_repeats(w, feed, texts, same, key, text, size)
-                # Those used the scratch: load this segment again.
+                # That overwrote the scratch, so load this segment again.
                 rewind(feed)
                 _skip_to(feed, w, seen)
         if w.tracker.alive:
             _track(w, feed, texts, n)
     piece.encoding = choose_encoding(non_null, constant, w.tracker.alive, w.tracker.entries, w.tracker.entry_bytes, plain)
     if is_child and feed.rows > MAX_UNBACKED_ROWS and (piece.encoding == CONST or piece.encoding == ALL_NULL):
-        piece.encoding = PLAIN      # our own reader limits what costs nothing per row
+        piece.encoding = PLAIN      # our reader limits rows that take no bytes
     piece.has_nulls = feed.nulls > 0 and piece.encoding != ALL_NULL
     piece.meta_at = piece.nulls_at = piece.data_at = w.arena.size
     piece.meta_size = piece.nulls_size = piece.data_size = 0

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t
 
 # Raising from code that runs without the GIL: these take it only on the way out.
-# NONE marks a number that has nothing to say.
+# NONE stands for a number that is not known or does not matter.
 cdef enum:
     NONE = -9223372036854775807
 

@@ -1,7 +1,7 @@
 """Finding the columns in a bucket: monolithic buckets (section 7) and the pages of paged ones (section 8).
 
-A walk looks at every byte that has a length in it, and at no value. What it leaves behind are views: pieces whose
-sizes are known to fit, ready to be decoded, or only to be described.
+A walk reads every byte that says how long something is, and no value. It results in views: pieces whose sizes are
+known to fit, ready to be decoded or described.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -50,7 +50,7 @@ cdef int64_t walk_values(Cursor* c, const Node* node, int64_t n) except -1 nogil
 
 
 cdef int _check_rows(View* view, int64_t offset) except -1 nogil:
-    """Rows that cost the file nothing are limited (section 16)."""
+    """Limit the rows of a column, more so if its encoding takes no bytes per row (section 16)."""
     cdef bint backed = view.has_nulls or view.encoding == PLAIN or (view.encoding == DICT and view.entries > 1)
     if not backed and view.rows > MAX_UNBACKED_ROWS:
         return corrupt(b"too many rows in a column that stores nothing per row", offset, view.rows, MAX_UNBACKED_ROWS)
@@ -157,7 +157,7 @@ cdef int view_monolithic(
     for i in range(n_nodes):
         _init(&views[i], &nodes[i], views[i].rows, data[flags_at + (i >> 2)] >> (2 * (i & 3)) & 3,
               data[nulls_at + (i >> 3)] >> (i & 7) & 1)
-    # Each section holds its pieces of all columns, in order; `column` is whom to blame if one does not fit.
+    # Each section holds its pieces of all columns, in order; `column` is the one an error is about.
     for i in range(n_nodes):
         column[0] = i
         if views[i].encoding == CONST:

@@ -1,4 +1,4 @@
-"""What a writer accepts: Arrow data from anywhere, made to fit the columns of the file, or refused with the reason."""
+"""What a writer accepts: Arrow data from anywhere, fitted to the columns of the file or refused with the reason."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Intake:
         return batch.select([positions[name] for name in self.schema.names])
 
     def _check_types(self, schema: pa.Schema) -> None:
-        """Another type is fine if it is stored the same way; nothing is converted between stored types."""
+        """Refuse a type that is stored differently; values are never converted from one stored type to another."""
         for given, stored in zip(stored_schema(schema).schema, self.schema, strict=True):
             if not _same_storage(given.type, stored.type):
                 raise SchemaError(
@@ -78,7 +78,7 @@ class Intake:
 
 
 def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
-    """Equal but for names and nullability of nested fields, which the values themselves are checked against."""
+    """Whether types differ at most in names and nullability of nested fields; the values are checked for nulls."""
     if a == b:
         return True
     if pa.types.is_list(a) and pa.types.is_list(b):
@@ -89,7 +89,7 @@ def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
 
 
 def check_names(names: list[str]) -> None:
-    """Refuse names a file cannot hold, or that this reader would not read back."""
+    """Refuse names that a file cannot hold or that our reader would refuse."""
     sizes = [len(name.encode()) for name in names]
     if 0 in sizes:
         raise SchemaError("column name is empty", found=names.index(""), expected="a name")
@@ -106,7 +106,7 @@ def check_names(names: list[str]) -> None:
 
 
 def arrow_reader(data: Any) -> Any:
-    """A Table, RecordBatch or RecordBatchReader of anything that offers Arrow data."""
+    """Anything that offers Arrow data as a Table, RecordBatch or RecordBatchReader."""
     if isinstance(data, (pa.RecordBatchReader, pa.Table, pa.RecordBatch)):
         return data
     if hasattr(data, "__arrow_c_stream__"):
@@ -117,13 +117,13 @@ def arrow_reader(data: Any) -> Any:
 
 
 def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:
-    """The batches of the same."""
+    """The record batches of anything that offers Arrow data."""
     data = arrow_reader(data)
     if isinstance(data, pa.RecordBatch):
         yield data
     elif isinstance(data, pa.Table):
         batches = data.to_batches()
-        if not batches and data.num_rows:  # no columns, so Arrow sees no batches
+        if not batches and data.num_rows:  # Arrow makes no batches of a table without columns.
             batches = [columnless_batch(data.num_rows)]
         yield from batches
     else:

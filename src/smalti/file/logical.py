@@ -72,7 +72,7 @@ def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], 
         return pa.ListArray.from_arrays(offsets, convert(elements, target.value_type), type=target, mask=mask)
     keys, items = elements.flatten()
     keys, items = convert(keys, target.key_type), convert(items, target.item_type)
-    return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)  # type: ignore[call-overload]
+    return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)  # type: ignore[call-overload,unused-ignore]
 
 
 def _all_between(array: Any, low: int, high: int) -> bool:
