@@ -10,10 +10,10 @@ import pyarrow as pa
 
 import smalti
 from smalti.cli.arguments import add_columns, add_file, add_output, add_where, whole_number
-from smalti.cli.conditions import where_expression
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.select import select_columns
+from smalti.predicate.text import parse_where
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
@@ -50,7 +50,7 @@ def run_cat(options: Any, screen: Screen) -> int:
 def _show(options: Any, screen: Screen) -> int:
     with smalti.open(options.file) as file:
         columns = select_columns(file.column_names, options.columns)
-        condition = None if options.where is None else where_expression(options.where, file.schema)
+        condition = None if options.where is None else parse_where(options.where, file.schema)
         schema = file.schema if columns is None else pa.schema([file.schema.field(name) for name in columns])
         batches = limited_batches(file, columns, condition, options.n)
         room = screen.width if screen.is_terminal else None
@@ -94,7 +94,7 @@ def arguments_count(parser: argparse.ArgumentParser) -> None:
 
 def run_count(options: Any, screen: Screen) -> int:
     with smalti.open(options.file) as file:
-        rows = file.count_rows(None if options.where is None else where_expression(options.where, file.schema))
+        rows = file.count_rows(None if options.where is None else parse_where(options.where, file.schema))
         total = file.num_rows
     if options.json:
         screen.json({"file": options.file, "rows": rows, "of": total})

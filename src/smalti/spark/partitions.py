@@ -7,7 +7,6 @@ written, values go through Arrow's text form, with everything a path could misre
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -39,12 +38,12 @@ def partition_array(text: str | None, target: pa.Field, rows: int) -> pa.Array:
     return pa.repeat(scalar, rows) if scalar.is_valid else pa.nulls(rows, target.type)
 
 
-def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) -> dict[str, Any]:
-    """Partition values that filters can be decided on, as Python values.
+def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) -> dict[str, pa.Scalar]:
+    """Partition values that filters can be decided on.
 
-    Numbers, text, dates and booleans compare the same way in Python and in Spark; other types are left out.
+    Whole numbers, text, dates and booleans compare the same way in Arrow and in Spark; other types are left out.
     """
-    values: dict[str, Any] = {}
+    values = {}
     for name, text in partition.items():
         place = schema.get_field_index(name)
         if place < 0:
@@ -52,7 +51,7 @@ def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) ->
         target = schema.field(place)
         type_ = target.type
         if pt.is_integer(type_) or pt.is_string(type_) or pt.is_date(type_) or pt.is_boolean(type_):
-            values[name] = partition_scalar(text, target).as_py()
+            values[name] = partition_scalar(text, target)
     return values
 
 

@@ -56,15 +56,15 @@ class MosaicDataset:
             for file in self._found:
                 yield from self._read_file(file, output, batch_size)
             return
-        from smalti.file.filtering import normalize_filters, prune_partitions  # see there why not at the top
+        from smalti.predicate import normalize_filters, prune_partitions  # slow to import, see smalti.file.filtering
 
         filter_ = normalize_filters(filters)
         self._check_columns(filter_.columns)
-        partitions = {
-            field.name: [partition_value(file, field) for file in self._found] for field in self.partition_schema
-        }
-        for file, keep in zip(self._found, prune_partitions(filter_, partitions, len(self._found)), strict=True):
-            if keep:
+        partitions = [
+            {field.name: partition_value(file, field) for field in self.partition_schema} for file in self._found
+        ]
+        for file, may_match in zip(self._found, prune_partitions(filter_.tree, partitions), strict=True):
+            if may_match:
                 yield from self._filter_file(file, output, batch_size, filter_)
 
     def count_rows(self, filters: Any = None) -> int:
@@ -117,14 +117,14 @@ class MosaicDataset:
     def _filter_file(
         self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter
     ) -> Iterator[pa.RecordBatch]:
-        from smalti.file.filtering import filter_batch
+        from smalti.predicate import filter_batch
 
         needed = list(dict.fromkeys([*output.names, *filter_.columns]))
         schema = pa.schema([self.schema.field(name) for name in needed])
         with self._open(file) as opened:
             if self._is_pushable(opened, filter_):
                 read = self._present(opened, output.names)
-                for batch in opened.iter_batches(batch_size, read, filter_.expression):
+                for batch in opened.iter_batches(batch_size, read, filter_):
                     yield self._adapt(batch, file, output)
                 return
             for batch in opened.iter_batches(batch_size, self._present(opened, needed)):
