@@ -49,7 +49,7 @@ class CompareColumns:
 
 @dataclass(frozen=True)
 class IsIn:
-    """column equals one of `values`, which has no nulls; NaN equals NaN here."""
+    """column is among `values`, which has no nulls. As Arrow compares here, NaN equals NaN and 0.0 is not -0.0."""
 
     column: str
     values: pa.Array
