@@ -158,6 +158,12 @@ TUPLES: dict[str, tuple[list[Any], pc.Expression]] = {
     "in list": ([("i", "in", [1, 5])], I.isin([1, 5])),
     "in set": ([("i", "in", {1, 5})], I.isin([1, 5])),
     "not in": ([("s", "not in", ["a", "b"])], ~S.isin(["a", "b"])),
+    "in, null": ([("s", "in", ["a", None])], S.isin(["a", None])),
+    "not in, null": ([("s", "not in", ["a", None])], ~S.isin(["a", None])),
+    "in, only null": ([("s", "in", [None])], S.is_null()),
+    "not in, only null": ([("s", "not in", [None])], S.is_valid()),
+    "in nothing": ([("s", "in", [])], pc.scalar(False)),
+    "not in nothing": ([("s", "not in", [])], pc.scalar(True)),
     "date": ([("t", "<", datetime.datetime(1970, 1, 1, 0, 0, 2))], datetime.datetime(1970, 1, 1, 0, 0, 2) > T),
 }
 

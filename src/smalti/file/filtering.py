@@ -26,7 +26,7 @@ class FilterPlan:
         From names to sorted indices; raises for unknown columns.
     """
 
-    def __init__(self, filters: Any, tail: Tail, find: Callable[[Sequence[str]], list[int]]) -> None:
+    def __init__(self, filters: object, tail: Tail, find: Callable[[Sequence[str]], list[int]]) -> None:
         self._filter = normalize_filters(filters)
         self.columns = self._filter.columns
         positions = find(self.columns)

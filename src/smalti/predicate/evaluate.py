@@ -30,34 +30,35 @@ def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
     return batches[0] if batches else batch.slice(0, 0)
 
 
-def to_expression(tree: t.Tree) -> pc.Expression:
-    """The expression that is true for exactly the rows for which the tree is.
+def to_expression(tree: t.Tree, *, negated: bool = False) -> pc.Expression:
+    """The expression that is true for exactly the rows for which the tree, or its negation, is.
+
+    `not` is pushed down to single conditions, because Arrow's "is in" says false of a null, where SQL says null.
 
     Examples
     --------
-    >>> print(to_expression(t.Or(t.Compare("id", "less", pa.scalar(5)), t.IsNull("name"))))
-    ((id < 5) or is_null(name, {nan_is_null=false}))
+    >>> print(to_expression(t.Not(t.Or(t.Compare("id", "less", pa.scalar(5)), t.IsNull("name")))))
+    (invert((id < 5)) and invert(is_null(name, {nan_is_null=false})))
     """
     expression: pc.Expression
     match tree:
-        case t.And(left, right):
-            expression = to_expression(left) & to_expression(right)
-        case t.Or(left, right):
-            expression = to_expression(left) | to_expression(right)
+        case t.And(left, right) | t.Or(left, right):
+            one, other = to_expression(left, negated=negated), to_expression(right, negated=negated)
+            return one & other if isinstance(tree, t.And) is not negated else one | other
         case t.Not(operand):
-            expression = ~to_expression(operand)
+            return to_expression(operand, negated=not negated)
         case t.Compare(column, op, value):
-            expression = getattr(pc, op)(pc.field(column), pc.scalar(value))
+            expression = getattr(pc, op)(pc.field(column), value)
         case t.CompareColumns(left_name, op, right_name):
             expression = getattr(pc, op)(pc.field(left_name), pc.field(right_name))
         case t.IsIn(column, values):
-            # Arrow says false for a null; as in SQL, null is neither in a list nor not in it.
-            null = pc.scalar(pa.scalar(None, pa.bool_()))
-            expression = pc.if_else(pc.field(column).is_valid(), pc.field(column).isin(values), null)
+            # The type of an empty list is often unknown, and then Arrow cannot look for a column's values in it.
+            expression = pc.field(column).isin(values) if len(values) else pc.scalar(False)
+            return ~expression & pc.field(column).is_valid() if negated else expression
         case t.MatchText(column, op, text):
             expression = getattr(pc, op)(pc.field(column), text)
         case t.IsNull(column, nan_is_null):
             expression = pc.field(column).is_null(nan_is_null=nan_is_null)
         case t.Opaque():
             raise TypeError("only the expression that a tree was parsed from says what its opaque parts mean")
-    return expression
+    return ~expression if negated else expression

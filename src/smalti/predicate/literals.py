@@ -78,7 +78,7 @@ def _moment(written: str, column: str, type_: pa.DataType) -> pa.Scalar:
     try:
         if pt.is_time(type_):  # Arrow has no cast from text to times
             return pa.scalar(time.fromisoformat(text), type_)
-        if pt.is_date(type_) or type_.tz is None:
+        if not isinstance(type_, pa.TimestampType) or type_.tz is None:
             return pa.scalar(text).cast(type_)
         if len(text) <= 10:
             text += "T00:00:00"
@@ -86,10 +86,9 @@ def _moment(written: str, column: str, type_: pa.DataType) -> pa.Scalar:
             text += "Z"
         return pa.scalar(text).cast(pa.timestamp(type_.unit, "UTC")).cast(type_)
     except ValueError:  # Arrow's own errors are among them
-        day, clock = "2026-01-31", "12:34:56"
-        example = (
-            day if pt.is_date(type_) else clock if pt.is_time(type_) else f"{day}T{clock}{'Z' if type_.tz else ''}"
-        )
+        example = "2026-01-31" if pt.is_date(type_) else "12:34:56"
+        if isinstance(type_, pa.TimestampType):
+            example = "2026-01-31T12:34:56" + ("Z" if type_.tz else "")
         expected = f"{type_}, such as {example}"
         raise WhereError(
             "--where: not a moment of the column's type", column=column, found=written, expected=expected

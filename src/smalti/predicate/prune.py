@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,11 +43,11 @@ class GroupStatistics:
 
 @dataclass(frozen=True)
 class _Answer:
-    """For each row group: may the condition be true, false, null for some row? Arrays of booleans without nulls."""
+    """For each row group: may the condition be true, false, null for some row?"""
 
-    true: pa.Array
-    false: pa.Array
-    null: pa.Array
+    true: list[bool]
+    false: list[bool]
+    null: list[bool]
 
 
 def prune(tree: t.Tree, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> list[Outcome]:
@@ -62,11 +62,9 @@ def prune(tree: t.Tree, statistics: Mapping[str, GroupStatistics], num_rows: lis
         Rows of each row group.
     """
     answer = _Pruner(statistics, num_rows).ask(tree)
-    may_match = pc.and_(answer.true, pc.greater(pa.array(num_rows, pa.int64()), 0)).to_pylist()
-    may_differ = pc.or_(answer.false, answer.null).to_pylist()
     return [
-        Outcome.NONE if not matches else Outcome.SOME if differs else Outcome.ALL
-        for matches, differs in zip(may_match, may_differ, strict=True)
+        Outcome.NONE if not rows or not true else Outcome.SOME if false or null else Outcome.ALL
+        for rows, true, false, null in zip(num_rows, answer.true, answer.false, answer.null, strict=True)
     ]
 
 
@@ -92,18 +90,18 @@ def prune_partitions(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]
 class _Pruner:
     def __init__(self, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> None:
         self.statistics = statistics
-        self.num_rows = pa.array(num_rows, pa.int64())
-        self.never, self.always = (pa.array([maybe] * len(num_rows), pa.bool_()) for maybe in (False, True))
+        self.num_rows = num_rows
+        self.never, self.always = [False] * len(num_rows), [True] * len(num_rows)
         self.unknown = _Answer(self.always, self.always, self.always)
 
     def ask(self, tree: t.Tree) -> _Answer:
         match tree:
             case t.And(left, right):
                 a, b = self.ask(left), self.ask(right)
-                return _Answer(pc.and_(a.true, b.true), pc.or_(a.false, b.false), pc.or_(a.null, b.null))
+                return _Answer(_both(a.true, b.true), _either(a.false, b.false), _either(a.null, b.null))
             case t.Or(left, right):
                 a, b = self.ask(left), self.ask(right)
-                return _Answer(pc.or_(a.true, b.true), pc.and_(a.false, b.false), pc.or_(a.null, b.null))
+                return _Answer(_either(a.true, b.true), _both(a.false, b.false), _either(a.null, b.null))
             case t.Not(operand):
                 a = self.ask(operand)
                 return _Answer(a.false, a.true, a.null)
@@ -121,8 +119,10 @@ class _Pruner:
         """The answer for a condition on columns that all have statistics."""
         may_null, may_value = self.never, self.always
         for each in columns:
-            may_null = pc.or_(may_null, _may(pc.greater(each.null_count, 0)))
-            may_value = pc.and_(may_value, _may(pc.less(each.null_count, self.num_rows)))
+            counts = each.null_count.to_pylist()
+            may_null = _either(may_null, [count is None or count > 0 for count in counts])
+            has_value = [count is None or count < rows for count, rows in zip(counts, self.num_rows, strict=True)]
+            may_value = _both(may_value, has_value)
         column, *others = columns
         floating = any(pa.types.is_floating(each.min.type) for each in columns)
         match tree:
@@ -133,39 +133,48 @@ class _Pruner:
             case t.Compare(_, op, value):
                 true, false = self._compare(op, column, value)
             case t.CompareColumns(_, op):
-                true, false = _compare(op, column.min, column.max, others[0].min, others[0].max)
+                true, false = _compare_bounds(op, column.min, column.max, others[0].min, others[0].max)
             case t.IsIn(_, values):
                 true, false = self.never, self.always
                 for value in values:
                     equal, unequal = self._compare("equal", column, value)
-                    true, false = pc.or_(true, equal), pc.and_(false, unequal)
+                    true, false = _either(true, equal), _both(false, unequal)
             case t.MatchText(_, op, text):
                 # The bounds of a partition value are the same, and decide; others say nothing about texts in between.
-                matches, differ = getattr(pc, op)(column.min, text), pc.not_equal(column.min, column.max)
-                true, false = _may(pc.or_(matches, differ)), _may(pc.or_(pc.invert(matches), differ))
+                matches, differ = getattr(pc, op)(column.min, text), _may(pc.not_equal(column.min, column.max))
+                true, false = _either(_may(matches), differ), _either(_may(pc.invert(matches)), differ)
         if floating:
             false = self.always  # some value may be NaN
-        return _Answer(pc.and_(true, may_value), pc.and_(false, may_value), may_null)
+        return _Answer(_both(true, may_value), _both(false, may_value), may_null)
 
-    def _compare(self, op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[pa.Array, pa.Array]:
+    def _compare(self, op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[list[bool], list[bool]]:
         if pa.types.is_floating(value.type) and value.as_py() != value.as_py():
             return self.always, self.always  # the bounds do not say whether the column holds NaN
-        return _compare(op, column.min, column.max, value, value)
+        return _compare_bounds(op, column.min, column.max, value, value)
 
 
-def _compare(op: str, low: _Bound, high: _Bound, other_low: _Bound, other_high: _Bound) -> tuple[pa.Array, pa.Array]:
-    """May `left op right` be true, may it be false, for some values between the bounds of the two sides?"""
+def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bound) -> tuple[list[bool], list[bool]]:
+    """May `left op right` be true, may it be false, for values from `low` to `high` and from `low2` to `high2`?"""
     if op in ("greater", "greater_equal"):
-        return _compare(t.SWAPPED[op], other_low, other_high, low, high)
+        return _compare_bounds(t.SWAPPED[op], low2, high2, low, high)
     if op == "less":
-        return _may(pc.less(low, other_high)), _may(pc.greater_equal(high, other_low))
+        return _may(pc.less(low, high2)), _may(pc.greater_equal(high, low2))
     if op == "less_equal":
-        return _may(pc.less_equal(low, other_high)), _may(pc.greater(high, other_low))
-    overlap = pc.and_(pc.less_equal(low, other_high), pc.greater_equal(high, other_low))
-    all_equal = pc.and_(pc.equal(low, other_high), pc.equal(high, other_low))
-    return _may(overlap), _may(pc.invert(all_equal))
+        return _may(pc.less_equal(low, high2)), _may(pc.greater(high, low2))
+    overlap = pc.and_(pc.less_equal(low, high2), pc.greater_equal(high, low2))
+    differ = pc.or_(pc.not_equal(low, high2), pc.not_equal(high, low2))
+    return _may(overlap), _may(differ)
 
 
-def _may(answers: pa.Array) -> pa.Array:
+def _may(answers: _Bound) -> list[bool]:
     """Arrow's comparison is null where statistics are unknown, and there everything is possible."""
-    return answers.fill_null(True)
+    # One side of a comparison is an array, and so is the answer.
+    return [answer is not False for answer in cast("pa.BooleanArray", answers).to_pylist()]
+
+
+def _both(a: list[bool], b: list[bool]) -> list[bool]:
+    return [x and y for x, y in zip(a, b, strict=True)]
+
+
+def _either(a: list[bool], b: list[bool]) -> list[bool]:
+    return [x or y for x, y in zip(a, b, strict=True)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +24,7 @@ from smalti.predicate.evaluate import Filter, to_expression
 _MATCH_NULL, _SKIP_NULL = 0, 1
 
 
-def normalize_filters(filters: Any) -> Filter:
+def normalize_filters(filters: object) -> Filter:
     """Bring `filters` to one form.
 
     Parameters
@@ -40,7 +40,7 @@ def normalize_filters(filters: Any) -> Filter:
     return Filter(tree, to_expression(tree))
 
 
-def _from_tuples(filters: Any) -> t.Tree:
+def _from_tuples(filters: object) -> t.Tree:
     if not isinstance(filters, (list, tuple)) or not filters:
         raise SchemaError("filters must be an Expression or a list of (column, op, value)", found=filters)
     alternatives = []
@@ -51,7 +51,7 @@ def _from_tuples(filters: Any) -> t.Tree:
     return reduce(t.Or, alternatives)
 
 
-def _from_tuple(condition: Any) -> t.Tree:
+def _from_tuple(condition: object) -> t.Tree:
     if not isinstance(condition, tuple) or len(condition) != 3 or not isinstance(condition[0], str):
         raise SchemaError("a filter must be (column, op, value)", found=condition)
     name, op, value = condition
@@ -89,7 +89,7 @@ class _Literal(t.Opaque):
 
 
 def _parse(expression: pc.Expression) -> t.Tree:
-    _, arguments = expression.__reduce__()
+    _, arguments = cast("tuple[object, tuple[pa.Buffer]]", expression.__reduce__())
     batch = pa.ipc.open_file(arguments[0]).get_batch(0)
     pairs = iter(schema_metadata(batch.schema.__arrow_c_schema__()))
     return _parse_part(*next(pairs), pairs, batch)
@@ -133,8 +133,10 @@ def _call(function: str, arguments: list[t.Tree], options: dict[str, pa.Scalar])
             return t.IsNull(name, nan_is_null="nan_is_null" in options and options["nan_is_null"].as_py())
         case "is_valid", [_Field((name,))]:
             return t.Not(t.IsNull(name))
-        case "is_in", [_Field((name,))] if options["null_matching_behavior"].as_py() in (_MATCH_NULL, _SKIP_NULL):
-            return _is_in(name, options["value_set"].values, options["null_matching_behavior"].as_py())
+        case "is_in", [_Field((name,))]:
+            values, nulls = options["value_set"], options["null_matching_behavior"].as_py()
+            if isinstance(values, pa.ListScalar) and values.values is not None and nulls in (_MATCH_NULL, _SKIP_NULL):
+                return _is_in(name, values.values, nulls)
         case _, [_Field((name,))] if function in t.TEXT_MATCHES and not options["ignore_case"].as_py():
             return t.MatchText(name, function, options["pattern"].as_py())
     return t.Opaque(tuple(name for argument in arguments for name in t.columns_of(argument)))

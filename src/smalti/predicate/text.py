@@ -196,7 +196,8 @@ class _Parser:
         if at < 0:
             close = difflib.get_close_matches(column, self._schema.names, 3)
             raise WhereError("--where: no such column", found=column, expected=" or ".join(close) or None)
-        return self._schema.field(at).type
+        type_: pa.DataType = self._schema.field(at).type
+        return type_
 
     def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> Tree:
         if isinstance(left, Literal):

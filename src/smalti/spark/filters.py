@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -82,7 +81,7 @@ def _condition(filter_: ds.Filter, column: str, type_: pa.DataType) -> Tree | No
     return None if op is None else Compare(column, op, _values([filter_.value], type_)[0])  # type: ignore[attr-defined]
 
 
-def _values(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+def _values(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     """Values of Spark's as they compare with a column; raises an error if they do not.
 
     Statistics do not know of NaN, and Spark does not push comparisons with null: neither is decided here.
@@ -91,6 +90,8 @@ def _values(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
         raise ValueError
     if pt.is_decimal(type_):
         return pa.array(values)
-    if pt.is_timestamp(type_):
-        return pa.array(values, pa.timestamp("us", type_.tz))
-    return pa.array(values, pa.int64() if pt.is_integer(type_) else pa.float64() if pt.is_floating(type_) else type_)
+    if isinstance(type_, pa.TimestampType):
+        type_ = pa.timestamp("us", type_.tz)
+    wide = pa.int64() if pt.is_integer(type_) else pa.float64() if pt.is_floating(type_) else type_
+    array: pa.Array = pa.array(values, wide)
+    return array
