@@ -21,7 +21,7 @@ from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.file.columnless import columnless_batch
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate, write_whole
-from smalti.spark.filters import statistics_filter
+from smalti.spark.filters import filter_tree
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert, fits
 from smalti.table.listing import FoundFile, open_found
@@ -119,10 +119,10 @@ def _read_piece(
 def _matching_groups(
     file: MosaicFile, groups: list[int], filters: Sequence[Filter], stored: dict[str, pa.DataType]
 ) -> list[int]:
-    expression = statistics_filter(filters, stored) if filters else None
-    if expression is None:
+    tree = filter_tree(filters, stored)
+    if tree is None:
         return groups
-    matching = set(file.matching_row_groups(expression))
+    matching = set(file.matching_row_groups(tree))
     return [group for group in groups if group in matching]
 
 

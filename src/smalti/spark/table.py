@@ -12,7 +12,8 @@ from pyspark.sql.datasource import Filter
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.io import locate
-from smalti.spark.filters import may_match
+from smalti.predicate import prune_partitions
+from smalti.spark.filters import filter_tree
 from smalti.spark.options import ReadOptions
 from smalti.spark.partitions import comparable_values
 from smalti.spark.read import UNREADABLE, Adapter, open_table_file, report_bad_file
@@ -100,9 +101,13 @@ class Table:
         target = self.options.max_partition_bytes
         # Times are of this machine; a task may run on one that has its own copy.
         files = [replace(file, modified=0) for file in files]
-        kept = [file for file in files if may_match(filters, comparable_values(file.partition, schema))]
+        partitions = [comparable_values(file.partition, schema) for file in files]
+        types = {name: value.type for partition in partitions for name, value in partition.items()}
+        tree = filter_tree(filters, types)
+        if tree is not None:
+            files = [file for file, keep in zip(files, prune_partitions(tree, partitions), strict=True) if keep]
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            cut = pool.map(lambda file: self._cut(file, schema.names, target), kept)
+            cut = pool.map(lambda file: self._cut(file, schema.names, target), files)
             pieces = [piece for some in cut for piece in some]
         packed = pack([piece.num_bytes + self.options.open_cost_bytes for piece in pieces], target)
         return [tuple(pieces[place] for place in group) for group in packed]
