@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from smalti._core.bits cimport bitmap_size, count_bits, get_bit, load_bits
+from smalti._core.bits cimport bitmap_size, get_bit, load_bits
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.kudu._kernels.runs cimport need_bits
 
@@ -64,7 +64,7 @@ def advance(
     is -1 if there is no such element. Returns the numbers of cells, elements and non-null elements taken; at least one
     cell is taken if there is one.
     """
-    cdef int64_t n = min(lengths.shape[0] // 2, max_cells), i, elements = 0, values = 0
+    cdef int64_t n = min(lengths.shape[0] // 2, max_cells), i, k, elements = 0, values = 0
     cdef const uint16_t* src = <const uint16_t*>&lengths[0] if n else NULL
     cdef const uint8_t* bits = &non_null[0] if non_null is not None and non_null.shape[0] else NULL
     cdef int64_t room = non_null.shape[0] * 8 - start if non_null is not None else 0
@@ -75,7 +75,8 @@ def advance(
             if bits == NULL:
                 values += src[i]
             else:
-                values += count_bits(bits, start + elements, min(src[i], room - elements))
+                for k in range(start + elements, start + min(elements + src[i], room)):
+                    values += get_bit(bits, k)
             elements += src[i]
             if nth >= 0 and values > nth:
                 i += 1

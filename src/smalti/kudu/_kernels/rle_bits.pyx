@@ -10,21 +10,22 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from smalti._core.bits cimport count_bits, get_bit
-from smalti._core.cursor cimport Cursor, cursor_over
+from smalti._core.cursor cimport Cursor, cursor_over, need
 from smalti._core.fault cimport NONE, corrupt
 from smalti.kudu._kernels.runs cimport (
     GROUP,
     MAX_GROUPS,
     MAX_REPEATS,
-    Run,
     RunCounter,
     RunWriter,
     count_literal,
     count_repeat,
+    end_literal,
+    literal_bytes,
+    literal_room,
     need_bits,
-    put_literal,
     put_repeat,
-    read_run,
+    read_header,
 )
 
 
@@ -65,18 +66,20 @@ cdef uint8_t* _put_bits(const uint8_t* b, int64_t start, int64_t n, uint8_t* out
         if byte == 0 or byte == 0xFF:
             end = _same_until(b, start, end, n, byte)
             bit = byte & 1
-            put_repeat(&w, end - i, &bit, 1)
+            end_literal(&w)
+            w.out = put_repeat(w.out, end - i, &bit, 1)
         else:
-            put_literal(&w, &byte, 1)
+            literal_room(&w, 1)[0] = byte
         i = end
     if i < n:
         mask = <uint8_t>((1 << (n - i)) - 1)
         byte = _bits8(b, start + i, last) & mask
         if w.header == NULL and (byte == 0 or byte == mask):
             bit = byte & 1
-            put_repeat(&w, n - i, &bit, 1)
+            w.out = put_repeat(w.out, n - i, &bit, 1)
         else:
-            put_literal(&w, &byte, 1)
+            literal_room(&w, 1)[0] = byte
+    end_literal(&w)
     return w.out
 
 
@@ -103,17 +106,22 @@ cdef int64_t _bits_full_at(const uint8_t* b, int64_t start, int64_t n, int64_t u
 cdef int _check_bits(const uint8_t* data, int64_t size, int64_t count, bint whole) except -1 nogil:
     """Check that the runs reach `count` bits and, with `whole`, that nothing follows the run that does."""
     cdef Cursor c = cursor_over(data, size)
-    cdef Run run = Run(NULL, 0, 0)
-    cdef int64_t total = 0, over = 0
+    cdef int64_t total = 0, header = 0, nbytes
     while total < count:
         if c.pos >= c.end:
             return corrupt(b"bitmap ends early (bits found, bits counted)", c.pos, total, count)
-        read_run(&c, 1, 1, &run)
-        if run.repeats and run.values[0] > 1:
-            return corrupt(b"RLE run of a bitmap repeats what is no bit", c.pos - 1, run.values[0], NONE)
-        total += run.repeats if run.repeats else run.nbytes * 8
-        over = 0 if run.repeats else 7
-    if whole and (c.pos < c.end or total > count + over):
+        header = read_header(&c)
+        if header & 1:
+            nbytes = literal_bytes(&c, header, 1, 1)
+            total += nbytes * 8
+        else:
+            nbytes = 1
+            need(&c, 1)
+            if c.data[c.pos] > 1:
+                return corrupt(b"RLE run of a bitmap repeats what is no bit", c.pos, c.data[c.pos], NONE)
+            total += header >> 1
+        c.pos += nbytes
+    if whole and (c.pos < c.end or total > count + (7 if header & 1 else 0)):
         return corrupt(b"RLE runs go on after the last bit (bits found, bits counted)", c.pos, total, count)
     return 0
 
@@ -134,29 +142,29 @@ cdef void _set_bits(uint8_t* out, int64_t at, int64_t n) noexcept nogil:
 cdef int64_t _get_bits(const uint8_t* data, int64_t size, uint8_t* out, int64_t count) except -1 nogil:
     """Fill the zeroed bitmap `out` from runs that `_check_bits` has passed, and return how many bits are set."""
     cdef Cursor c = cursor_over(data, size)
-    cdef Run run = Run(NULL, 0, 0)
-    cdef int64_t at = 0, n, k, room = (count + 7) >> 3
+    cdef int64_t at = 0, header, n, nbytes, k, room = (count + 7) >> 3
     cdef int shift
-    cdef uint8_t* to
     while at < count:
-        read_run(&c, 1, 1, &run)
-        if run.repeats:
-            n = min(run.repeats, count - at)
-            if run.values[0]:
-                _set_bits(out, at, n)
-            at += n
-            continue
-        n = min(run.nbytes, (count - at + 7) >> 3)
-        shift = at & 7
-        to = out + (at >> 3)
-        if shift == 0:
-            memcpy(to, run.values, n)
+        header = read_header(&c)
+        if header & 1:
+            nbytes = literal_bytes(&c, header, 1, 1)
+            n = min(nbytes, (count - at + 7) >> 3)
+            shift = at & 7
+            if shift == 0:
+                memcpy(out + (at >> 3), data + c.pos, n)
+            else:
+                for k in range(n):
+                    out[(at >> 3) + k] |= <uint8_t>(data[c.pos + k] << shift)
+                    if (at >> 3) + k + 1 < room:
+                        out[(at >> 3) + k + 1] |= <uint8_t>(data[c.pos + k] >> (8 - shift))
+            c.pos += nbytes
+            at += n * 8
         else:
-            for k in range(n):
-                to[k] |= <uint8_t>(run.values[k] << shift)
-                if (at >> 3) + k + 1 < room:
-                    to[k + 1] |= <uint8_t>(run.values[k] >> (8 - shift))
-        at += n * 8
+            n = min(header >> 1, count - at)
+            if data[c.pos]:
+                _set_bits(out, at, n)
+            c.pos += 1
+            at += n
     if count & 7:
         out[room - 1] &= <uint8_t>((1 << (count & 7)) - 1)
     return count_bits(out, 0, count)
@@ -165,15 +173,13 @@ cdef int64_t _get_bits(const uint8_t* data, int64_t size, uint8_t* out, int64_t 
 def encode(const uint8_t[::1] bitmap, int64_t start, int64_t count):
     """Encode `count` bits of a bitmap from bit `start`; `None` stands for a bitmap of ones."""
     cdef uint8_t one = 1
-    cdef uint8_t scratch[6]
-    cdef RunWriter ones = RunWriter(&scratch[0], NULL, 0)
+    cdef uint8_t run[6]
     if start < 0 or count < 0 or count >= MAX_REPEATS:
         raise OverflowError(f"{count} bits from bit {start} do not fit a bitmap")
     if count == 0:
         return b""
     if bitmap is None:
-        put_repeat(&ones, count, &one, 1)
-        return PyBytes_FromStringAndSize(<char*>scratch, ones.out - scratch)
+        return PyBytes_FromStringAndSize(<char*>run, put_repeat(run, count, &one, 1) - run)
     need_bits(bitmap, start, count)
     cdef bytes result = PyBytes_FromStringAndSize(NULL, count // 4 + 16)
     cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(result)

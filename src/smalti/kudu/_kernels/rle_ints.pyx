@@ -8,20 +8,21 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from smalti._core.cursor cimport Cursor, cursor_over
+from smalti._core.cursor cimport Cursor, cursor_over, need
 from smalti._core.fault cimport corrupt
 from smalti.kudu._kernels.runs cimport (
     GROUP,
     MAX_GROUPS,
     MAX_REPEATS,
-    Run,
     RunCounter,
     RunWriter,
     count_literal,
     count_repeat,
-    put_literal,
+    end_literal,
+    literal_bytes,
+    literal_room,
     put_repeat,
-    read_run,
+    read_header,
 )
 
 ctypedef fused word:
@@ -31,17 +32,17 @@ ctypedef fused word:
     uint64_t
 
 
-cdef inline int64_t _same_until(const word* v, int64_t i, int64_t n) noexcept nogil:
-    """The end of the run of equal values that starts at `i`, or `i` if the group of eight there is not all equal.
-
-    Kudu makes a repeated run only of values that fill a whole group, counted from the end of the last run.
-    """
+cdef inline bint _same_group(const word* v) noexcept nogil:
+    """Whether the next eight values are equal. Kudu makes a repeated run only of values that fill such a group."""
     cdef bint equal = True
     cdef int k
     for k in range(1, GROUP):
-        equal &= v[i + k] == v[i]
-    if not equal:
-        return i
+        equal &= v[k] == v[0]
+    return equal
+
+
+cdef inline int64_t _same_until(const word* v, int64_t i, int64_t n) noexcept nogil:
+    """The end of the repeated run that begins with the group at `i`."""
     cdef int64_t end = i + GROUP
     while end < n and v[end] == v[i]:
         end += 1
@@ -53,21 +54,23 @@ cdef uint8_t* _put_ints(const word* v, int64_t n, uint8_t* out) noexcept nogil:
     cdef int64_t i = 0, k, end
     cdef bint equal
     while n - i >= GROUP:
-        end = _same_until(v, i, n)
-        if end > i:
-            put_repeat(&w, end - i, &v[i], sizeof(word))
+        if _same_group(v + i):
+            end = _same_until(v, i, n)
+            end_literal(&w)
+            w.out = put_repeat(w.out, end - i, &v[i], sizeof(word))
             i = end
         else:
-            put_literal(&w, &v[i], GROUP * sizeof(word))
+            memcpy(literal_room(&w, GROUP * sizeof(word)), &v[i], GROUP * sizeof(word))
             i += GROUP
     if i < n:
         equal = w.header == NULL
         for k in range(i + 1, n):
             equal &= v[k] == v[i]
         if equal:
-            put_repeat(&w, n - i, &v[i], sizeof(word))
+            w.out = put_repeat(w.out, n - i, &v[i], sizeof(word))
         else:
-            put_literal(&w, &v[i], (n - i) * sizeof(word))
+            memcpy(literal_room(&w, (n - i) * sizeof(word)), &v[i], (n - i) * sizeof(word))
+    end_literal(&w)
     return w.out
 
 
@@ -76,17 +79,16 @@ cdef int64_t _ints_full_at(const word* v, int64_t n, int64_t used, int64_t limit
     cdef RunCounter counter = RunCounter(used, MAX_GROUPS)
     cdef int64_t i = 0, end
     while n - i >= GROUP:
-        end = _same_until(v, i, n)
-        if end == n:
-            return -1
-        if end > i:
+        end = i + GROUP
+        if _same_group(v + i):
+            end = _same_until(v, i, n)
+            if end == n:
+                return -1
             if count_repeat(&counter, end - i, sizeof(word)) > limit:
                 return end
-            i = end
-        else:
-            i += GROUP
-            if count_literal(&counter, GROUP * sizeof(word)) > limit:
-                return i - 1
+        elif count_literal(&counter, GROUP * sizeof(word)) > limit:
+            return end - 1
+        i = end
     return -1
 
 
@@ -96,14 +98,21 @@ cdef int _check_ints(const uint8_t* data, int64_t size, int width, int64_t count
     `padded` lets the last literal group hold up to seven values more than asked for.
     """
     cdef Cursor c = cursor_over(data, size)
-    cdef Run run = Run(NULL, 0, 0)
-    cdef int64_t total = 0, over = 0
+    cdef int64_t total = 0, header, nbytes, over = 0
     while c.pos < c.end:
         if total >= count:
             return corrupt(b"RLE runs go on after the last value (bytes left)", c.pos, c.end - c.pos, 0)
-        read_run(&c, GROUP * width, width, &run)
-        total += run.repeats if run.repeats else run.nbytes // width
-        over = GROUP - 1 if padded and not run.repeats else 0
+        header = read_header(&c)
+        if header & 1:
+            nbytes = literal_bytes(&c, header, GROUP * width, width)
+            total += nbytes // width
+            over = GROUP - 1 if padded else 0
+        else:
+            nbytes = width
+            need(&c, width)
+            total += header >> 1
+            over = 0
+        c.pos += nbytes
         if total > count + over:
             break
     if total < count or total > count + over:
@@ -114,19 +123,21 @@ cdef int _check_ints(const uint8_t* data, int64_t size, int width, int64_t count
 cdef int _get_ints(const uint8_t* data, int64_t size, word* out, int64_t count) except -1 nogil:
     """Write the values of runs that `_check_ints` has passed."""
     cdef Cursor c = cursor_over(data, size)
-    cdef Run run = Run(NULL, 0, 0)
-    cdef int64_t at = 0, n, i
+    cdef int64_t at = 0, header, n, nbytes, i
     cdef word value
     while at < count:
-        read_run(&c, GROUP * sizeof(word), sizeof(word), &run)
-        if run.repeats:
-            n = run.repeats
-            memcpy(&value, run.values, sizeof(word))
+        header = read_header(&c)
+        if header & 1:
+            nbytes = literal_bytes(&c, header, GROUP * sizeof(word), sizeof(word))
+            n = min(nbytes // <int64_t>sizeof(word), count - at)
+            memcpy(out + at, data + c.pos, n * sizeof(word))
+            c.pos += nbytes
+        else:
+            n = header >> 1
+            memcpy(&value, data + c.pos, sizeof(word))
+            c.pos += sizeof(word)
             for i in range(n):
                 out[at + i] = value
-        else:
-            n = min(run.nbytes // <int64_t>sizeof(word), count - at)
-            memcpy(out + at, run.values, n * sizeof(word))
         at += n
     return 0
 

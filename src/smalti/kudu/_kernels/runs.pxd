@@ -7,7 +7,7 @@ eight values each. Unlike in Parquet, the last group of a stream is not filled u
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from smalti._core.cursor cimport Cursor, need, put_uv32, uv32_size
+from smalti._core.cursor cimport Cursor, put_uv32, uv32_size
 from smalti._core.fault cimport NONE, corrupt
 
 cdef enum:
@@ -22,25 +22,33 @@ cdef struct RunWriter:
     int groups       # in that run
 
 
-cdef inline void put_repeat(RunWriter* w, int64_t count, const void* value, int width) noexcept nogil:
-    w.header = NULL
-    w.out = put_uv32(w.out, <uint32_t>(count << 1))
-    memcpy(w.out, value, width)  # little endian, as every machine we build for
-    w.out += width
+cdef inline void end_literal(RunWriter* w) noexcept nogil:
+    """Write the header of the literal run that is open, if one is."""
+    if w.header != NULL:
+        w.header[0] = <uint8_t>(w.groups << 1 | 1)
+        w.header = NULL
 
 
-cdef inline void put_literal(RunWriter* w, const void* group, int64_t nbytes) noexcept nogil:
-    """Add a group of values to the open literal run, or begin one."""
+cdef inline uint8_t* literal_room(RunWriter* w, int64_t nbytes) noexcept nogil:
+    """Where the caller must put the `nbytes` of a group that goes on the open literal run, or begins one."""
+    cdef uint8_t* room
     if w.header == NULL:
         w.header = w.out
         w.out += 1
         w.groups = 0
-    memcpy(w.out, group, nbytes)
-    w.out += nbytes
+    room = w.out
+    w.out = room + nbytes
     w.groups += 1
-    w.header[0] = <uint8_t>(w.groups << 1 | 1)
     if w.groups == MAX_GROUPS:
-        w.header = NULL
+        end_literal(w)
+    return room
+
+
+cdef inline uint8_t* put_repeat(uint8_t* out, int64_t count, const void* value, int width) noexcept nogil:
+    """Write a repeated run, after `end_literal`, and return the place behind it."""
+    out = put_uv32(out, <uint32_t>(count << 1))
+    memcpy(out, value, width)  # little endian, as every machine we build for
+    return out + width
 
 
 cdef struct RunCounter:
@@ -56,7 +64,7 @@ cdef inline int64_t count_repeat(RunCounter* counter, int64_t count, int width) 
 
 
 cdef inline int64_t count_literal(RunCounter* counter, int64_t nbytes) noexcept nogil:
-    """Count a group as `put_literal` writes it, and return the bytes used so far."""
+    """Count a group as `literal_room` places it, and return the bytes used so far."""
     if counter.groups == MAX_GROUPS:
         counter.used += 1
         counter.groups = 0
@@ -65,38 +73,7 @@ cdef inline int64_t count_literal(RunCounter* counter, int64_t nbytes) noexcept 
     return counter.used
 
 
-cdef struct Run:
-    const uint8_t* values
-    int64_t nbytes   # at `values`: one value, or all those of a literal run
-    int64_t repeats  # 0 for a literal run
-
-
-cdef inline int read_run(Cursor* c, int group, int width, Run* run) except -1 nogil:
-    """Read a run and move behind it. A group takes `group` bytes; a literal run ends between pieces of `width` bytes.
-
-    The last literal run may claim more values than there are bytes for, since its last group is not filled up.
-    """
-    cdef int64_t header = _read_header(c)
-    cdef int64_t nbytes = (header >> 1) * group
-    if not header & 1:
-        need(c, width)
-        run.repeats = header >> 1
-        run.nbytes = width
-    else:
-        if nbytes > c.end - c.pos:
-            nbytes = c.end - c.pos
-        if nbytes == 0:
-            return corrupt(b"RLE literal run without its values", c.pos, 0, width)
-        if nbytes % width:
-            return corrupt(b"RLE literal run ends inside a value (bytes left over)", c.pos, nbytes % width, 0)
-        run.repeats = 0
-        run.nbytes = nbytes
-    run.values = c.data + c.pos
-    c.pos += run.nbytes
-    return 0
-
-
-cdef inline int64_t _read_header(Cursor* c) except -1 nogil:
+cdef inline int64_t read_header(Cursor* c) except -1 nogil:
     """A run's header: at most five bytes, below 2**31. Like Kudu, this accepts forms longer than they need be."""
     cdef int64_t start = c.pos
     cdef uint64_t value = 0
@@ -118,6 +95,21 @@ cdef inline int64_t _read_header(Cursor* c) except -1 nogil:
     if value < 2:
         return corrupt(b"RLE run of no values", start, NONE, NONE)
     return <int64_t>value
+
+
+cdef inline int64_t literal_bytes(Cursor* c, int64_t header, int group, int width) except -1 nogil:
+    """Bytes of a literal run: all its groups, or what is left if it is the last run, which is not filled up.
+
+    A group takes `group` bytes; a run may end only between pieces of `width` bytes.
+    """
+    cdef int64_t nbytes = (header >> 1) * group
+    if nbytes > c.end - c.pos:
+        nbytes = c.end - c.pos
+    if nbytes == 0:
+        return corrupt(b"RLE literal run without its values", c.pos, 0, width)
+    if nbytes % width:
+        return corrupt(b"RLE literal run ends inside a value (bytes left over)", c.pos, nbytes % width, 0)
+    return nbytes
 
 
 cdef inline int need_bits(const uint8_t[::1] bitmap, int64_t start, int64_t count) except -1:
