@@ -7,6 +7,8 @@ array must have length 0.
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
@@ -67,9 +69,9 @@ def decode_array_body(
         dense = decode_values(body[at:], physical_of(element_type), encoding, values, ordinal, words)
         elements = from_physical(spread_over_nulls(dense, non_null, count), normal_type(element_type))
     validity = None if present == arrays else pa.py_buffer(non_null_arrays)
-    return pa.ListArray.from_buffers(
-        pa.list_(elements.type), arrays, [validity, pa.py_buffer(offsets)], arrays - present, children=[elements]
-    )
+    buffers = [validity, pa.py_buffer(offsets)]
+    array = pa.Array.from_buffers(pa.list_(elements.type), arrays, buffers, arrays - present, children=[elements])
+    return cast("pa.ListArray", array)
 
 
 def encode_plain_body(

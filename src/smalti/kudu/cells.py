@@ -16,6 +16,8 @@ from smalti.kudu._kernels import lists
 from smalti.kudu.encodings.dense import Dense, buffer_view, dense_of
 from smalti.kudu.types import physical_of, to_physical
 
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+
 
 @dataclass(frozen=True)
 class Bitmap:
@@ -61,18 +63,18 @@ class Cells:
 
 def is_list(arrow: pa.DataType) -> bool:
     """Whether an Arrow type is one of the lists that can become Kudu's arrays."""
-    types = pa.types
-    return bool(types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow))
+    return isinstance(arrow, _LISTS)
 
 
 def element_type_of(arrow: pa.DataType | str) -> pa.DataType:
     """The element type of a list type; any other type, or its name ("int32"), is an element type itself."""
     if isinstance(arrow, str):
         try:
-            arrow = pa.type_for_alias(arrow)
+            named: pa.DataType = pa.type_for_alias(arrow)  # type: ignore[call-overload]
         except ValueError:
             raise SchemaError("unknown element type", found=arrow) from None
-    return arrow.value_type if is_list(arrow) else arrow
+        return element_type_of(named)
+    return arrow.value_type if isinstance(arrow, _LISTS) else arrow
 
 
 def cells_of_lists(array: pa.Array) -> Cells:
@@ -81,7 +83,7 @@ def cells_of_lists(array: pa.Array) -> Cells:
         raise SchemaError(
             "not an array of lists", found=str(array.type), expected="list, large_list or fixed_size_list"
         )
-    return _cells(memoryview(lengths_of(array)), _non_null(array), array.flatten())
+    return _cells(memoryview(lengths_of(array)), _non_null(array), pc.list_flatten(array))
 
 
 def lengths_of(array: pa.Array) -> bytes:

@@ -172,6 +172,7 @@ class CFileReader:
     def _decode(self, entry: Entry, cells: int) -> pa.Array:
         body = self._read_block(entry.pointer)
         encoding, nullable, words = self.metadata.encoding, self.metadata.nullable, self._words
+        array: pa.Array
         if self.metadata.is_array:
             array = decode_array_body(body, self.element_type, encoding, entry.ordinal, words)
         else:

@@ -125,11 +125,9 @@ def encoding_named(name: str) -> Encoding:
 
 def compression_named(name: str | None) -> Compression:
     """The compression a user names, in the spelling of this package or of Kudu; `None` is no compression."""
-    return (
-        Compression.NONE
-        if name is None
-        else _named(_COMPRESSION_NAMES, name, "compression", "None, lz4, snappy or zlib")
-    )
+    if name is None:
+        return Compression.NONE
+    return _named(_COMPRESSION_NAMES, name, "compression", "None, lz4, snappy or zlib")
 
 
 def _named(members: Mapping[str, _E], name: str, what: str, expected: str) -> _E:

@@ -39,7 +39,7 @@ TEXT = Physical(pa.binary(), 0, (Encoding.DICT, Encoding.PLAIN))
 
 # For each Kudu type the Arrow type that a reader gives when the file says no more (a CFile knows no precision, scale
 # or time zone), and the physical form. A string is written as the first type that has it, STRING.
-_TYPES = {
+_TYPES: dict[DataType, tuple[pa.DataType, Physical]] = {
     DataType.INT8: (pa.int8(), Physical(pa.int8(), 1, _INTEGER)),
     DataType.INT16: (pa.int16(), Physical(pa.int16(), 2, _INTEGER)),
     DataType.INT32: (pa.int32(), _INT32),
@@ -69,7 +69,7 @@ def data_type_of(element_type: pa.DataType) -> DataType:
         return DataType.BINARY
     if pa.types.is_timestamp(element_type):
         return DataType.UNIXTIME_MICROS
-    if pa.types.is_decimal128(element_type) and element_type.precision <= 18:
+    if isinstance(element_type, pa.Decimal128Type) and element_type.precision <= 18:
         return DataType.DECIMAL32 if element_type.precision <= 9 else DataType.DECIMAL64
     raise SchemaError(
         "Kudu arrays cannot hold this element type",
@@ -93,7 +93,7 @@ def default_arrow(data_type: DataType) -> pa.DataType:
 def normal_type(element_type: pa.DataType) -> pa.DataType:
     """The Arrow type that reading gives for an element type: 32-bit offsets, microseconds."""
     data_type = data_type_of(element_type)
-    if data_type is DataType.UNIXTIME_MICROS:
+    if isinstance(element_type, pa.TimestampType):
         return pa.timestamp("us", element_type.tz)
     return element_type if data_type in _DECIMALS else default_arrow(data_type)
 
@@ -109,7 +109,7 @@ def noted_type(note: bytes, data_type: DataType) -> pa.DataType:
     text = note.decode(errors="replace")
     decimal = re.fullmatch(r"decimal128\((\d{1,2}), (-?\d{1,2})\)", text)
     zone = re.fullmatch(r"timestamp\[us, tz=([^\]]{1,64})\]", text)
-    found = None
+    found: pa.DataType | None = None
     if decimal and 1 <= int(decimal[1]) <= 18:
         found = pa.decimal128(int(decimal[1]), int(decimal[2]))
     elif zone:
@@ -141,7 +141,7 @@ def from_physical(values: pa.Array, element_type: pa.DataType) -> pa.Array:
     if data_type in (DataType.UNIXTIME_MICROS, DataType.DATE):
         return values.view(element_type)
     try:
-        if data_type not in _DECIMALS:
+        if not isinstance(element_type, pa.Decimal128Type):
             return values.cast(element_type)
         # Room for any 64-bit number first, so that only the column's own precision can refuse it.
         unscaled = values.cast(pa.decimal128(19, 0)).cast(pa.decimal128(element_type.precision, 0))

@@ -7,6 +7,7 @@ dictionary had room when the block was begun, plain texts if it was full.
 from __future__ import annotations
 
 import struct
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,22 +57,21 @@ class Dictionary:
 
     def codes(self, values: pa.Array) -> pa.Array:
         """The uint32 codes of binary values; words not seen before are added."""
-        coded = values.dictionary_encode()
-        codes = pa.array([self._code(word) for word in coded.dictionary.to_pylist()], pa.uint32())
-        return codes.take(coded.indices)
+        words, indices = _distinct(values)
+        return pa.array([self._code(word) for word in words], pa.uint32()).take(indices)
 
     def first_to_fill(self, values: pa.Array) -> int:
         """Index of the value whose word would take the dictionary past its size, or -1. Adds no word."""
-        coded = values.dictionary_encode()
+        words, indices = _distinct(values)
         count, text, size = len(self._codes), self._text, self._size
-        for position, word in enumerate(coded.dictionary.to_pylist()):
+        for position, word in enumerate(words):
             if word in self._codes:
                 continue
             size += _entry_size(count, text, word)
             text += len(word)
             count += 1
             if size > self._limit:
-                return int(coded.indices.index(position).as_py())
+                return int(indices.index(position).as_py())
         return -1
 
     def words(self) -> pa.Array:
@@ -90,6 +90,12 @@ class Dictionary:
             self._text += len(word)
             self._codes[word] = code
         return code
+
+
+def _distinct(values: pa.Array) -> tuple[list[bytes], pa.Array]:
+    """The distinct values in the order they come, and for each value the index of its equal among them."""
+    coded = values.dictionary_encode()
+    return cast("list[bytes]", coded.dictionary.to_pylist()), coded.indices
 
 
 def _entry_size(count: int, text: int, word: bytes) -> int:
