@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kudu_runs import encode_bitmap, encode_counts
 from kudu_strategies import ELEMENTS, codecs, columns
 
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.kudu import Dictionary, decode_array_block, encode_array_block
-from smalti.kudu.leb128 import encode_uleb128
-from smalti.kudu.rle import encode_bitmap, encode_counts
+from smalti.kudu._kernels import leb128
 
 INT32 = pa.list_(pa.int32())
 
@@ -25,9 +25,9 @@ def block_of(
     elements: list[int], counts: list[int], arrays: list[int], values: list[int], *, ordinal: int = 0
 ) -> bytes:
     """An int32 PLAIN block from its parts, which need not fit together."""
-    out = encode_uleb128(len(elements)) + encode_uleb128(len(arrays))
+    out = leb128.encode(len(elements)) + leb128.encode(len(arrays))
     for part in (encode_bitmap(elements), encode_counts(counts), encode_bitmap(arrays)):
-        out += encode_uleb128(len(part)) + part
+        out += leb128.encode(len(part)) + part
     return out + struct.pack(f"<II{len(values)}i", len(values), ordinal, *values)
 
 

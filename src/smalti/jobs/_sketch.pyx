@@ -1,7 +1,7 @@
 """Counting distinct values in little memory: HyperLogLog registers fed straight from Arrow buffers.
 
-Each value is hashed to 64 bits; the first bits choose a register, which keeps the longest run of zeros seen in the
-rest. Registers of parts of a column merge by maximum, so tasks need exchange nothing else.
+Each value is hashed to 64 bits. The first bits choose a register, and the register keeps the longest run of zeros seen
+in the other bits. The registers of two parts of a column merge by taking the maximum, so tasks exchange nothing else.
 """
 
 from libc.math cimport log, ldexp
@@ -16,7 +16,7 @@ REGISTERS = COUNT
 
 
 cdef inline uint64_t mix(uint64_t x) noexcept nogil:
-    # A multiply-and-shift finaliser: every input bit reaches every output bit.
+    # A multiply-and-shift finaliser, which makes every bit of the result depend on every bit of the input.
     x ^= x >> 32
     x *= 0xD6E8FEB86659FD93u
     x ^= x >> 32
@@ -41,7 +41,7 @@ cdef inline uint64_t hash_bytes(const uint8_t* data, int64_t size) noexcept nogi
 
 
 cdef inline void add(uint8_t* registers, uint64_t value) noexcept nogil:
-    cdef uint64_t rest = (value << BITS) | (1 << (BITS - 1))  # a stop bit bounds the run
+    cdef uint64_t rest = (value << BITS) | (1 << (BITS - 1))  # the bit that is set ends the loop
     cdef uint8_t run = 1
     while not rest & 0x8000000000000000u:
         rest <<= 1
@@ -51,10 +51,15 @@ cdef inline void add(uint8_t* registers, uint64_t value) noexcept nogil:
         registers[which] = run
 
 
-def add_fixed(uint8_t[::1] registers, uintptr_t values, int width, uintptr_t validity, int64_t offset, int64_t length):
-    """Add `length` values of `width` bytes; addresses are those of Arrow buffers, 0 for no validity bitmap."""
+cdef int _check(const uint8_t[::1] registers) except -1:
     if registers.shape[0] != COUNT:
         raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    return 0
+
+
+def add_fixed(uint8_t[::1] registers, uintptr_t values, int width, uintptr_t validity, int64_t offset, int64_t length):
+    """Add `length` values of `width` bytes; the addresses are those of Arrow buffers, 0 if there is no validity."""
+    _check(registers)
     cdef const uint8_t* data = <const uint8_t*>values
     cdef const uint8_t* valid = <const uint8_t*>validity
     cdef uint8_t* out = &registers[0]
@@ -69,8 +74,7 @@ def add_variable(
     uint8_t[::1] registers, uintptr_t offsets, uintptr_t values, uintptr_t validity, int64_t offset, int64_t length
 ):
     """Add `length` strings with 32-bit offsets."""
-    if registers.shape[0] != COUNT:
-        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    _check(registers)
     cdef const int32_t* ends = <const int32_t*>offsets
     cdef const uint8_t* data = <const uint8_t*>values
     cdef const uint8_t* valid = <const uint8_t*>validity
@@ -83,9 +87,9 @@ def add_variable(
 
 
 def merge(uint8_t[::1] registers, const uint8_t[::1] other):
-    """Take in what another part of the column has seen."""
-    if registers.shape[0] != COUNT or other.shape[0] != COUNT:
-        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]} and {other.shape[0]}")
+    """Merge the registers of another part of the column into these."""
+    _check(registers)
+    _check(other)
     cdef int i
     for i in range(COUNT):
         if other[i] > registers[i]:
@@ -93,9 +97,8 @@ def merge(uint8_t[::1] registers, const uint8_t[::1] other):
 
 
 def estimate(const uint8_t[::1] registers):
-    """How many different values were added: within about 5 %, and nearly exact for a few hundred."""
-    if registers.shape[0] != COUNT:
-        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    """Estimate how many different values were added: within about 5 %, and nearly exact for a few hundred."""
+    _check(registers)
     cdef double total = 0.0
     cdef int empty = 0
     cdef int i

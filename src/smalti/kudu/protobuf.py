@@ -1,9 +1,8 @@
-"""The few protobuf messages of a CFile, read and written by hand.
+"""The wire format of protobuf, as far as the messages of a CFile use it: varint and length-delimited fields.
 
-Five small messages of a fixed schema need a page of code; the `protobuf` runtime would be a dependency with a compiled
-schema, a version window of its own, and no bound on what it takes from untrusted bytes. Owns the wire format: varint
-and length-delimited fields. Unknown fields are skipped, as protobuf asks; wrong wire types and bytes that end early
-are refused.
+Five small messages of a fixed schema need a page of code. The `protobuf` runtime would be a dependency with a compiled
+schema and a window of versions, and would not bound what it takes from untrusted bytes. Unknown fields are skipped, as
+protobuf asks; wrong wire types and bytes that end early are refused.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def fields(data: memoryview) -> Iterator[Field]:
 
     Examples
     --------
-    >>> [(number, value) for number, value in fields(memoryview(bytes.fromhex("08051001")))]
+    >>> list(fields(memoryview(bytes.fromhex("08051001"))))
     [(1, 5), (2, 1)]
     """
     at = 0
@@ -78,7 +77,7 @@ def put_bytes(number: int, value: bytes) -> bytes:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Like LEB128, but protobuf reads numbers written in more bytes than they need."""
+    """Read a LEB128 number. Unlike the kernel, protobuf accepts numbers written in more bytes than they need."""
     value, start = 0, at
     for shift in range(0, 70, 7):
         if at >= len(data):
