@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
 from smalti.errors import MosaicError
-from smalti.jobs.copying import CopyTask, copy_split
+from smalti.jobs.copying import CopySettings, copy_split
 from smalti.jobs.engine import Executor
 from smalti.jobs.events import Meter, Progress
 from smalti.jobs.planning import Split
-from smalti.jobs.staging import Staging, finish_commits, log_of, settle, written
-from smalti.jobs.summary import JobError, JobSummary, SplitResult
+from smalti.jobs.staging import committable_files
+from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
 
 
 @dataclass(frozen=True)
@@ -22,81 +24,69 @@ class CopyJob:
 
     Attributes
     ----------
-    task : CopyTask
-        The task of every split, but for its split.
-    removals : callable
-        From the source paths that went into the result to the files, relative to the root, that it replaces.
+    settings : CopySettings
+        What all tasks have in common.
+    replaces : mapping of str to str
+        The files that the result replaces: their paths, and their names relative to the root. Those that turn out to
+        be unreadable sources of the job stay.
     """
 
     name: str
     source: str
     target: str
     splits: Sequence[Split]
-    task: CopyTask
-    removals: Callable[[set[str]], Iterable[str]]
+    settings: CopySettings
+    replaces: Mapping[str, str]
 
 
-def earlier(staging: Staging, *, resume: bool) -> JobSummary | None:
-    """Finish commits that were interrupted; the summary, if it was this very job's. Without `resume`, start afresh."""
-    summary = finish_commits(staging.root).get(staging.job_id)
-    if summary is None and not resume:
-        staging.discard()
-    return summary
-
-
-def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress], None] | None) -> JobSummary:
-    """Run the splits that are not done yet, then commit."""
+def run_copy(job: CopyJob, executor: Executor, progress: Callable[[Progress], None] | None) -> JobSummary:
+    """Run the splits that an earlier run has not finished, then commit."""
     began = time.monotonic()
-    staging = job.task.staging
+    staging = job.settings.staging
     results = {
         index: result
-        for index, result in staging.finished().items()
-        # What an earlier run skipped is tried again, unless it may be skipped again.
-        if index < len(job.splits) and (job.task.skip_errors or not result.skipped)
+        for index, result in staging.finished_splits().items()
+        # Files that an earlier run skipped are tried again, unless they may be skipped again.
+        if index < len(job.splits) and (job.settings.skip_errors or not result.skipped)
     }
     resumed = len(results)
     waiting = [split for split in job.splits if split.index not in results]
     meter = Meter(job.name, len(job.splits), sum(split.num_bytes for split in job.splits), progress)
     if resumed:
-        meter.add(0, sum(split.num_bytes for split in job.splits if split.index in results))
-        meter.finish(resumed)
-    log_of(staging.root).check_links({output.stem.rpartition("/")[0] for s in waiting for output in s.outputs})
-    failures: list[MosaicError] = []
-    tasks = [replace(job.task, split=split) for split in waiting]
-    for index, result in executor.run(copy_split, tasks, meter):
-        if result.failure is not None:
-            failures.append(result.failure)
-            break
+        meter.add(0, sum(split.num_bytes for split in job.splits if split.index in results), resumed)
+    staging.log.check_links({output.stem.rpartition("/")[0] for split in waiting for output in split.outputs})
+    failure: MosaicError | None = None
+    for index, result in executor.run(partial(copy_split, job.settings), waiting, meter):
+        if isinstance(result, MosaicError):
+            failure = result
+            break  # Leaving the loop ends the executor, which waits for the tasks that are running.
         results[waiting[index].index] = result
-    if failures:
-        if not results and not staging.finished():
+    if failure is not None:
+        if not results and not staging.finished_splits():
             staging.discard()
-        raise JobError(tuple(failures))
+        raise JobError((failure,))
     return _commit(job, executor.name, [results[split.index] for split in job.splits], resumed, began)
 
 
 def _commit(job: CopyJob, engine: str, results: list[SplitResult], resumed: int, began: float) -> JobSummary:
-    files, skipped = settle(results)
-    names = Counter(file.path for file in files)
-    for name, count in names.items():
+    files, skipped = committable_files(results)
+    for name, count in Counter(file.path for file in files).items():
         if count > 1:
             raise MosaicError("several outputs would have the same name", path=job.target, found=name)
-    missed = {item.path for item in skipped}
-    sizes: dict[str, int] = {}
-    for split in job.splits:
-        for output in split.outputs:
-            for piece in output.pieces:
-                if piece.file.path not in missed:
-                    sizes[piece.file.path] = sizes.get(piece.file.path, 0) + piece.num_bytes
+    unread = {item.path for item in skipped}
+    pieces = [piece for split in job.splits for output in split.outputs for piece in output.pieces]
+    read = [piece for piece in pieces if piece.file.path not in unread]
     summary = JobSummary(
         job=job.name,
         engine=engine,
         source=job.source,
         target=job.target,
         num_rows=sum(file.num_rows for file in files),
-        source_files=len(sizes),
-        source_bytes=sum(sizes.values()),
-        files=written(files),
+        source_files=len({piece.file.path for piece in read}),
+        source_bytes=sum(piece.num_bytes for piece in read),
+        files=tuple(
+            WrittenFile(file.path, file.num_rows, file.num_bytes) for file in sorted(files, key=attrgetter("path"))
+        ),
         splits=len(job.splits),
         resumed_splits=resumed,
         skipped=skipped,
@@ -105,8 +95,8 @@ def _commit(job: CopyJob, engine: str, results: list[SplitResult], resumed: int,
     )
     if not job.splits:
         return summary
-    removals = list(job.removals(set(sizes)))
+    removals = [relative for path, relative in job.replaces.items() if path not in unread]
     if removals and not files:
         raise MosaicError("nothing could be read, so nothing is replaced", path=job.target, found=skipped[0].path)
-    job.task.staging.commit(files, removals, summary)
+    job.settings.staging.commit(files, removals, summary)
     return summary

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark import AccumulatorParam, SparkContext, inheritable_thread_target
 from pyspark.sql import SparkSession
 
-from smalti.jobs.engine import Result, Work
+from smalti.jobs.engine import Result, Task, Work
 from smalti.jobs.events import Meter
 
 #: Seconds between looks at Spark's status tracker.
@@ -39,7 +39,7 @@ class SparkExecutor:
         self.task_threads: int | None = cpus
         self.slots = max(1, self._spark.sparkContext.defaultParallelism // cpus)
 
-    def run(self, work: Work[Result], tasks: Sequence[Any], meter: Meter) -> Iterator[tuple[int, Result]]:
+    def run(self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter) -> Iterator[tuple[int, Result]]:
         """Run all tasks, then hand back their results. Spark repeats tasks whose worker dies."""
         if not tasks:
             return

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.io.places import Place
-from smalti.jobs.formats.reading import ReadRequest, pick, slices
+from smalti.jobs.formats.reading import ReadRequest, select_fields, split_batch
 from smalti.kudu import CFileReader, CFileWriter
 from smalti.options import WriterOptions
 
@@ -24,7 +24,7 @@ class CFileColumnReader:
             self._file = CFileReader(self._stream)
             column = pa.field(PurePosixPath(place.path).stem, self._file.arrow_type, self._file.metadata.nullable)
             self._full = pa.schema([column])
-            self.schema = pick(self._full, request.columns)
+            self.schema = select_fields(self._full, request.columns)
         except BaseException:
             self._stream.close()
             raise
@@ -34,7 +34,8 @@ class CFileColumnReader:
         for array in self._file.iter_arrays():
             if len(array):
                 batch = pa.RecordBatch.from_arrays([array.cast(self._full.field(0).type)], schema=self._full)
-                yield from slices(batch.select(self.schema.names), self._request.batch_rows, total * len(array) // rows)
+                part = total * len(array) // rows
+                yield from split_batch(batch.select(self.schema.names), self._request.batch_rows, part)
 
     def close(self) -> None:
         self._file.close()
