@@ -13,7 +13,7 @@ from smalti.jobs.events import Progress
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.planning import plan_compact
-from smalti.jobs.running import CopyJob, run_copy
+from smalti.jobs.running import run_copy
 from smalti.jobs.sorting import parse_sort
 from smalti.jobs.sources import file_facts, fingerprint, list_sources
 from smalti.jobs.staging import Staging, job_digest, job_summaries
@@ -90,6 +90,9 @@ def compact(
     # The first half of the id says what is asked for, the second half of which files.
     request = job_digest(["compact", place.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
     staging = Staging(place, request + job_digest(fingerprint(listing))[:8])
+    replaces = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
+    if isinstance(replaces, JobSummary):
+        return replaces
     if in_place:
         # If this job was interrupted in its commit, the listing has finished the commit and shows other files than the
         # job had found. So the job is known by the first half of its id.
@@ -98,29 +101,23 @@ def compact(
                 return summary
         if not resume:
             staging.discard()
-        existing = {}
-    else:
-        found = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
-        if isinstance(found, JobSummary):
-            return found
-        existing = found
     # Which task writes which files, and how.
     executor = choose_executor(engine, spark, workers)
     facts = [file_facts(listing, file, goal.format, count_groups=True) for file in listing.files]
     rewrite_all = not in_place or options is not None or bool(keys)
     label = staging.job_id.removeprefix(request)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=label, rewrite_all=rewrite_all)
-    replaces = {file.file.path: file.relative for file in read} if in_place else existing
+    if replaces is None:
+        replaces = {file.file.path: file.relative for file in read}
     settings = CopySettings(
         listing.filesystem,
         staging,
-        goal.format.name,
-        FILE_SUFFIX,
+        goal,
         options_for(executor, options),
         ReadRequest(batch_rows=batch_rows, threads=executor.task_threads is None),
         sort_by=keys,
         keys_get_statistics=options is None,
         skip_errors=on_error == "skip",
     )
-    job = CopyJob("compact", listing.directory, place.path, splits, settings, replaces)
-    return run_copy(job, executor, progress)
+    job = JobSummary("compact", executor.name, listing.directory, place.path)
+    return run_copy(job, splits, settings, replaces, executor, progress)

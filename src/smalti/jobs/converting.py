@@ -13,9 +13,9 @@ from smalti.jobs.engine import check_on_error, check_positive, choose_executor, 
 from smalti.jobs.events import Progress
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
-from smalti.jobs.formats.sampling import with_agreed_types
+from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.planning import Split, plan_convert, stems
-from smalti.jobs.running import CopyJob, run_copy
+from smalti.jobs.running import run_copy
 from smalti.jobs.sources import AnySource, file_facts, fingerprint, is_one_file, list_sources
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
@@ -138,14 +138,14 @@ def convert(
     settings = CopySettings(
         listing.filesystem,
         staging,
-        format_.name,
-        suffix,
+        goal,
         options_for(executor, options),
         with_agreed_types(request, listing, formats),
         skip_errors=on_error == "skip",
     )
     shown = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-    return run_copy(CopyJob("convert", shown, place.path, splits, settings, replaces), executor, progress)
+    job = JobSummary("convert", executor.name, shown, place.path)
+    return run_copy(job, splits, settings, replaces, executor, progress)
 
 
 def _plan(

@@ -17,12 +17,13 @@ from smalti.io.places import Place
 from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.formats.sampling import scan_types
+from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split
 from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
+from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.table.adapt import adapt_batch
 from smalti.table.schemas import unify_schemas
@@ -48,8 +49,7 @@ class CopySettings:
 
     filesystem: FileSystem
     staging: Staging
-    target_format: str
-    suffix: str
+    target: Target
     options: WriterOptions
     request: ReadRequest
     sort_by: tuple[tuple[str, str], ...] = ()
@@ -193,7 +193,6 @@ class _OutputWriter:
         self._settings = settings
         self._output = output
         self._directory = directory
-        self._format = FORMATS[settings.target_format]
         self._sources = tuple(dict.fromkeys(piece.file.path for piece in output.pieces))
         self._writer: FileWriter | None = None
         self._rows = 0
@@ -217,7 +216,7 @@ class _OutputWriter:
         self._end()
 
     def _path(self) -> str:
-        return f"{self._output.stem}-{len(self._files):05d}{self._settings.suffix}"
+        return f"{self._output.stem}-{len(self._files):05d}{self._settings.target.suffix}"
 
     def _begin(self, schema: pa.Schema) -> FileWriter:
         place = self._settings.staging.root.child(f"{self._directory}/{self._path()}")
@@ -226,7 +225,7 @@ class _OutputWriter:
         if self._settings.keys_get_statistics:
             keys = [name for name, _ in self._settings.sort_by if has_statistics(schema.field(name).type)]
             options = replace(options, stats_columns=tuple(keys))
-        return self._format.writer(place, schema, options)
+        return self._settings.target.format.writer(place, schema, options)
 
     def _end(self) -> None:
         if self._writer is not None:
@@ -246,7 +245,7 @@ class _OutputWriter:
         except MosaicError as error:
             refused: MosaicError = error
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            refused = SchemaError(f"cannot be written as {self._format.title}: {error}")
+            refused = SchemaError(f"cannot be written as {self._settings.target.format.title}: {error}")
         piece, *others = self._output.pieces
         if others:
             raise refused
@@ -255,7 +254,7 @@ class _OutputWriter:
     def files(self) -> list[StagedFile]:
         """The files that were written. A single one is called after the output, without a number."""
         if len(self._files) == 1:
-            return [replace(self._files[0], path=self._output.stem + self._settings.suffix)]
+            return [replace(self._files[0], path=self._output.stem + self._settings.target.suffix)]
         return self._files
 
     def abort(self) -> None:

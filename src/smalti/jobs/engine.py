@@ -61,7 +61,7 @@ class LocalExecutor:
         if self.slots == 1 or len(tasks) <= 1:
             for index, task in enumerate(tasks):
                 result = work(task, meter.add)
-                meter.finish()
+                meter.add(0, 0, done=1)
                 yield index, result
             return
         with ThreadPoolExecutor(min(self.slots, len(tasks)), thread_name_prefix="smalti-job") as pool:
@@ -74,7 +74,7 @@ class LocalExecutor:
                     for future in finished:
                         index = running.pop(future)
                         result = future.result()
-                        meter.finish()
+                        meter.add(0, 0, done=1)
                         yield index, result
             finally:
                 for future in running:

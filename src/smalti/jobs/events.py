@@ -61,7 +61,3 @@ class Meter:
             )
             if self._listener is not None:
                 self._listener(self._now)
-
-    def finish(self, count: int = 1) -> None:
-        """Count splits that are done."""
-        self.add(0, 0, count)

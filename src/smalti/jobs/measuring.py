@@ -21,7 +21,7 @@ from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
 from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.formats.sampling import scan_types
+from smalti.jobs.formats.text import scan_types
 from smalti.table.schemas import widen
 from smalti.table.splits import Piece
 

@@ -19,7 +19,7 @@ from smalti.jobs.engine import check_on_error, check_positive, choose_executor
 from smalti.jobs.events import Meter, Progress
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
-from smalti.jobs.formats.sampling import with_agreed_types
+from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, measure
 from smalti.jobs.sources import AnySource, file_facts, list_sources
 from smalti.jobs.summary import JobError, Skipped, show_value
@@ -32,20 +32,6 @@ from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCHEMA = pa.schema(
-    [
-        ("column", pa.string()),
-        ("type", pa.string()),
-        ("rows", pa.int64()),
-        ("nulls", pa.int64()),
-        ("min", pa.string()),
-        ("max", pa.string()),
-        ("distinct", pa.int64()),
-        ("encodings", pa.string()),
-        ("stored_bytes", pa.int64()),
-        ("raw_bytes", pa.int64()),
-    ]
-)
 #: The most characters shown of a bound.
 MAX_SHOWN = 200
 
@@ -200,26 +186,6 @@ def _merge(
     return merged, rows, tuple(skipped[path] for path in sorted(skipped))
 
 
-def _table(columns: dict[str, ColumnMeasure]) -> pa.Table:
-    rows = []
-    for name, column in columns.items():
-        rows.append(
-            {
-                "column": name,
-                "type": str(column.type),
-                "rows": column.rows,
-                "nulls": column.nulls,
-                "min": _shown(column.bounds[0]) if column.bounds else None,
-                "max": _shown(column.bounds[1]) if column.bounds else None,
-                "distinct": _distinct(column),
-                "encodings": ", ".join(f"{key} {count}" for key, count in column.encodings.most_common()) or None,
-                "stored_bytes": column.stored_bytes if column.encodings else None,
-                "raw_bytes": column.raw_bytes if column.encodings else None,
-            }
-        )
-    return pa.Table.from_pylist(rows, SCHEMA)
-
-
 def _distinct(column: ColumnMeasure) -> int | None:
     if pt.is_nested(column.type):
         return None
@@ -232,9 +198,33 @@ def _distinct(column: ColumnMeasure) -> int | None:
     return max(1, min(column.rows - column.nulls, round(estimate(column.unpack()))))
 
 
+def _listed(counts: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts)
+
+
 def _shown(scalar: pa.Scalar) -> str:
     text = show_value(scalar)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+#: The columns of the table: name, type, and how to fill it from the name and the measure of a column.
+_COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int | None]]] = [
+    ("column", pa.string(), lambda name, _: name),
+    ("type", pa.string(), lambda _, found: str(found.type)),
+    ("rows", pa.int64(), lambda _, found: found.rows),
+    ("nulls", pa.int64(), lambda _, found: found.nulls),
+    ("min", pa.string(), lambda _, found: _shown(found.bounds[0]) if found.bounds else None),
+    ("max", pa.string(), lambda _, found: _shown(found.bounds[1]) if found.bounds else None),
+    ("distinct", pa.int64(), lambda _, found: _distinct(found)),
+    ("encodings", pa.string(), lambda _, found: _listed(found.encodings.most_common()) or None),
+    ("stored_bytes", pa.int64(), lambda _, found: found.stored_bytes if found.encodings else None),
+    ("raw_bytes", pa.int64(), lambda _, found: found.raw_bytes if found.encodings else None),
+]
+
+
+def _table(columns: dict[str, ColumnMeasure]) -> pa.Table:
+    arrays = [pa.array([fill(*item) for item in columns.items()], type_) for _, type_, fill in _COLUMNS]
+    return pa.table(arrays, schema=pa.schema([(name, type_) for name, type_, _ in _COLUMNS]))
 
 
 def _write_table(table: pa.Table, place: Place) -> None:

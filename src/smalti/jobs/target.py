@@ -42,19 +42,10 @@ class Target:
                 raise MosaicError("source and target overlap", path=self.place.path, found=file.path)
 
     def prepare(self, job_id: str, *, overwrite: bool, resume: bool) -> JobSummary | dict[str, str]:
-        """Finish interrupted commits, and look at what is there; everything that needs the target listed is done here.
+        """Finish interrupted commits, and find the files that a job will replace.
 
-        Returns
-        -------
-        JobSummary
-            If the commit of this very job was among the interrupted ones, so that nothing is left to do.
-        dict of str to str
-            If not: the paths of the files that the job will replace, and their names relative to the root.
-
-        Raises
-        ------
-        FileExistsError
-            If there are files to replace and `overwrite` is not set.
+        Returns the paths of these files with their names relative to the root; or the summary of the job, if it was
+        interrupted in its own commit, so that nothing is left to do.
         """
         finished, files = self._existing()
         if job_id in finished:

@@ -24,8 +24,11 @@ from smalti.jobs.formats.reading import (
 from smalti.table.splits import rows_per_batch
 
 
-class StreamReader:
-    """What readers over pyarrow's libraries have in common: a stream, and the columns that are asked for."""
+class GroupedReader:
+    """What readers over pyarrow's libraries have in common: a stream, and groups of rows that are read one by one.
+
+    A group is a row group of Parquet, a stripe of ORC or a record batch of Arrow IPC.
+    """
 
     def __init__(self, place: Place, request: ReadRequest) -> None:
         self._request = request
@@ -44,20 +47,11 @@ class StreamReader:
         """Open the file on the stream and return its whole schema."""
         raise NotImplementedError
 
-    def _in_pieces(self, batch: pa.RecordBatch, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """The columns asked for of a batch, in pieces of the size asked for."""
-        selected = batch if self._columns is None else batch.select(self._columns)
-        return split_batch(selected, self._request.batch_rows, num_bytes)
-
-    def close(self) -> None:
-        self._stream.close()
-
-
-class GroupedReader(StreamReader):
-    """Reads a file one group of rows after another: a row group of Parquet, a stripe of ORC, a batch of Arrow IPC."""
-
     def _weights(self) -> list[int]:
         """One number for each group; the bytes of the file are shared out among the groups by these."""
+        raise NotImplementedError
+
+    def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         raise NotImplementedError
 
     def group_bytes(self) -> tuple[int, ...]:
@@ -68,8 +62,13 @@ class GroupedReader(StreamReader):
         for group in _groups_to_read(self._request.row_groups, len(sizes)):
             yield from self._read_group(group, sizes[group])
 
-    def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-        raise NotImplementedError
+    def _in_pieces(self, batch: pa.RecordBatch, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The columns asked for of a batch, in pieces of the size asked for."""
+        selected = batch if self._columns is None else batch.select(self._columns)
+        return split_batch(selected, self._request.batch_rows, num_bytes)
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 class ParquetReader(GroupedReader):
@@ -135,8 +134,8 @@ class ArrowFileReader(GroupedReader):
         return self._in_pieces(_validated(self._file.get_batch(group)), num_bytes)
 
 
-class ArrowStreamReader(StreamReader):
-    """Arrow IPC in the stream format, which can only be read from its start."""
+class ArrowStreamReader(GroupedReader):
+    """Arrow IPC in the stream format, which can only be read from its start to its end."""
 
     def _open_stream(self, place: Place) -> NativeFile:
         refuse_row_groups(self._request)
@@ -145,6 +144,9 @@ class ArrowStreamReader(StreamReader):
     def _open(self) -> pa.Schema:
         self._file = pa.ipc.open_stream(self._stream)
         return self._file.schema
+
+    def group_bytes(self) -> tuple[int, ...]:
+        return ()
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         for batch in self._file:

@@ -10,20 +10,11 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError
 from smalti.io.places import Place
+from smalti.jobs.formats import writers
 from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
 from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
 from smalti.jobs.formats.reading import Reader, ReadRequest
 from smalti.jobs.formats.text import CsvReader, JsonReader
-from smalti.jobs.formats.writers import (
-    ArrowFileWriter,
-    ArrowStreamWriter,
-    CsvFileWriter,
-    FileWriter,
-    JsonFileWriter,
-    MosaicFileWriter,
-    OrcFileWriter,
-    ParquetFileWriter,
-)
 from smalti.options import WriterOptions
 
 
@@ -48,7 +39,7 @@ class Format:
     suffixes: tuple[str, ...]
     grouped: bool
     reader: Callable[[Place, ReadRequest], Reader]
-    writer: Callable[[Place, pa.Schema, WriterOptions], FileWriter]
+    writer: Callable[[Place, pa.Schema, WriterOptions], writers.FileWriter]
 
     @property
     def is_text(self) -> bool:
@@ -58,13 +49,13 @@ class Format:
 FORMATS: dict[str, Format] = {
     format_.name: format_
     for format_ in [
-        Format("mosaic", "Mosaic", (".mosaic",), True, MosaicReader, MosaicFileWriter),
-        Format("parquet", "Parquet", (".parquet", ".pq", ".parq"), True, ParquetReader, ParquetFileWriter),
-        Format("orc", "ORC", (".orc",), True, OrcReader, OrcFileWriter),
-        Format("arrow", "Arrow IPC", (".arrow", ".feather", ".ipc"), True, open_arrow, ArrowFileWriter),
-        Format("arrows", "Arrow IPC stream", (".arrows",), False, open_arrow, ArrowStreamWriter),
-        Format("csv", "CSV", (".csv",), False, CsvReader, CsvFileWriter),
-        Format("json", "JSON lines", (".jsonl", ".ndjson", ".json"), False, JsonReader, JsonFileWriter),
+        Format("mosaic", "Mosaic", (".mosaic",), True, MosaicReader, writers.MosaicFileWriter),
+        Format("parquet", "Parquet", (".parquet", ".pq", ".parq"), True, ParquetReader, writers.ParquetFileWriter),
+        Format("orc", "ORC", (".orc",), True, OrcReader, writers.OrcFileWriter),
+        Format("arrow", "Arrow IPC", (".arrow", ".feather", ".ipc"), True, open_arrow, writers.ArrowFileWriter),
+        Format("arrows", "Arrow IPC stream", (".arrows",), False, open_arrow, writers.ArrowStreamWriter),
+        Format("csv", "CSV", (".csv",), False, CsvReader, writers.CsvFileWriter),
+        Format("json", "JSON lines", (".jsonl", ".ndjson", ".json"), False, JsonReader, writers.JsonFileWriter),
         Format("cfile", "Kudu CFile", (".cfile",), False, CFileColumnReader, CFileColumnWriter),
     ]
 }

@@ -6,7 +6,9 @@ Then `scan_types` reads the whole file to find types that hold every line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -14,10 +16,23 @@ from pyarrow import NativeFile
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.places import Place
-from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, refuse_row_groups, select_fields, split_batch
+from smalti.jobs.formats.reading import (
+    ReadRequest,
+    SchemaDrift,
+    content_errors,
+    refuse_row_groups,
+    select_fields,
+    split_batch,
+)
+from smalti.table.listing import Listing
+
+if TYPE_CHECKING:
+    from smalti.jobs.formats.registry import Format
 
 #: Bytes of text parsed at once: some hundred lines of a 10,000-column table.
 BLOCK_BYTES = 16 << 20
+#: About how many files are sampled, spread evenly over all text files.
+MAX_SAMPLED = 50
 
 
 def line_blocks(stream: NativeFile, size: int, *, quoted: bool) -> Iterator[bytes]:
@@ -203,3 +218,42 @@ def with_given_types(guess: pa.Schema, given: pa.Schema | None) -> pa.Schema:
         return guess
     types = dict(zip(given.names, given.types, strict=True))
     return pa.schema([pa.field(field.name, types.get(field.name, field.type)) for field in guess])
+
+
+# --- types that the beginning of one file does not tell --------------------------------------------------------------
+
+
+def with_agreed_types(request: ReadRequest, listing: Listing, formats: Sequence[tuple[Format, str]]) -> ReadRequest:
+    """The request with types on which the text files of a listing agree; types that it has already come first.
+
+    A broken file is passed over: the task that reads it will fail and say why.
+    """
+    text = [(file.path, format_) for file, (format_, _) in zip(listing.files, formats, strict=True) if format_.is_text]
+    if len(text) < 2:
+        return request
+    whole = replace(request, columns=None)
+    agreed: pa.Schema | None = None
+    for path, format_ in text[:: max(1, len(text) // MAX_SAMPLED)]:
+        try:
+            with content_errors(path, format_.title):
+                reader = _open_text(Place(listing.filesystem, path), format_, whole)
+                agreed = reader.unify([reader.schema] if agreed is None else [agreed, reader.schema])
+        except MosaicError:
+            continue
+    return request if agreed is None else replace(request, types=with_given_types(agreed, request.types))
+
+
+def scan_types(place: Place, format_: Format, request: ReadRequest) -> pa.Schema:
+    """Types that hold all of a text file whose first lines led to a wrong guess; reads the file once."""
+    with content_errors(place.path, format_.title):
+        reader = _open_text(place, format_, replace(request, types=None, columns=None))
+        found = reader.scan_types()
+        known = set(found.names)
+        given = [field for field in request.types or () if field.name in known]
+        return reader.unify([found, pa.schema(given)]) or found
+
+
+def _open_text(place: Place, format_: Format, request: ReadRequest) -> TextReader:
+    reader = format_.reader(place, request)
+    assert isinstance(reader, TextReader)
+    return reader
