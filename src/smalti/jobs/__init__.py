@@ -1,9 +1,9 @@
 """Pipeline jobs on files: convert, compact, verify, profile. The same code runs on this machine and on Spark.
 
-`converting`, `compacting`, `verifying` and `profiling` have the jobs. What they read is in `sources`, where they write is
-in `target`, and which task does what is in `planning` (pure). Tasks are in `copying`, `checking` and `measuring`. They run
-on an executor of `engine` or `smalti.spark.executor`; pyspark is imported only for the latter. `running` and `staging`
-make the results visible all at once. `formats` has readers and writers, `events` the progress, `summary` what jobs return.
+`converting`, `compacting`, `verifying` and `profiling` have the jobs. What they read is in `sources`, where they write
+in `target`, and which task does what in `planning` (pure). Tasks are in `copying`, `checking` and `measuring`. They run
+on an executor of `engine`, or of `smalti.spark.executor`, which alone needs pyspark. `running` and `staging` make the
+results visible all at once. `formats` has readers and writers, `events` the progress, `summary` what jobs return.
 """
 
 from smalti.jobs.compacting import compact

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from smalti.errors import MosaicError
 from smalti.io.places import AnyFileSystem, AnyPath, locate
 from smalti.jobs.copying import CopySettings
-from smalti.jobs.engine import check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.events import Progress
+from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
+from smalti.jobs.events import Listener
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.planning import plan_compact
@@ -21,9 +20,6 @@ from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.spec import FILE_SUFFIX
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: Large enough to be worth opening, and small enough to be copied without trouble.
 TARGET_FILE_BYTES = 256 << 20
@@ -37,13 +33,13 @@ def compact(
     sort_by: str | Sequence[str | tuple[str, str]] | None = None,
     options: WriterOptions | None = None,
     engine: str = "local",
-    spark: SparkSession | None = None,
+    spark: AnySession = None,
     overwrite: bool = False,
     resume: bool = True,
     on_error: str = "raise",
     batch_rows: int | None = None,
     workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
 ) -> JobSummary:
     """Gather the Mosaic files of each directory into files of about one size.

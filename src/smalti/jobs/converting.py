@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from smalti.io.places import AnyFileSystem, AnyPath, locate
 from smalti.jobs.copying import CopySettings
-from smalti.jobs.engine import check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.events import Progress
+from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
+from smalti.jobs.events import Listener
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.text import with_agreed_types
@@ -24,9 +23,6 @@ from smalti.options import WriterOptions
 from smalti.table.listing import Listing
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 def convert(
     source: AnySource,
@@ -35,7 +31,7 @@ def convert(
     source_format: str | None = None,
     target_format: str | None = None,
     engine: str = "local",
-    spark: SparkSession | None = None,
+    spark: AnySession = None,
     options: WriterOptions | None = None,
     columns: Sequence[str] | None = None,
     types: pa.Schema | None = None,
@@ -46,7 +42,7 @@ def convert(
     split_bytes: int = SPLIT_BYTES,
     batch_rows: int | None = None,
     workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
 ) -> JobSummary:
     """Convert files between Parquet, ORC, CSV, JSON lines, Arrow IPC and Mosaic, in bounded memory.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smalti import threads
 from smalti.errors import MosaicError
@@ -18,6 +18,8 @@ from smalti.options import WriterOptions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: The session that a user passes for engine "spark"; None stands for the active one, or a new local one.
+AnySession: TypeAlias = "SparkSession | None"
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 #: What is done with a task. It travels to other processes, so it is a module-level function or a `partial` of one, and
@@ -81,7 +83,7 @@ class LocalExecutor:
                     future.cancel()
 
 
-def choose_executor(engine: str, spark: SparkSession | None = None, workers: int | None = None) -> Executor:
+def choose_executor(engine: str, spark: AnySession = None, workers: int | None = None) -> Executor:
     """The executor of an engine. pyspark is imported only for "spark"."""
     if engine == "local":
         if spark is not None:

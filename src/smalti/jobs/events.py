@@ -41,10 +41,14 @@ class Progress:
         return min(1.0, self.num_bytes / self.total_bytes) if self.total_bytes else self.done / self.total
 
 
+#: What users pass to be told of progress.
+Listener = Callable[[Progress], None]
+
+
 class Meter:
     """Adds up what tasks report and tells a listener, which is called by one thread at a time."""
 
-    def __init__(self, job: str, total: int, total_bytes: int, listener: Callable[[Progress], None] | None) -> None:
+    def __init__(self, job: str, total: int, total_bytes: int, listener: Listener | None) -> None:
         self._now = Progress(job, 0, total, 0, total_bytes, 0)
         self._listener = listener
         self._lock = threading.Lock()

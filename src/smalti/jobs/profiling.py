@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -15,8 +14,8 @@ from smalti.errors import MosaicError
 from smalti.io import Place, locate, write_whole
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
-from smalti.jobs.engine import check_on_error, check_positive, choose_executor
-from smalti.jobs.events import Meter, Progress
+from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor
+from smalti.jobs.events import Listener, Meter
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.text import with_agreed_types
@@ -28,9 +27,6 @@ from smalti.report.profile import profile_page
 from smalti.report.units import show_bytes
 from smalti.table.listing import Listing
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: The most characters shown of a bound.
 MAX_SHOWN = 200
@@ -74,7 +70,7 @@ def profile(
     output: AnyPath | None = None,
     html: AnyPath | None = None,
     engine: str = "local",
-    spark: SparkSession | None = None,
+    spark: AnySession = None,
     source_format: str | None = None,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
@@ -82,7 +78,7 @@ def profile(
     split_bytes: int = SPLIT_BYTES,
     batch_rows: int | None = None,
     workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
 ) -> Profile:
     """Null counts, bounds, distinct values, encodings and bytes of every column of some files.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from smalti.errors import MosaicError
 from smalti.jobs.copying import CopySettings, copy_split
 from smalti.jobs.engine import Executor
-from smalti.jobs.events import Meter, Progress
+from smalti.jobs.events import Listener, Meter
 from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
 from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
@@ -23,7 +23,7 @@ def run_copy(
     settings: CopySettings,
     replaces: Mapping[str, str],
     executor: Executor,
-    progress: Callable[[Progress], None] | None,
+    progress: Listener | None,
 ) -> JobSummary:
     """Run the splits that an earlier run has not finished, then commit.
 
@@ -78,7 +78,7 @@ def _run_splits(
     finished: Mapping[int, SplitResult],
     settings: CopySettings,
     executor: Executor,
-    progress: Callable[[Progress], None] | None,
+    progress: Listener | None,
 ) -> dict[int, SplitResult]:
     """Run the splits that are not finished, and return the results of all."""
     results = dict(finished)

@@ -112,10 +112,6 @@ class _PairParam(AccumulatorParam[tuple[int, int]]):
 def _completed(context: SparkContext, group: str) -> int:
     """How many tasks of a job group are done, according to Spark's status tracker."""
     tracker = context.statusTracker()
-    done = 0
-    for job_id in tracker.getJobIdsForGroup(group):
-        job = tracker.getJobInfo(job_id)
-        for stage_id in job.stageIds if job is not None else ():
-            stage = tracker.getStageInfo(stage_id)
-            done += stage.numCompletedTasks if stage is not None else 0
-    return done
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)

@@ -131,20 +131,19 @@ class CsvReader(TextReader):
         if not block.strip():
             raise MosaicError("CSV file has no header line")
         # An empty table may end without a line feed after its header.
-        guess = self._read(block if b"\n" in block else block + b"\n", [], None).schema
+        guess = self._parse(block if b"\n" in block else block + b"\n", None, first=True).schema
         self._names = guess.names
         return with_given_types(guess, self._request.types)
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
-        return self._read(block, [] if first else self._names, schema)
-
-    def _read(self, block: bytes, names: list[str], schema: pa.Schema | None) -> pa.Table:
         from pyarrow import csv
 
         return csv.read_csv(
             pa.BufferReader(block),
             read_options=csv.ReadOptions(
-                use_threads=self._request.threads, block_size=len(block) + 1, column_names=names or None
+                use_threads=self._request.threads,
+                block_size=len(block) + 1,
+                column_names=None if first else self._names,
             ),
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
