@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import smalti
@@ -19,7 +19,7 @@ from smalti.predicate import normalize_filters, prune_partitions
 from smalti.predicate.text import parse_where
 from tests.compare import assert_same
 from tests.files import read, written
-from tests.strategies import values
+from tests.strategies import examples, values
 
 NAN = float("nan")
 GROUP = 3
@@ -263,7 +263,7 @@ def filtered(draw: st.DrawFn) -> tuple[pa.Table, pc.Expression, int]:
     return pa.table(columns), draw(trees), draw(st.integers(1, 4))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(filtered())
 def test_prune_and_mask_keep_what_the_mask_alone_keeps(case: tuple[pa.Table, pc.Expression, int]) -> None:
     table, expression, rows = case

@@ -10,12 +10,12 @@ from typing import Any
 from smalti.errors import MosaicError
 from smalti.io.places import Place
 from smalti.jobs.checking import CheckResult, CheckTask, Problem, check
-from smalti.jobs.converting import list_sources
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Meter, Progress
 from smalti.jobs.formats.columnar import group_bytes
-from smalti.jobs.formats.reading import reading
+from smalti.jobs.formats.reading import content_errors
 from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.sources import list_sources
 from smalti.report.units import show_bytes
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile
@@ -129,7 +129,7 @@ def verify(
 def _plan(filesystem: Any, file: FoundFile, split_bytes: int) -> list[CheckTask]:
     """Row groups of a large file in several tasks. A file that cannot be opened is one task, which says why."""
     try:
-        with reading(file.path, "Mosaic"):
+        with content_errors(file.path, "Mosaic"):
             sizes = group_bytes(Place(filesystem, file.path), FORMATS["mosaic"].reader)
     except MosaicError:
         sizes = ()

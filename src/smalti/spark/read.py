@@ -26,7 +26,7 @@ from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert, fits
 from smalti.table.listing import FoundFile, open_found
 from smalti.table.partitions import partition_array
-from smalti.table.splits import Piece
+from smalti.table.splits import Piece, rows_per_batch
 
 _BATCH_BYTES = 16 << 20
 #: What is wrong with a file that can be skipped. One that is gone or replaced is not: the table has changed.
@@ -193,17 +193,6 @@ class Adapter:
             raise SchemaError(
                 "value is out of Spark's range", path=self._path, column=target.name, found=str(error)
             ) from None
-
-
-def rows_per_batch(row_bytes: int, target_bytes: int) -> int:
-    """Rows of batches that hold about `target_bytes`, given what a row takes; at least 64, at most 65,536.
-
-    Examples
-    --------
-    >>> rows_per_batch(80_000, 16 << 20), rows_per_batch(8, 16 << 20)
-    (209, 65536)
-    """
-    return max(64, min(65_536, target_bytes // max(1, row_bytes)))
 
 
 def report_bad_file(path: str, error: Exception, options: ReadOptions) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.io.places import Place
-from smalti.jobs.formats.reading import ReadRequest, pick, slices
+from smalti.jobs.formats.reading import ReadRequest, select_fields, split_batch
 from smalti.kudu import CFileReader, CFileWriter
 from smalti.options import WriterOptions
 
@@ -23,7 +23,7 @@ class CFileColumnReader:
         try:
             column = pa.field(PurePosixPath(place.path).stem, self._file.arrow_type, self._file.metadata.nullable)
             self._full = pa.schema([column])
-            self.schema = pick(self._full, request.columns)
+            self.schema = select_fields(self._full, request.columns)
         except BaseException:
             self._file.close()
             raise
@@ -31,7 +31,7 @@ class CFileColumnReader:
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         for block, array in zip(self._file.blocks, self._file.iter_arrays(), strict=True):
             batch = pa.RecordBatch.from_arrays([array.cast(self._full.field(0).type)], schema=self._full)
-            yield from slices(batch.select(self.schema.names), self._request.batch_rows, block.pointer.size)
+            yield from split_batch(batch.select(self.schema.names), self._request.batch_rows, block.pointer.size)
 
     def close(self) -> None:
         self._file.close()
