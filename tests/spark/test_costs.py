@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import datasource as ds
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import smalti
 from smalti.io.sources import LocalSource
@@ -86,36 +86,42 @@ def filesystems(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
 
 
 LARGE = {"maxpartitionbytes": "1", "opencostbytes": "1"}
+GIVEN = StructType([*SCHEMA, StructField("p", StringType())])
 
 
 @pytest.mark.parametrize(
-    ("options", "derived", "opened"),
+    ("options", "schema", "filters", "opened", "tasks"),
     [
-        ({}, True, "abc"),
-        ({"columns": "x"}, True, "abc"),
-        ({"mergeschema": "false"}, True, "abc"),
-        ({}, False, "abc"),
-        ({"mergeschema": "false"}, False, "abc"),
-        ({OWN_SCAN: "true"}, False, "abc"),
-        ({OWN_SCAN: "true", "filter": "p"}, False, "ab"),  # the first file is checked, the second one matches
-        ({"maxpartitionbytes": "1g"}, True, "abc"),
-        ({"maxpartitionbytes": "1g", OWN_SCAN: "true"}, False, "a"),
+        (LARGE, None, [], "abc", 6),
+        ({**LARGE, "columns": "x"}, None, [], "abc", 6),
+        ({**LARGE, "mergeschema": "false"}, None, [], "abc", 6),
+        (LARGE, GIVEN, [], "abc", 6),
+        ({**LARGE, "mergeschema": "false"}, GIVEN, [], "abc", 6),
+        ({**LARGE, OWN_SCAN: "true"}, GIVEN, [], "abc", 6),
+        # The first file is checked, and the second one matches.
+        ({**LARGE, OWN_SCAN: "true"}, GIVEN, [ds.EqualTo(("p",), "b")], "ab", 2),
+        ({}, None, [], "abc", 1),
+        ({OWN_SCAN: "true"}, GIVEN, [], "a", 1),
     ],
 )
 def test_planning_reads_the_end_of_a_file_once(
-    table: str, parsed: list[Any], ends: Counter[str], options: dict[str, str], derived: bool, opened: str
+    table: str,
+    parsed: list[Any],
+    ends: Counter[str],
+    options: dict[str, str],
+    schema: StructType | None,
+    filters: list[ds.Filter],
+    opened: str,
+    tasks: int,
 ) -> None:
-    filters = [ds.EqualTo(("p",), "b")] if options.pop("filter", None) else []
-    source = MosaicDataSource({"path": table, **LARGE, **options})
-    schema = source.schema() if derived else StructType([*SCHEMA, StructField("p", SCHEMA[0].dataType)])[:1]
-    source = travel(source)
+    """Whether the schema is derived or given: in one process and another, as Spark calls them."""
+    source = MosaicDataSource({"path": table, **options})
+    schema = schema or source.schema()
     reader = travel(source).reader(schema)
     reader.pushFilters(filters)
-    splits = [partition.value for partition in reader.partitions()]
+    assert len(reader.partitions()) == tasks
     assert dict(ends) == {f"p={name}": 1 for name in opened}
     assert len(parsed) == 1
-    whole = options.get("maxpartitionbytes") == "1g"
-    assert len(splits) == (1 if whole else 2 if filters else 6)
     assert travel(reader)._table is None
 
 
@@ -150,7 +156,9 @@ def test_a_write_resolves_its_path_once(tmp_path: Path, filesystems: Callable[[]
     assert smalti.dataset(tmp_path / "t").to_table()["x"].to_pylist() == ROWS
 
 
-@pytest.mark.parametrize(("module", "other"), [("plan", "read"), ("plan", "write"), ("read", "plan"), ("write", "plan")])
+@pytest.mark.parametrize(
+    ("module", "other"), [("plan", "read"), ("plan", "write"), ("read", "plan"), ("write", "plan")]
+)
 def test_driver_and_tasks_stay_apart(module: str, other: str) -> None:
     names = {name for name, _ in imports(SOURCE / "smalti" / "spark" / f"{module}.py")}
     assert f"smalti.spark.{other}" not in names
