@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
@@ -27,10 +28,11 @@ _STORAGE = "storage."
 
 @dataclass(frozen=True)
 class Kind:
-    """How the text of an option is parsed, and what a message says instead of a text that cannot be."""
+    """How the text of an option is parsed, what a message says is expected, and the least number that is allowed."""
 
     parse: Callable[[str], object]
     expected: str
+    least: int | None = None
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -61,26 +63,16 @@ def absolute(path: str) -> str:
     return path if colon and "/" not in scheme else os.path.abspath(path)  # noqa: PTH100 (resolve follows links)
 
 
-def _positive(parse: Callable[[str], int]) -> Callable[[str], int]:
-    def checked(text: str) -> int:
-        value = parse(text)
-        if value < 1:
-            raise ValueError
-        return value
-
-    return checked
-
-
 def _one_of(values: Mapping[str, object]) -> Kind:
     return Kind(lambda text: values[text.strip().lower()], " or ".join(values))
 
 
 _NAMES = Kind(parse_names, "names between commas, or a JSON list of names")
 _BOOL = _one_of({"true": True, "false": False})
-_COUNT = Kind(_positive(int), "a positive whole number")
+_COUNT = Kind(int, "a positive whole number", least=1)
 _INTEGER = Kind(int, "a whole number")
-_BYTES = Kind(_positive(parse_bytes), "a size such as 1048576 or 64MB")
-_BYTES_OR_NONE = Kind(parse_bytes, _BYTES.expected)
+_SIZE = Kind(parse_bytes, "a size such as 1048576 or 64MB")
+_POSITIVE_SIZE = Kind(parse_bytes, _SIZE.expected, least=1)
 _TEXT = Kind(str, "text")
 _PATH = Kind(absolute, "a path")
 _OVERWRITE = _one_of({"static": "static", "dynamic": "dynamic"})
@@ -98,29 +90,19 @@ def _option(kind: Kind, default: T) -> T:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a table is read."""
+    """How a table is read. docs/spark.md says what each option does."""
 
-    #: Files, directories and globs.
     paths: tuple[str, ...] = _option(_NAMES, ())
-    #: The columns to offer, by default all.
     columns: tuple[str, ...] | None = _option(_NAMES, None)
-    #: Whether the schema is the union of the schemas of all files, or that of the first file.
     merge_schema: bool = _option(_BOOL, True)
-    #: Rows of the batches that Spark gets, by default as many as make about 16 MB.
     batch_rows: int | None = _option(_COUNT, None)
-    #: What one task reads, about. Row groups of large files are spread over tasks, small files are put together.
-    max_partition_bytes: int = _option(_BYTES, 128 << 20)
-    #: The bytes that opening a file counts for in this.
-    open_cost_bytes: int = _option(_BYTES, 4 << 20)
-    #: Skip damaged files instead of failing.
+    max_partition_bytes: int = _option(_POSITIVE_SIZE, 128 << 20)
+    open_cost_bytes: int = _option(_POSITIVE_SIZE, 4 << 20)
     ignore_corrupt_files: bool = _option(_BOOL, False)
-    #: A directory that gets a JSON file for each damaged file, with the reason. Implies `ignore_corrupt_files`.
     bad_files_path: str | None = _option(_PATH, None)
-    #: A directory that gets a JSON file from each task, with the files, row groups, columns and bytes it has read.
     metrics_path: str | None = _option(_PATH, None)
-    #: Streaming: how many new files a batch takes at most.
     max_files_per_trigger: int | None = _option(_COUNT, None)
-    #: Credentials and endpoints, the keys that start with "storage."; see `smalti.io.places.locate`.
+    #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
     storage: Mapping[str, str] = field(default_factory=dict)
     #: Whether the source object serves one scan only. Then files may be dropped by the filters of that scan.
     own_scan: bool = False
@@ -128,20 +110,14 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How a table is written."""
+    """How a table is written. docs/spark.md says what each option does."""
 
-    #: The directory of the table.
     path: str
     writer: WriterOptions
-    #: Columns that become directories, `name=value`.
     partition_by: tuple[str, ...] = _option(_NAMES, ())
-    #: "dynamic": overwriting replaces only the partitions that get new rows.
     partition_overwrite_mode: Literal["static", "dynamic"] = _option(_OVERWRITE, "static")
-    #: A task starts another file when the one it writes has about this size.
-    max_file_bytes: int = _option(_BYTES, 512 << 20)
-    #: Names a streaming query across restarts; by default its checkpoint does.
+    max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
     stream_id: str | None = _option(_TEXT, None)
-    #: Int columns that hold milliseconds of the day and are stored as TIME.
     time_columns: tuple[str, ...] = _option(_NAMES, ())
     storage: Mapping[str, str] = field(default_factory=dict)
 
@@ -151,9 +127,9 @@ _WRITE = {option.name: option.metadata["kind"] for option in fields(WriteOptions
 #: Options of `WriterOptions` whose declared type does not tell how they are parsed.
 _SPECIAL = {
     "stats_columns": _STATISTICS,
-    "row_group_max_bytes": _BYTES,
-    "dict_max_bytes": _BYTES_OR_NONE,
-    "page_size_threshold": _BYTES_OR_NONE,
+    "row_group_max_bytes": _POSITIVE_SIZE,
+    "dict_max_bytes": _SIZE,
+    "page_size_threshold": _SIZE,
 }
 _BY_TYPE = {"str": _TEXT, "int": _INTEGER, "int | None": _INTEGER, "bool": _BOOL}
 _WRITER = {option.name: _SPECIAL.get(option.name) or _BY_TYPE[str(option.type)] for option in fields(WriterOptions)}
@@ -202,17 +178,19 @@ def _parse(
         if lower.startswith(_STORAGE):
             storage[lower.removeprefix(_STORAGE)] = text
         elif lower in by_key:
-            kind = kinds[by_key[lower]]
-            try:
-                values[by_key[lower]] = kind.parse(text)
-            except (ValueError, KeyError):
-                raise MosaicError(
-                    f"option {camel_case(by_key[lower])} cannot be read", found=repr(text), expected=kind.expected
-                ) from None
+            values[by_key[lower]] = _parse_one(by_key[lower], text, kinds[by_key[lower]])
         elif lower not in others:
             there_are = sorted([*map(camel_case, kinds), "storage.*"])
             raise MosaicError(f"unknown option {key!r} for {doing} Mosaic; there are {', '.join(there_are)}")
     return values, {key.lower(): text for key, text in given.items() if key.lower() in others}
+
+
+def _parse_one(name: str, text: str, kind: Kind) -> object:
+    with suppress(ValueError, KeyError):
+        value = kind.parse(text)
+        if kind.least is None or (isinstance(value, int) and value >= kind.least):
+            return value
+    raise MosaicError(f"option {camel_case(name)} cannot be read", found=repr(text), expected=kind.expected)
 
 
 def camel_case(name: str) -> str:

@@ -34,13 +34,8 @@ class Table:
     """The table that read options name, as it is when this object is made.
 
     Spark derives the schema in one process and plans the scan in another. The object travels between them, so that the
-    second one finds what the first has learnt.
-
-    Parameters
-    ----------
-    options : ReadOptions
-    may_be_empty : bool
-        Whether the directory may be missing or have no Mosaic files yet, as at the start of a stream.
+    second one finds what the first has learnt. If the table `may_be_empty`, as at the start of a stream, its directory
+    may also be missing.
     """
 
     def __init__(self, options: ReadOptions, *, may_be_empty: bool = False) -> None:

@@ -15,7 +15,6 @@ from pyarrow.fs import FileSystem
 from pyspark.sql.datasource import Filter
 
 from smalti.errors import SchemaError
-from smalti.file.columnless import columnless_batch
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import WrappedSource
@@ -93,34 +92,19 @@ def _read_piece(
 ) -> Iterator[pa.RecordBatch]:
     with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
         stored = stored_columns(file, piece.file, schema)
-        groups = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
-        kept = _matching_groups(file, groups, filters, stored)
+        groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
+        expression = statistics_filter(filters, {column.name: column.type for column in stored}) if filters else None
+        if expression is not None:
+            matching = set(file.matching_row_groups(expression))
+            kept = [group for group in groups if group in matching]
         metrics.files.append(FileMetrics(piece.file.path, stored.names, kept, len(groups) - len(kept)))
-        if not len(schema):
-            yield from _count(file, kept, options)
-            return
         adapter = Adapter(schema, stored.names, piece.file.partition, _to_spark(piece.file.path))
         for batch in file.iter_batches(columns=stored.names, row_groups=kept):
-            rows = options.batch_rows or rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES)
+            # A batch without columns, as for `count()`, takes no memory and is passed on whole.
+            fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if len(schema) else batch.num_rows
+            rows = options.batch_rows or fitting
             for start in range(0, batch.num_rows, rows):
                 yield adapter.adapt(batch.slice(start, rows))
-
-
-def _matching_groups(file: MosaicFile, groups: list[int], filters: Sequence[Filter], stored: pa.Schema) -> list[int]:
-    types = {column.name: column.type for column in stored}
-    expression = statistics_filter(filters, types) if filters else None
-    if expression is None:
-        return groups
-    matching = set(file.matching_row_groups(expression))
-    return [group for group in groups if group in matching]
-
-
-def _count(file: MosaicFile, groups: list[int], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Batches without columns, as many rows as the index says."""
-    step = options.batch_rows or (1 << 20)
-    total = sum(file.row_group(group).num_rows for group in groups)
-    for start in range(0, total, step):
-        yield columnless_batch(min(step, total - start))
 
 
 def _to_spark(path: str) -> Convert:

@@ -24,9 +24,9 @@ from smalti.spark.options import ReadOptions, WriteOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
 from smalti.spark.types import arrow_schema
-from smalti.spark.write import WritePlan, staged_files
+from smalti.spark.write import StagingWriter, staged_files
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Mode, plan_commit
+from smalti.table.commits import plan_commit
 
 
 class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,7 +73,7 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {file.name: file.modified for file in Table(self._options, may_be_empty=True).files}
 
 
-class MosaicStreamWriter(DataSourceStreamArrowWriter):
+class MosaicStreamWriter(StagingWriter, DataSourceStreamArrowWriter):
     """Commits every batch. A batch that Spark runs again after a failure is known by its number and left out."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -81,15 +81,9 @@ class MosaicStreamWriter(DataSourceStreamArrowWriter):
             raise MosaicError(
                 "a stream needs a name that lasts: set option checkpointLocation on the writer, or streamId"
             )
-        self._options = options
-        self._plan = WritePlan.of(options, schema)
         query_name(options)  # Fail now rather than at the first commit if the checkpoint cannot be read.
-        self._mode: Mode = "overwrite" if overwrite else "append"
-        if not overwrite:
-            self._plan.check_append()
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._plan.write(iterator)
+        self._options = options
+        super().__init__(options, schema, "overwrite" if overwrite else "append")
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         log = CommitLog(self._plan.root)

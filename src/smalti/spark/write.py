@@ -106,25 +106,6 @@ class WritePlan:
         with MosaicFile(open_found(first, self.root.filesystem)) as opened:
             unify_schemas([(first.path, opened.schema), ("the DataFrame", self.file_schema)])
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        """Stage the rows of one task."""
-        context = TaskContext.get()
-        number = context.partitionId() if context is not None else 0
-        writer = TaskWriter(self, f"{number}-{uuid.uuid4().hex[:12]}", number)
-        try:
-            for batch in batches:
-                writer.write(batch)
-            return writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
-
-    def write_empty(self) -> list[str]:
-        """Stage a file without rows (in the partition of nulls, if any), which keeps the schema of an empty table."""
-        writer = TaskWriter(self, "empty", 0)
-        writer.start_file(partition_directory([(name, None) for name in self.partition_by]))
-        return list(writer.finish().files)
-
 
 class TaskWriter:
     """Stages the rows of one task: one open file for each partition, and a new one when a file is large enough."""
@@ -185,18 +166,35 @@ def _to_stored(array: pa.Array, target: pa.Field) -> pa.Array:
         raise error.locate(column=target.name) from None
 
 
-class MosaicBatchWriter(DataSourceArrowWriter):
-    """One `df.write...save()`. It travels to tasks, and to the processes that commit or abort."""
+class StagingWriter:
+    """What the batch and the streaming writer share. It travels to tasks, and to processes that commit or abort."""
 
-    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+    def __init__(self, options: WriteOptions, schema: StructType, mode: Mode) -> None:
         self._plan = WritePlan.of(options, schema)
-        dynamic = options.partition_overwrite_mode == "dynamic"
-        self._mode: Mode = "append" if not overwrite else "dynamic" if dynamic else "overwrite"
-        if self._mode != "overwrite":
+        self._mode = mode
+        if mode != "overwrite":
             self._plan.check_append()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._plan.write(iterator)
+        """Stage the rows of one task."""
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        writer = TaskWriter(self._plan, f"{number}-{uuid.uuid4().hex[:12]}", number)
+        try:
+            for batch in iterator:
+                writer.write(batch)
+            return writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+
+
+class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):
+    """One `df.write...save()`."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        replacing: Mode = "dynamic" if options.partition_overwrite_mode == "dynamic" else "overwrite"
+        super().__init__(options, schema, replacing if overwrite else "append")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         log = CommitLog(self._plan.root)
@@ -204,7 +202,10 @@ class MosaicBatchWriter(DataSourceArrowWriter):
         staged = staged_files(messages)
         existing = [] if staged and self._mode == "append" else self._plan.existing_files()
         if not staged and (self._mode == "overwrite" or not existing):
-            staged = self._plan.write_empty()
+            # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
+            writer = TaskWriter(self._plan, "empty", 0)
+            writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
+            staged = list(writer.finish().files)
         log.commit(plan_commit(self._plan.job, staged, existing, self._mode))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
