@@ -21,8 +21,8 @@ from smalti import jobs
 from smalti.errors import MosaicError
 from smalti.io import Place, places
 from smalti.spark.options import ReadOptions
+from smalti.spark.plan import Table
 from smalti.spark.read import read_split
-from smalti.spark.table import Table
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, Commit, final_path, needs_mark, plan_commit, staging_directory, visible_files
 from smalti.table.listing import Selection, list_files
@@ -174,7 +174,7 @@ def table_in(root: Path) -> CommitLog:
 
 def seen_by_spark(root: Path) -> list[int]:
     options = ReadOptions((str(root),))
-    pieces = tuple(Piece(file, file.size) for file in Table(options).files())
+    pieces = tuple(Piece(file, file.size) for file in Table(options).files)
     batches = read_split(pieces, pa.schema([("x", pa.int64())]), options)
     return sorted(value for batch in batches for value in batch["x"].to_pylist())
 
@@ -252,7 +252,7 @@ def test_tasks_find_files_that_moved_after_planning(tmp_path: Path) -> None:
     commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
     log.publish(commit)
     options = ReadOptions((str(tmp_path),))
-    files = Table(options).files()
+    files = Table(options).files
     assert all(JOBS in file.path for file in files)
     log.carry_out(commit)
     batches = read_split([Piece(f, f.size) for f in files], pa.schema([("x", pa.int64())]), options)

@@ -361,7 +361,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(ROWS, SAID, st.integers(1, 4))
 def test_text_keeps_the_rows_that_sql_keeps(rows: list[Row], condition: Said, group: int) -> None:
     """With statistics and without, and with every value as that of a partition."""

@@ -15,14 +15,13 @@ from pyspark.sql import types as st
 import smalti
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.places import locate, storage_arguments
-from smalti.options import WriterOptions
+from smalti.options import WriterOptions, parse_bytes
 from smalti.predicate import prune_partitions
-from smalti.spark.filters import filter_tree
-from smalti.spark.options import camel_case, parse_bytes, parse_names, parse_read_options, parse_write_options
-from smalti.spark.partitions import comparable_values
-from smalti.spark.read import rows_per_batch
+from smalti.spark.filters import comparable_values, filter_tree
+from smalti.spark.options import camel_case, parse_names, parse_read_options, parse_write_options
 from smalti.spark.types import arrow_schema, convert, fits, spark_schema, spark_type, stored_schema
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
+from smalti.table.splits import rows_per_batch
 from tests import tables
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import datasource as ds
 
 from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Tree
 from smalti.spark.types import is_exact
+from smalti.table.partitions import partition_value
 
 #: Filters of a column and a value, and Arrow's names for what they ask.
 _OPERATORS: dict[type[ds.Filter], str] = {
@@ -95,3 +96,20 @@ def _values(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     wide = pa.int64() if pt.is_integer(type_) else pa.float64() if pt.is_floating(type_) else type_
     array: pa.Array = pa.array(values, wide)
     return array
+
+
+def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) -> dict[str, pa.Scalar]:
+    """Partition values that filters can be decided on.
+
+    Whole numbers, text, dates and booleans compare the same way in Arrow and in Spark; other types are left out.
+    """
+    values = {}
+    for name in partition:
+        place = schema.get_field_index(name)
+        if place < 0:
+            continue
+        target = schema.field(place)
+        type_ = target.type
+        if pt.is_integer(type_) or pt.is_string(type_) or pt.is_date(type_) or pt.is_boolean(type_):
+            values[name] = partition_value(partition, target)
+    return values
