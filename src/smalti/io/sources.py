@@ -145,8 +145,7 @@ class ArrowSource:
         self.size = file.size()
 
     def read_at(self, offset: int, size: int) -> bytes:
-        data: bytes = self._file.read_at(size, offset)
-        return _checked(data, offset, size, self.name)
+        return _checked(self._file.read_at(size, offset), offset, size, self.name)  # type: ignore[call-arg]
 
     def close(self) -> None:
         if self._owned:

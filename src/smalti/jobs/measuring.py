@@ -22,6 +22,7 @@ from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import scan_types
+from smalti.table.partitions import repeat_value
 from smalti.table.schemas import widen
 from smalti.table.splits import Piece
 
@@ -64,13 +65,12 @@ class ColumnMeasure:
         if pt.is_boolean(self.type):
             return  # The bounds are all the values there are.
         registers = self.unpack()
-        buffers = array.buffers()
-        validity = buffers[0].address if buffers[0] is not None and array.null_count else 0
+        addresses = [0 if buffer is None else buffer.address for buffer in array.buffers()]
+        validity = addresses[0] if array.null_count else 0
         if pt.is_string(self.type) or pt.is_binary(self.type):
-            values = buffers[2].address if buffers[2] is not None else 0
-            add_variable(registers, buffers[1].address, values, validity, array.offset, len(array))
+            add_variable(registers, addresses[1], addresses[2], validity, array.offset, len(array))
         else:
-            add_fixed(registers, buffers[1].address, self.type.bit_width // 8, validity, array.offset, len(array))
+            add_fixed(registers, addresses[1], self.type.bit_width // 8, validity, array.offset, len(array))
 
     def pack(self) -> None:
         """Make the measure small for its way to the driver: two bounds in all, and compressed registers."""
@@ -104,7 +104,7 @@ class ColumnMeasure:
 def _ends(scalars: Sequence[pa.Scalar], type_: pa.DataType) -> list[pa.Scalar]:
     if not scalars:
         return []
-    values = pa.concat_arrays([pa.repeat(scalar.cast(type_), 1) for scalar in scalars])
+    values = pa.concat_arrays([repeat_value(scalar.cast(type_), 1) for scalar in scalars])
     ends = pc.min_max(values)
     return [ends["min"], ends["max"]]
 

@@ -67,7 +67,9 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
     parts = []
     rows = held = source = 0
     for batch, num_bytes in batches():
-        parts.append(_copy(batch.select(names)))
+        # A copy, because a slice would keep everything in memory that it was cut from.
+        keys_only = batch.select(names)
+        parts.append(_concatenate([keys_only.slice(0, 0), keys_only]))
         rows += batch.num_rows
         held += batch.nbytes
         source += num_bytes
@@ -75,13 +77,13 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
         return pa.array([], pa.uint64()), 1, source
     table = pa.Table.from_batches(parts)
     # Arrow's sort is stable and puts nulls last.
-    ordered = pc.sort_indices(table, sort_keys=list(keys))
+    ordered = pc.sort_indices(table, sort_keys=list(keys))  # type: ignore[arg-type]
     return ordered, held // rows, source
 
 
-def _copy(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Copy a batch, because a slice would keep everything in memory that it was cut from."""
-    return pa.concat_batches([batch.slice(0, 0), batch])
+def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several, in memory of its own."""
+    return pa.concat_batches(batches)  # type: ignore[attr-defined, no-any-return]
 
 
 def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBatch:
@@ -92,13 +94,13 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
     base = at = 0
     for batch, _ in batches():
         end = base + batch.num_rows
-        stop = at + pc.sum(pc.less(wanted.slice(at), end)).as_py() if at < len(wanted) else at
+        stop = at + pc.less(wanted.slice(at), pa.scalar(end, pa.uint64())).true_count if at < len(wanted) else at
         if stop > at:
             parts.append(batch.take(pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
         base, at = end, stop
         if at == len(wanted):
             break
-    gathered = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+    gathered = _concatenate(parts) if len(parts) > 1 else parts[0]
     # by_number[k] is the place in `order` of the k-th gathered row, so its inverse puts the rows in order.
     result = gathered.take(pc.sort_indices(by_number))
     return pa.RecordBatch.from_arrays(result.columns, schema=schema)

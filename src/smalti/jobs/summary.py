@@ -144,4 +144,4 @@ def show_value(scalar: pa.Scalar) -> str:
     try:
         return str(scalar.as_py())
     except (ValueError, OverflowError):
-        return str(scalar.cast("int32" if scalar.type.bit_width == 32 else "int64").as_py())
+        return str(scalar.cast(pa.int32() if scalar.type.bit_width == 32 else pa.int64()).as_py())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -139,7 +139,7 @@ class CsvReader(TextReader):
         from pyarrow import csv
 
         return csv.read_csv(
-            pa.BufferReader(block),
+            pa.BufferReader(block),  # type: ignore[arg-type]
             read_options=csv.ReadOptions(
                 use_threads=self._request.threads,
                 block_size=len(block) + 1,
@@ -175,9 +175,11 @@ class JsonReader(TextReader):
 
         if not block.strip():
             return pa.schema([] if schema is None else list(schema)).empty_table()
-        unexpected = "infer" if schema is None else "ignore" if self._request.columns is not None else "error"
+        unexpected: Literal["infer", "ignore", "error"] = (
+            "infer" if schema is None else "ignore" if self._request.columns is not None else "error"
+        )
         return json.read_json(
-            pa.BufferReader(block),
+            pa.BufferReader(block),  # type: ignore[arg-type]
             read_options=json.ReadOptions(use_threads=self._request.threads, block_size=len(block) + 1),
             parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
         )

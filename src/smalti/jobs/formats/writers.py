@@ -146,7 +146,7 @@ class OrcFileWriter(StreamWriter):
     def _open(self) -> None:
         from pyarrow import orc
 
-        self._writer = orc.ORCWriter(self._stream, compression="zstd")
+        self._writer = orc.ORCWriter(self._stream, compression="ZSTD")
 
     def _put(self, table: pa.Table) -> None:
         super()._put(table)
@@ -183,7 +183,7 @@ class CsvFileWriter(StreamWriter):
     def _open(self) -> None:
         from pyarrow import csv
 
-        self._writer = csv.CSVWriter(self._stream, self._schema)
+        self._writer = csv.CSVWriter(self._stream, self._schema)  # type: ignore[arg-type]
 
 
 class JsonFileWriter(StreamWriter):
