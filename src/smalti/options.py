@@ -14,12 +14,7 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes, with an optional K, M or G (powers of 1,024).
-
-    Raises
-    ------
-    ValueError
-        If the text is no such number, or a negative or absurdly large one.
+    """A number of bytes, with an optional K, M or G (powers of 1,024); ValueError if it is none, or out of bounds.
 
     Examples
     --------

@@ -118,15 +118,15 @@ class Table:
         `wanted` is the schema that Spark asks for, which the file must fit; without it, the whole file is looked at.
         """
         self._pieces[file.path] = []
-        limit, chosen = self._options.max_partition_bytes, self._options.columns
+        limit = self._options.max_partition_bytes
         try:
             with MosaicFile(open_found(file, self._filesystem)) as opened:
                 stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
-                if file.size <= limit:
-                    self._pieces[file.path] = [_whole(file)]
-                else:
-                    names = stored.names if wanted is not None or chosen is None else chosen
-                    columns = [name for name in stored.names if name in set(names)]
+                self._pieces[file.path] = [_whole(file)]
+                if file.size > limit:
+                    columns = set(stored.names)
+                    if wanted is None and self._options.columns is not None:
+                        columns &= set(self._options.columns)
                     self._pieces[file.path] = cut(_whole(file).file, _row_group_bytes(opened, columns), limit)
                 return stored
         except UNREADABLE as error:
@@ -148,8 +148,8 @@ def _whole(file: FoundFile) -> Piece:
     return Piece(replace(file, modified=0), file.size)
 
 
-def _row_group_bytes(opened: MosaicFile, columns: Sequence[str]) -> list[int]:
-    """What reading some columns takes, for each row group."""
-    if len(columns) == opened.num_columns:  # the index alone says it, without a search for each name
+def _row_group_bytes(opened: MosaicFile, columns: set[str]) -> list[int]:
+    """How many bytes reading some columns takes, for each row group."""
+    if len(columns) == opened.num_columns:  # The index knows the sum, so no name needs to be searched for.
         return [sum(bucket.size for bucket in group.buckets) for group in opened.layout(()).row_groups]
-    return [opened.row_group(group).stored_bytes(columns) for group in range(opened.num_row_groups)]
+    return [opened.row_group(group).stored_bytes(list(columns)) for group in range(opened.num_row_groups)]

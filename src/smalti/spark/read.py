@@ -92,14 +92,15 @@ def _read_piece(
 ) -> Iterator[pa.RecordBatch]:
     with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
         stored = stored_columns(file, piece.file, schema)
+        columns = stored.names
         groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
         tree = filter_tree(filters, {column.name: column.type for column in stored})
         if tree is not None:
             matching = set(file.matching_row_groups(tree))
             kept = [group for group in groups if group in matching]
-        metrics.files.append(FileMetrics(piece.file.path, stored.names, kept, len(groups) - len(kept)))
-        adapter = Adapter(schema, stored.names, piece.file.partition, _to_spark(piece.file.path))
-        for batch in file.iter_batches(columns=stored.names, row_groups=kept):
+        metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
+        adapter = Adapter(schema, columns, piece.file.partition, _to_spark(piece.file.path))
+        for batch in file.iter_batches(columns=columns, row_groups=kept):
             # A batch without columns, as for `count()`, takes no memory and is passed on whole.
             fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if len(schema) else batch.num_rows
             rows = options.batch_rows or fitting

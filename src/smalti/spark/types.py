@@ -152,7 +152,7 @@ def fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
     >>> fits(pa.int32(), pa.int64()), fits(pa.int64(), pa.int32())
     (True, False)
     """
-    if stored == wanted:  # by far the most frequent case
+    if stored == wanted:
         return True
     if pt.is_list(stored) and pt.is_list(wanted):
         return fits(stored.value_type, wanted.value_type)
