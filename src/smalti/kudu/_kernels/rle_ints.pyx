@@ -11,18 +11,8 @@ from libc.string cimport memcpy
 from smalti._core.cursor cimport Cursor, cursor_over, need
 from smalti._core.fault cimport corrupt
 from smalti.kudu._kernels.runs cimport (
-    GROUP,
-    MAX_GROUPS,
-    MAX_REPEATS,
-    RunCounter,
-    RunWriter,
-    count_literal,
-    count_repeat,
-    end_literal,
-    literal_bytes,
-    literal_room,
-    put_repeat,
-    read_header,
+    GROUP, MAX_GROUPS, MAX_REPEATS, RunCounter, RunWriter, count_literal, count_repeat, end_literal, literal_bytes,
+    literal_room, put_repeat, read_header,
 )
 
 ctypedef fused word:
