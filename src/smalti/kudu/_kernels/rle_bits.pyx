@@ -13,8 +13,8 @@ from smalti._core.bits cimport __builtin_ctzll, count_bits, load_bits
 from smalti._core.cursor cimport Cursor, cursor_over, need
 from smalti._core.fault cimport NONE, corrupt
 from smalti.kudu._kernels.runs cimport (
-    GROUP, MAX_GROUPS, MAX_REPEATS, RunCounter, RunWriter, count_literal, count_repeat, end_literal, literal_bytes,
-    literal_room, need_bits, put_repeat, read_header,
+    GROUP, MAX_REPEATS, RunWriter, end_literal, group_size, literal_bytes, literal_room, need_bits, put_repeat,
+    read_header, repeat_size,
 )
 
 
@@ -70,8 +70,7 @@ cdef uint8_t* _put_bits(const uint8_t* b, int64_t start, int64_t n, uint8_t* out
 
 cdef int64_t _bits_full_at(const uint8_t* b, int64_t start, int64_t n, int64_t used, int64_t limit) noexcept nogil:
     """Index of the bit whose adding takes the bytes written past `limit`, or -1. An open run is not written yet."""
-    cdef RunCounter counter = RunCounter(used, MAX_GROUPS)
-    cdef int64_t i = 0, end, last = (start + n - 1) >> 3
+    cdef int64_t i = 0, end, groups = 0, last = (start + n - 1) >> 3
     cdef uint8_t byte
     while n - i >= GROUP:
         byte = _bits8(b, start + i, last)
@@ -80,10 +79,15 @@ cdef int64_t _bits_full_at(const uint8_t* b, int64_t start, int64_t n, int64_t u
             end = _same_until(b, start, end, n, byte)
             if end == n:
                 return -1
-            if count_repeat(&counter, end - i, 1) > limit:
+            used += repeat_size(end - i, 1)
+            groups = 0
+            if used > limit:
                 return end
-        elif count_literal(&counter, 1) > limit:
-            return end - 1
+        else:
+            used += group_size(groups, 1)
+            groups += 1
+            if used > limit:
+                return end - 1
         i = end
     return -1
 
