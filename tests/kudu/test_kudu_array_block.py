@@ -1,4 +1,4 @@
-"""The array block as a whole: all types, all encodings, and every invariant of section 4 broken once."""
+"""The array block as a whole: all types, all encodings, and every invariant between the parts broken once."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_kudu_cannot_hold_is_refused(array: pa.Array) -> None:
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.large_list(pa.int8())])
 def test_longest_array(kind: pa.DataType) -> None:
-    """65,535 elements fit; one more would come back as an empty array from Kudu (note, section 8)."""
+    """65,535 elements fit; one more would come back as an empty array from Kudu."""
     array = pa.array([[1], [3] * 65535], kind)
     assert decode_array_block(encode_array_block(array), pa.int8()).to_pylist() == array.to_pylist()
     with pytest.raises(SchemaError, match=r"array 1 .*65536") as refused:

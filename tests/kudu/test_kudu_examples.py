@@ -90,7 +90,7 @@ def test_arrays_write_the_same_bytes(example: Example) -> None:
     ],
 )
 def test_the_three_kinds_of_nothing(cell: list[None] | None, parts: str) -> None:
-    """Note, section 3."""
+    """A null array, an empty array and an array of one null have different bytes."""
     block = encode_array_block(pa.array([cell], pa.list_(pa.int32())), checksum=False)
     assert block == bytes.fromhex(parts) + bytes(8)
     assert decode_array_block(block, pa.int32(), checksum=False).to_pylist() == [cell]

@@ -97,7 +97,7 @@ class TestRle:
             ([], ""),
         ],
     )
-    def test_runs_of_the_note(self, values: list[int], data: str) -> None:
+    def test_runs_that_kudu_writes(self, values: list[int], data: str) -> None:
         assert encode_counts(values) == bytes.fromhex(data)
         assert decode_counts(bytes.fromhex(data), len(values)) == values
 
@@ -235,7 +235,7 @@ class TestLz4:
 
 class TestBitshuffle:
     @given(st.sampled_from([1, 2, 4, 8]), st.integers(1, 12), st.randoms(use_true_random=False))
-    def test_planes_are_those_of_the_note(self, width: int, groups: int, rng: random.Random) -> None:
+    def test_planes_are_those_of_the_oracle(self, width: int, groups: int, rng: random.Random) -> None:
         values = [rng.getrandbits(8 * width) >> rng.randrange(8 * width) for _ in range(8 * groups)]
         packed = b"".join(value.to_bytes(width, "little") for value in values)
         assert bitshuffle.shuffle(packed, width) == bit_planes(values, width)
@@ -294,7 +294,7 @@ class TestCompression:
 
 
 class TestStringOffsets:
-    def test_group_varints_of_the_note(self) -> None:
+    def test_group_varints_that_kudu_writes(self) -> None:
         offsets = struct.pack("<6i", 0, 2, 2, 5, 7, 8)
         packed = strings.pack_offsets(offsets)
         assert packed.hex(" ") == "00 0c 0e 0e 11 00 13 00 00 00"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from smalti.errors import CorruptFileError
-from smalti.kudu.protobuf import Field, as_bytes, as_int, fields, put_bytes, put_int
+from smalti.kudu.protobuf import parse, put_bytes, put_int
 from smalti.kudu.spec import Compression, Feature
 
 
@@ -68,31 +68,25 @@ class Footer:
     @classmethod
     def parse(cls, data: memoryview) -> Footer:
         """Read the fields that are known; `data_type`, `encoding` and `num_values` must be there."""
-        numbers = {6: int(Compression.NONE), 8: 0, 10: 0, 12: 0}
-        pointers: dict[int, BlockPointer] = {}
-        metadata: dict[str, bytes] = {}
-        for item in fields(data):
-            number = item[0]
-            if number in (1, 2, 3, 6, 8, 10, 12):
-                numbers[number] = as_int(item)
-            elif number == 4:  # BTreeInfoPB, which holds nothing but a pointer to the root
-                info = {inner[0]: as_bytes(inner) for inner in fields(as_bytes(item)) if inner[0] == 1}
-                _require(info, {1: "root_block"})
-                pointers[4] = BlockPointer.parse(info[1])
-            elif number == 7:
-                metadata.update([_parse_pair(item)])
-            elif number == 9:
-                pointers[9] = BlockPointer.parse(as_bytes(item))
+        numbers, parts = parse(data, (1, 2, 3, 6, 8, 10, 12), (4, 7, 9))
         _require(numbers, {1: "data_type", 2: "encoding", 3: "num_values"})
         return cls(
-            numbers[1], numbers[2], numbers[3], pointers.get(4), numbers[6], metadata,
-            bool(numbers[8]), pointers.get(9), numbers[10] & 0xFFFFFFFF, bool(numbers[12]),
-        )  # fmt: skip
+            data_type=numbers[1],
+            encoding=numbers[2],
+            num_values=numbers[3],
+            index=_last([_parse_root(part) for part in parts[4]]),
+            compression=numbers.get(6, Compression.NONE),
+            metadata=dict(map(_parse_pair, parts[7])),
+            nullable=bool(numbers.get(8)),
+            dictionary=_last([BlockPointer.parse(part) for part in parts[9]]),
+            features=numbers.get(10, 0) & 0xFFFFFFFF,
+            is_array=bool(numbers.get(12)),
+        )
 
 
 def parse_header(data: memoryview) -> dict[str, bytes]:
     """The metadata of `CFileHeaderPB`."""
-    return dict(_parse_pair(item) for item in fields(data) if item[0] == 3)
+    return dict(map(_parse_pair, parse(data, (), (3,))[1][3]))
 
 
 def parse_trailer(data: memoryview) -> tuple[int, int]:
@@ -105,9 +99,9 @@ def pack_trailer(num_entries: int, kind: int) -> bytes:
     return put_int(1, num_entries) + put_int(2, kind)
 
 
-def _parse_pair(item: Field) -> tuple[str, bytes]:
+def _parse_pair(data: memoryview) -> tuple[str, bytes]:
     """The key and the value of a `FileMetadataPairPB`."""
-    found = {inner[0]: bytes(as_bytes(inner)) for inner in fields(as_bytes(item)) if inner[0] in (1, 2)}
+    found = {number: bytes(parts[-1]) for number, parts in parse(data, (), (1, 2))[1].items() if parts}
     if found.keys() != {1, 2}:
         raise CorruptFileError("metadata pair lacks its key or value", found=sorted(found), expected=[1, 2])
     try:
@@ -116,9 +110,20 @@ def _parse_pair(item: Field) -> tuple[str, bytes]:
         raise CorruptFileError("metadata key is not UTF-8", found=found[1]) from None
 
 
+def _parse_root(data: memoryview) -> BlockPointer:
+    """The only field of a `BTreeInfoPB`."""
+    found = {number: parts[-1] for number, parts in parse(data, (), (1,))[1].items() if parts}
+    _require(found, {1: "root_block"})
+    return BlockPointer.parse(found[1])
+
+
+def _last(pointers: list[BlockPointer]) -> BlockPointer | None:
+    return pointers[-1] if pointers else None
+
+
 def _two_numbers(data: memoryview, names: Mapping[int, str]) -> tuple[int, int]:
-    """Fields 1 and 2 of a message that has no others."""
-    found = {item[0]: as_int(item) for item in fields(data) if item[0] in names}
+    """Fields 1 and 2 of a message, both numbers."""
+    found, _ = parse(data, names)
     _require(found, names)
     return found[1], found[2]
 

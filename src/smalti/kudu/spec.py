@@ -98,23 +98,11 @@ class DictMode(IntEnum):
 
 
 _ENCODING_NAMES = {
-    "plain": Encoding.PLAIN,
-    "plain_encoding": Encoding.PLAIN,
-    "prefix": Encoding.PREFIX,
-    "prefix_encoding": Encoding.PREFIX,
-    "rle": Encoding.RLE,
-    "dict": Encoding.DICT,
-    "dict_encoding": Encoding.DICT,
-    "bit_shuffle": Encoding.BIT_SHUFFLE,
+    **{encoding.name.lower(): encoding for encoding in Encoding},
+    **{f"{encoding.name.lower()}_encoding": encoding for encoding in (Encoding.PLAIN, Encoding.PREFIX, Encoding.DICT)},
     "bitshuffle": Encoding.BIT_SHUFFLE,
 }
-_COMPRESSION_NAMES = {
-    "none": Compression.NONE,
-    "no_compression": Compression.NONE,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zlib": Compression.ZLIB,
-}
+_COMPRESSION_NAMES = {**{codec.name.lower(): codec for codec in Compression}, "no_compression": Compression.NONE}
 _E = TypeVar("_E", bound=IntEnum)
 
 

@@ -7,7 +7,6 @@ complete.
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
@@ -146,9 +145,7 @@ class CFileWriter:
     def __enter__(self) -> CFileWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

@@ -36,15 +36,12 @@ cdef inline uint64_t _transpose8(uint64_t x) noexcept nogil:
 
 
 cdef bint _all_zero(const uint8_t* at, int64_t n) noexcept nogil:
+    """Whether n bytes are zero, n a multiple of 8."""
     cdef uint64_t seen = 0, x
-    cdef int64_t i = 0
-    while n - i >= 8:
+    cdef int64_t i
+    for i in range(0, n, 8):
         memcpy(&x, at + i, 8)
         seen |= x
-        i += 8
-    while i < n:
-        seen |= at[i]
-        i += 1
     return seen == 0
 
 

@@ -9,23 +9,12 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from smalti._core.bits cimport count_bits, get_bit
+from smalti._core.bits cimport __builtin_ctzll, count_bits, load_bits
 from smalti._core.cursor cimport Cursor, cursor_over, need
 from smalti._core.fault cimport NONE, corrupt
 from smalti.kudu._kernels.runs cimport (
-    GROUP,
-    MAX_GROUPS,
-    MAX_REPEATS,
-    RunCounter,
-    RunWriter,
-    count_literal,
-    count_repeat,
-    end_literal,
-    literal_bytes,
-    literal_room,
-    need_bits,
-    put_repeat,
-    read_header,
+    GROUP, MAX_REPEATS, RunWriter, end_literal, group_size, literal_bytes, literal_room, need_bits, put_repeat,
+    read_header, repeat_size,
 )
 
 
@@ -41,19 +30,15 @@ cdef inline uint8_t _bits8(const uint8_t* b, int64_t at, int64_t last) noexcept 
 
 cdef int64_t _same_until(const uint8_t* b, int64_t start, int64_t at, int64_t n, uint8_t byte) noexcept nogil:
     """First bit index from `at` on whose bit is not that of `byte` (0x00 or 0xFF); bits are counted from `start`."""
-    cdef int64_t last = (start + n - 1) >> 3
-    cdef uint64_t words = <uint64_t>0 - 1 if byte else 0
-    cdef uint64_t x
-    while n - at >= 64 and (start + at) & 7 == 0:
-        memcpy(&x, b + ((start + at) >> 3), 8)
-        if x != words:
-            break
-        at += 64
-    while n - at >= 8 and _bits8(b, start + at, last) == byte:
-        at += 8
-    while at < n and get_bit(b, start + at) == (byte & 1):
-        at += 1
-    return at
+    cdef int64_t width
+    cdef uint64_t other, ones = <uint64_t>0 - 1
+    while at < n:
+        width = min(64, n - at)
+        other = load_bits(b, start + at, width) ^ (ones >> (64 - width) if byte else 0)
+        if other:
+            return at + __builtin_ctzll(other)
+        at += width
+    return n
 
 
 cdef uint8_t* _put_bits(const uint8_t* b, int64_t start, int64_t n, uint8_t* out) noexcept nogil:
@@ -85,8 +70,7 @@ cdef uint8_t* _put_bits(const uint8_t* b, int64_t start, int64_t n, uint8_t* out
 
 cdef int64_t _bits_full_at(const uint8_t* b, int64_t start, int64_t n, int64_t used, int64_t limit) noexcept nogil:
     """Index of the bit whose adding takes the bytes written past `limit`, or -1. An open run is not written yet."""
-    cdef RunCounter counter = RunCounter(used, MAX_GROUPS)
-    cdef int64_t i = 0, end, last = (start + n - 1) >> 3
+    cdef int64_t i = 0, end, groups = 0, last = (start + n - 1) >> 3
     cdef uint8_t byte
     while n - i >= GROUP:
         byte = _bits8(b, start + i, last)
@@ -95,10 +79,15 @@ cdef int64_t _bits_full_at(const uint8_t* b, int64_t start, int64_t n, int64_t u
             end = _same_until(b, start, end, n, byte)
             if end == n:
                 return -1
-            if count_repeat(&counter, end - i, 1) > limit:
+            used += repeat_size(end - i, 1)
+            groups = 0
+            if used > limit:
                 return end
-        elif count_literal(&counter, 1) > limit:
-            return end - 1
+        else:
+            used += group_size(groups, 1)
+            groups += 1
+            if used > limit:
+                return end - 1
         i = end
     return -1
 
@@ -128,15 +117,13 @@ cdef int _check_bits(const uint8_t* data, int64_t size, int64_t count, bint whol
 
 cdef void _set_bits(uint8_t* out, int64_t at, int64_t n) noexcept nogil:
     cdef int64_t end = at + n
-    while at < end and at & 7:
-        out[at >> 3] |= <uint8_t>(1 << (at & 7))
-        at += 1
-    if end - at >= 8:
-        memset(out + (at >> 3), 0xFF, (end - at) >> 3)
-        at += (end - at) & ~<int64_t>7
     while at < end:
-        out[at >> 3] |= <uint8_t>(1 << (at & 7))
-        at += 1
+        if at & 7 == 0 and end - at >= 8:
+            memset(out + (at >> 3), 0xFF, (end - at) >> 3)
+            at = end & ~<int64_t>7
+        else:
+            out[at >> 3] |= <uint8_t>(1 << (at & 7))
+            at += 1
 
 
 cdef int64_t _get_bits(const uint8_t* data, int64_t size, uint8_t* out, int64_t count) except -1 nogil:

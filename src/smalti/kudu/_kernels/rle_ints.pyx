@@ -11,18 +11,8 @@ from libc.string cimport memcpy
 from smalti._core.cursor cimport Cursor, cursor_over, need
 from smalti._core.fault cimport corrupt
 from smalti.kudu._kernels.runs cimport (
-    GROUP,
-    MAX_GROUPS,
-    MAX_REPEATS,
-    RunCounter,
-    RunWriter,
-    count_literal,
-    count_repeat,
-    end_literal,
-    literal_bytes,
-    literal_room,
-    put_repeat,
-    read_header,
+    GROUP, MAX_REPEATS, RunWriter, end_literal, group_size, literal_bytes, literal_room, put_repeat, read_header,
+    repeat_size,
 )
 
 ctypedef fused word:
@@ -76,18 +66,22 @@ cdef uint8_t* _put_ints(const word* v, int64_t n, uint8_t* out) noexcept nogil:
 
 cdef int64_t _ints_full_at(const word* v, int64_t n, int64_t used, int64_t limit) noexcept nogil:
     """Index of the value whose adding takes the bytes written past `limit`, or -1. An open run is not written yet."""
-    cdef RunCounter counter = RunCounter(used, MAX_GROUPS)
-    cdef int64_t i = 0, end
+    cdef int64_t i = 0, end, groups = 0
     while n - i >= GROUP:
         end = i + GROUP
         if _same_group(v + i):
             end = _same_until(v, i, n)
             if end == n:
                 return -1
-            if count_repeat(&counter, end - i, sizeof(word)) > limit:
+            used += repeat_size(end - i, sizeof(word))
+            groups = 0
+            if used > limit:
                 return end
-        elif count_literal(&counter, GROUP * sizeof(word)) > limit:
-            return end - 1
+        else:
+            used += group_size(groups, GROUP * sizeof(word))
+            groups += 1
+            if used > limit:
+                return end - 1
         i = end
     return -1
 

@@ -51,26 +51,14 @@ cdef inline uint8_t* put_repeat(uint8_t* out, int64_t count, const void* value, 
     return out + width
 
 
-cdef struct RunCounter:
-    int64_t used  # bytes of the runs that are written
-    int groups    # in the literal run that is open; MAX_GROUPS if none is
+cdef inline int64_t repeat_size(int64_t count, int width) noexcept nogil:
+    """Bytes that `put_repeat` takes."""
+    return uv32_size(<uint32_t>(count << 1)) + width
 
 
-cdef inline int64_t count_repeat(RunCounter* counter, int64_t count, int width) noexcept nogil:
-    """Count a repeated run as `put_repeat` writes it, and return the bytes used so far."""
-    counter.groups = MAX_GROUPS
-    counter.used += uv32_size(<uint32_t>(count << 1)) + width
-    return counter.used
-
-
-cdef inline int64_t count_literal(RunCounter* counter, int64_t nbytes) noexcept nogil:
-    """Count a group as `literal_room` places it, and return the bytes used so far."""
-    if counter.groups == MAX_GROUPS:
-        counter.used += 1
-        counter.groups = 0
-    counter.groups += 1
-    counter.used += nbytes
-    return counter.used
+cdef inline int64_t group_size(int64_t groups, int64_t nbytes) noexcept nogil:
+    """Bytes that one more group takes in literal runs that have `groups` already; each run has a header."""
+    return nbytes + (groups % MAX_GROUPS == 0)
 
 
 cdef inline int64_t read_header(Cursor* c) except -1 nogil:
