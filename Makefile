@@ -92,7 +92,7 @@ bench-full: $(VENV)/.bench
 fuzz: $(VENV)/.installed
 	@echo ">> corruption sweeps (a minute)"
 	@$(BIN)/python -m tests.fuzz
-	@echo ">> property tests with new examples (MINUTES)"
+	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
 
 clean:

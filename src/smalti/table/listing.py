@@ -231,16 +231,17 @@ def list_files(
     for place in places:
         if not place.filesystem.equals(places[0].filesystem):
             raise ValueError(f"paths on several file systems: {place} is not on {places[0].filesystem.type_name}")
+    listing = _list_places(places, suffix, globs=globs)
     finished: tuple[Commit, ...] = ()
-    for _ in range(_MAX_SETTLINGS):
-        listing = _list_places(places, suffix, globs=globs)
-        if not settled or not listing.unfinished:
+    for _ in range(_MAX_SETTLINGS if settled else 0):
+        if not listing.unfinished:
             break
         try:
             for table in sorted(listing.unfinished):
                 finished += CommitLog(Place(listing.filesystem, table)).recover()
         except OSError:
             break  # A table that is not ours to write: its files are read from where they are staged.
+        listing = _list_places(places, suffix, globs=globs)
     return replace(listing, finished=finished)
 
 
@@ -277,6 +278,8 @@ def _find(place: Place, suffix: str, *, globs: bool) -> tuple[bool, list[FoundFi
         real = os.path.realpath(path) if is_local(fs) else path
         above = _states(fs, tables_above(str(PurePosixPath(real).parent)))
         if not any(pending for _, pending in above.values()):
+            if place.exists():  # It has been moved there meanwhile.
+                return _find(place, suffix, globs=globs)
             raise FileNotFoundError(2, "No such file or directory", path)
         committed = _committed(fs, path, real, above)
         if committed is not None:
