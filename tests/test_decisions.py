@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,8 @@ from smalti._core.encode import choose_encoding, choose_paged
 from smalti._core.names import pack_schema_block
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
-from smalti.file.plan import plan_buckets
+from smalti.file.scan import GroupRead, Projection, plan_buckets, plan_scan
+from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
 from smalti.io.ranges import Range, Request, coalesce
 from smalti.spec import Encoding
 from smalti.table.schemas import unify_schemas, widen
@@ -81,6 +84,59 @@ def test_a_read_touches_its_buckets_once_each_in_file_order() -> None:
         (2, [1], [0], False),
     ]
     assert [read.whole for read in plan_buckets(schema_of(8, 3), [6, 7])] == [True]
+
+
+class Outcomes:
+    """A filter of which is known what its statistics say: no row of a group matches, some do, all do."""
+
+    def __init__(self, outcomes: str) -> None:
+        self._outcomes = outcomes.split()
+
+    def rules_out(self, group: int) -> bool:
+        return self._outcomes[group] == "none"
+
+    def takes_all(self, group: int) -> bool:
+        return self._outcomes[group] == "all"
+
+
+OUTPUT = Projection(pa.schema([("a", pa.int32())]), [])
+WITH_FILTER = Projection(pa.schema([("a", pa.int32()), ("b", pa.int32())]), [])
+
+
+@pytest.mark.parametrize(
+    ("row_groups", "outcomes", "filtered", "expected"),
+    [
+        ([], None, None, []),
+        ([2, 0, 2], None, None, [(2, OUTPUT, False), (0, OUTPUT, False), (2, OUTPUT, False)]),
+        ([0, 1], "none none", WITH_FILTER, []),
+        ([0, 1, 2], "none some all", WITH_FILTER, [(1, WITH_FILTER, True), (2, OUTPUT, False)]),
+        ([2, 1], "none some all", WITH_FILTER, [(2, OUTPUT, False), (1, WITH_FILTER, True)]),
+        ([0], "some", None, [(0, OUTPUT, True)]),  # the columns of the filter are wanted anyway
+    ],
+)
+def test_a_scan_reads_what_the_filter_leaves(
+    row_groups: list[int],
+    outcomes: str | None,
+    filtered: Projection | None,
+    expected: list[tuple[int, Projection, bool]],
+) -> None:
+    plan = plan_scan(OUTPUT, row_groups, None if outcomes is None else Outcomes(outcomes), filtered)
+    assert plan.schema == OUTPUT.schema
+    assert plan.groups == tuple(GroupRead(*read) for read in expected)
+
+
+@pytest.mark.parametrize(
+    ("stored", "entry"),
+    [
+        ((7, 100, 300), BucketEntry(MONOLITHIC, 7, 100, 300)),
+        ((7, 100, 0), BucketEntry(PAGED, 7, 100, 0)),
+        ((0, 0, 0), BucketEntry(EMPTY, 0, 0, 0)),
+    ],
+)
+def test_the_mode_of_a_bucket_is_in_its_sizes(stored: tuple[int, int, int], entry: BucketEntry) -> None:
+    assert BucketEntry.decode(*stored) == entry
+    offset, size, uncompressed = stored
+    assert entry.pack(3) == bytes([3, *offset.to_bytes(8, "big"), size]) + (b"\xac\x02" if uncompressed else b"\0")
 
 
 @pytest.mark.parametrize(
@@ -152,6 +208,18 @@ def test_the_kernels_know_the_same_numbers_as_the_spec() -> None:
     SchemaBlock(pack_schema_block([b"a" * spec.MAX_NAME_SIZE], [plain], [0], 1))
     with pytest.raises(ValueError, match="too long"):
         SchemaBlock(pack_schema_block([b"a" * (spec.MAX_NAME_SIZE + 1)], [plain], [0], 1))
+
+
+def test_constants_of_the_kernels_are_those_of_the_spec() -> None:
+    text = (Path(spec.__file__).parent / "_core/nodes.pxd").read_text()
+    constants = {name: int(value) for name, value in re.findall(r"^    ([A-Z_0-9]+) = (\d+)", text, re.M)}
+    types = {name[2:]: value for name, value in constants.items() if name.startswith("T_")}
+    assert types == {kind.name: kind.value for kind in spec.TypeId}
+    for kind in (spec.Encoding, spec.NameEncoding):
+        assert {member.name: constants[member.name] for member in kind} == {m.name: m.value for m in kind}
+    limits = {name: value for name, value in constants.items() if name.startswith("MAX_")}
+    assert limits == {name: getattr(spec, name) for name in limits}
+    assert len(limits) == 8
 
 
 def test_threads_do_not_keep_a_process_from_ending() -> None:

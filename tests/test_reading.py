@@ -67,6 +67,9 @@ class TestProjection:
             for wrong in ("battery", "zzz", expected.column_names[0] + "x", expected.column_names[-1][:-1]):
                 with pytest.raises(smalti.SchemaError):
                     file.read(columns=[wrong])
+                with pytest.raises(smalti.SchemaError):  # many names are looked up another way
+                    file.read(columns=[*expected.column_names[:50], wrong])
+            assert_same(file.read(columns=expected.column_names), expected)
 
     def test_subsets_of_every_type(self) -> None:
         table = matrix(40, 30)

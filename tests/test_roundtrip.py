@@ -64,6 +64,19 @@ def test_sliced_arrays_of_every_type(kind: pa.DataType) -> None:
         assert_same(read(written(part)), part)
 
 
+def test_values_under_null_containers_are_not_converted() -> None:
+    """A null list or map may have anything in its buffers, also what could not be stored."""
+    midday = pa.array([0, 43_200_000, 86_400_000], pa.int64()).view(pa.date64())
+    offsets, mask = pa.array([0, 1, 2, 3], pa.int32()), pa.array([False, True, False])
+    lists = pa.ListArray.from_arrays(offsets, midday, mask=mask)
+    maps = pa.MapArray.from_arrays(offsets, pa.array(["a", "b", "c"]), midday, mask=mask)
+    first, last = datetime.date(1970, 1, 1), datetime.date(1970, 1, 2)
+    assert read(written(pa.table({"l": lists, "m": maps}))).to_pydict() == {
+        "l": [[first], None, [last]],
+        "m": [[("a", first)], None, [("c", last)]],
+    }
+
+
 def test_elements_under_null_containers_are_dropped() -> None:
     """Arrow may keep values below a null list; the file must not."""
     values = pa.array([1, 2, 3, 4, 5], pa.int32())

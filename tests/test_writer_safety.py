@@ -345,6 +345,17 @@ def test_the_caller_may_reuse_buffers_after_write(wrap: Any, target: Path) -> No
     assert smalti.read_table(target)["n"].to_pylist() == list(range(3000))
 
 
+@pytest.mark.parametrize(("copy", "stored"), [(None, 1), (True, 1), (False, 7)])
+def test_a_promise_not_to_change_buffers_saves_the_copy(copy: bool | None, stored: int, target: Path) -> None:
+    """Broken here, to see that nothing was copied."""
+    memory = bytearray((1).to_bytes(8, "little") * 10)
+    batch = pa.record_batch([pa.Array.from_buffers(pa.int64(), 10, [None, pa.py_buffer(memory)])], ["a"])
+    with smalti.MosaicWriter(target, batch.schema) as writer:
+        writer.write(batch, copy=copy)
+        memory[:8] = (7).to_bytes(8, "little")
+    assert smalti.read_table(target)["a"].to_pylist() == [stored] + [1] * 9
+
+
 def test_threads_do_not_change_the_bytes() -> None:
     table = matrix(60, 50)
     files = {written(table, num_buckets=9, row_group_max_rows=20, threads=threads) for threads in (None, 1, 2, 8)}

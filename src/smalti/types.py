@@ -5,9 +5,8 @@ Types the format has no id for are taken where nothing is lost; anything else is
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeGuard
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -42,10 +41,11 @@ _STORED_AS: dict[pa.DataType, pa.DataType] = {
     pa.large_binary(): pa.binary(),
     pa.date64(): pa.date32(),
     pa.time32("s"): pa.time32("ms"),
-    **({pa.string_view(): pa.string(), pa.binary_view(): pa.binary()} if hasattr(pa, "string_view") else {}),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
 }
 
-_TICKS = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
+_TICKS: dict[str, Literal["ms", "us", "ns"]] = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
 _PRECISION = {"ms": 3, "us": 6, "ns": 9}
 
 
@@ -59,11 +59,15 @@ def is_legacy_timestamp(type_: pa.DataType) -> bool:
     )
 
 
-def is_list_like(type_: pa.DataType) -> bool:
-    """Lists of any layout."""
-    checks: list[Callable[[Any], bool]] = [pt.is_list, pt.is_large_list, pt.is_fixed_size_list]
-    checks += [getattr(pt, name) for name in ("is_list_view", "is_large_list_view") if hasattr(pt, name)]
-    return any(check(type_) for check in checks)
+def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
+    """Whether a type is a list, of any layout."""
+    return (
+        pt.is_list(type_)
+        or pt.is_large_list(type_)
+        or pt.is_fixed_size_list(type_)
+        or pt.is_list_view(type_)
+        or pt.is_large_list_view(type_)
+    )
 
 
 def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
@@ -105,7 +109,8 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
             raise SchemaError("maps with sorted keys cannot be stored as such", found=str(type_))
         if pt.is_list(key.type) or pt.is_map(key.type):
             raise SchemaError("map keys cannot be arrays or maps", found=str(type_))
-        return pa.map_(key, item)
+        stored: pa.DataType = pa.map_(key, item)  # type: ignore[call-overload]
+        return stored
     if is_legacy_timestamp(type_):
         return pa.timestamp("ns")
     raise SchemaError("type has no place in Mosaic", found=str(type_))
@@ -191,6 +196,7 @@ def pack_descriptor(type_: pa.DataType, nullable: bool) -> bytes:
         return bytes([TypeId.DECIMAL, nullable]) + pack_varint(type_.precision) + pack_varint(type_.scale & 0xFFFFFFFF)
     if pt.is_list(type_):
         return bytes([TypeId.ARRAY, nullable]) + _pack_child(type_.value_field)
+    assert pt.is_map(type_), type_
     entries = _pack_text("entries")
     return bytes([TypeId.MAP, nullable]) + entries + _pack_child(type_.key_field) + _pack_child(type_.item_field)
 

@@ -11,6 +11,8 @@ import pytest
 import smalti
 from smalti import jobs
 from tests.jobs.data import mixed, mosaic_files, nested
+from tests.oracle.wire import uv
+from tests.oracle.writer import Bucket, Options, RowGroup, assemble, pack_bucket, schema_payload
 
 
 def flip(path: Path, offset: int, mask: int = 0xFF) -> None:
@@ -92,6 +94,88 @@ def test_null_count_that_lies(tmp_path: Path) -> None:
     path.write_bytes(data)
     (problem,) = jobs.verify(path).problems
     assert problem.reason == "statistics count 2 nulls, there are 1"
+
+
+def file_with_record(array: pa.Array, record: bytes) -> bytes:
+    """A file of one column "a" in one row group, with this record of statistics, whatever it claims."""
+    schema, options = pa.schema([("a", array.type)]), Options(checksum=True)
+    bucket = pack_bucket(0, list(schema), [array], options)
+    group = RowGroup(len(array), (bucket,), uv(1) + uv(0) + record)
+    return assemble(schema_payload(schema, 1), [group], 1, options)
+
+
+def bounds(low: int, high: int) -> bytes:
+    return low.to_bytes(4, "big") + high.to_bytes(4, "big")
+
+
+NO_BOUNDS = "statistics have no bounds, but there are values"
+
+
+@pytest.mark.parametrize(
+    ("values", "record", "reasons"),
+    [
+        ([7, None, 9], uv(1) + bounds(7, 9), []),
+        ([None, None], uv(2), []),
+        ([7, None, 9], uv(0) + bounds(7, 9), ["statistics count 0 nulls, there are 1"]),
+        ([7, 8, 9], uv(1) + bounds(7, 9), ["statistics count 1 nulls, there are 0"]),
+        ([7, None, 9], uv(3), ["statistics count 3 nulls, there are 1", NO_BOUNDS]),
+        ([7, 8], uv(2), ["statistics count 2 nulls, there are 0", NO_BOUNDS]),
+        (
+            [None, None],
+            uv(1) + bounds(7, 9),
+            [
+                "statistics count 1 nulls, there are 2",
+                "statistics have minimum 7, it is None",
+                "statistics have maximum 9, it is None",
+            ],
+        ),
+        (
+            [7, None, 9],
+            uv(2) + bounds(6, 9),
+            ["statistics count 2 nulls, there are 1", "statistics have minimum 6, it is 7"],
+        ),
+    ],
+)
+def test_records_of_statistics_that_are_wrong(
+    tmp_path: Path, values: list[int | None], record: bytes, reasons: list[str]
+) -> None:
+    path = tmp_path / "a.mosaic"
+    path.write_bytes(file_with_record(pa.array(values, pa.int32()), record))
+    (file,) = jobs.verify(path).files
+    assert file.statistics == 1
+    assert [problem.reason for problem in file.problems] == reasons
+    assert {(problem.row_group, problem.bucket, problem.column) for problem in file.problems} <= {(0, 0, "a")}
+
+
+def test_overlapping_buckets_are_refused_by_the_index(tmp_path: Path) -> None:
+    schema, options = pa.schema([("a", pa.int32()), ("b", pa.int32())]), Options()
+    buckets = [pack_bucket(i, [schema.field(i)], [pa.array([1, 2], pa.int32())], options) for i in range(2)]
+    group = RowGroup(2, tuple(buckets))
+    data = bytearray(assemble(schema_payload(schema, 2), [group], 2, options))
+    second = data.rindex(uv(1) + len(buckets[0].stored).to_bytes(8, "big"))
+    data[second + 8] -= 1  # the second bucket now starts inside the first
+    path = tmp_path / "a.mosaic"
+    path.write_bytes(data)
+    (file,) = jobs.verify(path).files
+    size = len(buckets[0].stored)
+    reason = f"buckets overlap (start of one, end of the one before): found {size - 1}, expected {size}"
+    assert [problem.reason for problem in file.problems] == [f"row group index: {reason}"]
+    assert str(file) == f"{path}: row group index: {reason}"
+
+
+def test_a_bucket_with_a_broken_slot_still_counts_its_frames(tmp_path: Path) -> None:
+    fields = [pa.field("a", pa.int32()), pa.field("b", pa.int32())]
+    options = Options(page_size_threshold=0, checksum=True)
+    bucket = pack_bucket(0, fields, [pa.array([1, 2, 3], pa.int32())] * 2, options)
+    stored = bytearray(bucket.stored)
+    stored[8] = 0xFF  # the varint before the first page
+    group = RowGroup(3, (Bucket(0, bytes(stored), 0),))
+    path = tmp_path / "a.mosaic"
+    path.write_bytes(assemble(schema_payload(pa.schema(fields), 1), [group], 1, options))
+    (file,) = jobs.verify(path).files
+    assert (file.frames, file.checksums) == (3, 2)
+    (problem,) = file.problems
+    assert (problem.row_group, problem.bucket, problem.column) == (0, 0, "a")
 
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:

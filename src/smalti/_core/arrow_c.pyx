@@ -11,10 +11,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset, strlen
 
 from smalti._core.fault cimport no_memory
-from smalti._core.nodes cimport (
-    K_VAR, Node, T_ARRAY, T_BIGINT, T_BOOLEAN, T_DATE, T_DECIMAL, T_DOUBLE, T_FLOAT, T_INTEGER, T_MAP, T_SMALLINT,
-    T_TIME, T_TIMESTAMP, T_TIMESTAMP_LTZ, T_TINYINT, is_text,
-)
+from smalti._core.nodes cimport MICROSECONDS, MILLISECONDS, Node, T_ARRAY, T_DECIMAL, T_MAP
 
 cdef extern from *:
     """
@@ -161,36 +158,15 @@ cdef int _init_schema(
 
 
 cdef char _time_unit(int precision) noexcept:
-    return b"m" if precision <= 3 else b"u" if precision <= 6 else b"n"
+    return b"m" if precision <= MILLISECONDS else b"u" if precision <= MICROSECONDS else b"n"
 
 
-cdef const char* _fixed_format(const Node* node) noexcept:
-    """Format strings that take no parameters; NULL where they do."""
-    if node.type_id == T_BOOLEAN:
-        return b"b"
-    if node.type_id == T_TINYINT:
-        return b"c"
-    if node.type_id == T_SMALLINT:
-        return b"s"
-    if node.type_id == T_INTEGER:
-        return b"i"
-    if node.type_id == T_BIGINT:
-        return b"l"
-    if node.type_id == T_FLOAT:
-        return b"f"
-    if node.type_id == T_DOUBLE:
-        return b"g"
-    if node.type_id == T_DATE:
-        return b"tdD"
-    if node.type_id == T_TIME:
-        return b"ttm"
-    if node.type_id == T_ARRAY:
-        return b"+l"
-    if node.type_id == T_MAP:
-        return b"+m"
-    if node.kind == K_VAR:
-        return b"u" if is_text(node) else b"z"
-    return NULL
+#: Arrow's format strings by type id; NULL for types with parameters.
+cdef const char* FORMATS[T_MAP + 1]
+FORMATS[:] = [
+    b"b", b"c", b"s", b"i", b"l", b"f", b"g", b"tdD", b"u", b"u", b"u", b"z", b"z", b"z", NULL, b"ttm", NULL, NULL,
+    b"+l", b"+m",
+]
 
 
 cdef int _fill_schema(
@@ -200,7 +176,7 @@ cdef int _fill_schema(
     cdef const Node* child
     cdef ArrowSchema* entries
     cdef char buffer[32]
-    cdef const char* format = _fixed_format(node)
+    cdef const char* format = FORMATS[node.type_id]
     cdef int i
     if format != NULL:
         _init_schema(out, format, strlen(format), name, name_size, node.nullable,

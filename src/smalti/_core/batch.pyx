@@ -64,7 +64,7 @@ cdef class Batch:
         return <uintptr_t>&self.array
 
     cdef int _decode_columns(
-        self, View* views, BucketNodes nodes, int64_t n, int64_t* columns, int64_t* places, int64_t* column
+        self, View* views, int64_t n, int64_t* columns, int64_t* places, int64_t* column
     ) except -1 nogil:
         cdef Scratch s
         cdef int64_t i
@@ -91,7 +91,7 @@ cdef class Batch:
                 raise MemoryError()
             with nogil:
                 view_monolithic(start, size, nodes.nodes, nodes.num_columns, nodes.num_nodes, self.num_rows, views, &at)
-                self._decode_columns(views, nodes, n, wanted, into, &at)
+                self._decode_columns(views, n, wanted, into, &at)
         except MosaicError as error:
             raise _blame(error, at)
         finally:
@@ -127,7 +127,7 @@ cdef class Batch:
             for i in range(n):
                 _check_viewed(views, nodes.nodes, wanted[i])
             with nogil:
-                self._decode_columns(views, nodes, n, wanted, into, &at)
+                self._decode_columns(views, n, wanted, into, &at)
         except MosaicError as error:
             raise _blame(error, at)
         finally:

@@ -74,13 +74,13 @@ cdef inline uint64_t load_bits(const uint8_t* bits, int64_t offset, int64_t n) n
     return low if n == 64 else low & (((<uint64_t>1) << n) - 1)
 
 
-cdef inline void copy_inverted(uint8_t* out, const uint8_t* bits, int64_t offset, int64_t rows) noexcept nogil:
-    """Turn null bits into validity bits or back, at offset 0, padding cleared."""
+cdef inline void copy_inverted(uint8_t* out, const uint8_t* bits, int64_t rows) noexcept nogil:
+    """Turn null bits into validity bits, with the padding cleared."""
     cdef int64_t row = 0, n
     cdef uint64_t w
     while row < rows:
         n = rows - row if rows - row < 64 else 64
-        w = ~load_bits(bits, offset + row, n)
+        w = ~load_bits(bits, row, n)
         if n < 64:
             w &= ((<uint64_t>1) << n) - 1
         memcpy(out + (row >> 3), &w, bitmap_size(n))

@@ -102,10 +102,6 @@ cdef inline uint64_t load_be(const uint8_t* at, int width) noexcept nogil:
     return value
 
 
-cdef inline uint32_t load_le32(const uint8_t* at) noexcept nogil:
-    return at[0] | (<uint32_t>at[1] << 8) | (<uint32_t>at[2] << 16) | (<uint32_t>at[3] << 24)
-
-
 cdef inline int uv32_size(uint32_t value) noexcept nogil:
     if value < 0x80:
         return 1

@@ -127,7 +127,7 @@ cdef uint8_t* _begin(View* view, ArrowArray* out, int n_buffers, int64_t payload
     out.length = view.rows
     out.n_buffers = n_buffers
     if view.has_nulls:
-        copy_inverted(at, view.nulls, 0, view.rows)
+        copy_inverted(at, view.nulls, view.rows)
         out.buffers[0] = at
         out.null_count = view.rows - view.non_null
     return at + validity

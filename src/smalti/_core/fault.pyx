@@ -10,9 +10,7 @@ cdef object _number(int64_t value):
 
 
 cdef int corrupt(const char* reason, int64_t offset, int64_t found, int64_t expected) except -1 with gil:
-    raise CorruptFileError(
-        reason.decode(), offset=_number(offset), found=_number(found), expected=_number(expected)
-    )
+    return corrupt_column(reason, NONE, offset, found, expected)
 
 
 cdef int corrupt_column(

@@ -33,7 +33,6 @@ cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t r
 cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nogil
 cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil
 cdef void rewind(Feed* feed) noexcept nogil
-cdef int64_t null_count(const ArrowArray* array, int64_t start, int64_t rows) noexcept nogil
 cdef void put_null_bits(Feed* feed, uint8_t* out) noexcept nogil
 
 

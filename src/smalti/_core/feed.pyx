@@ -14,12 +14,8 @@ from smalti._core.fault cimport no_memory
 from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_VAR, K_W1, K_W2, K_W4, Node, T_MAP
 
 
-cdef int64_t null_count(const ArrowArray* array, int64_t start, int64_t rows) noexcept nogil:
-    cdef const uint8_t* valid = validity(array)
-    return 0 if valid == NULL else rows - count_bits(valid, start, rows)
-
-
 cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t rows) except -1 nogil:
+    cdef const uint8_t* valid = validity(array)
     cdef void* grown
     if rows == 0:
         return 0
@@ -34,7 +30,8 @@ cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t r
     feed.chunks[feed.n_chunks].rows = rows
     feed.n_chunks += 1
     feed.rows += rows
-    feed.nulls += null_count(array, start, rows)
+    if valid != NULL:
+        feed.nulls += rows - count_bits(valid, start, rows)
     return 0
 
 

@@ -8,7 +8,7 @@ from libc.string cimport memcmp, memcpy
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
 from smalti._core.fault cimport NONE, corrupt
 from smalti._core.nodes cimport (
-    BucketNodes, K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, file_width, has_statistics, is_text, parse_descriptor,
+    K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, T_TIMESTAMP_LTZ, file_width, has_statistics, is_text, parse_descriptor,
 )
 from smalti._core.schema cimport SchemaBlock
 from smalti._core.utf8 cimport valid_utf8
@@ -30,6 +30,15 @@ cdef struct Group:
     int64_t n_entries
     int64_t statistics_at
     int64_t n_statistics
+
+# Statistics of one column; the bounds are NULL where every value is null.
+cdef struct Record:
+    int64_t column
+    int64_t null_count
+    const uint8_t* low
+    int64_t low_size
+    const uint8_t* high
+    int64_t high_size
 
 
 cdef int _by_bucket(const void* a, const void* b) noexcept nogil:
@@ -188,7 +197,7 @@ cdef class RowGroupIndex:
         """The descriptor of one column; only its own fields, statistics are for scalars."""
         cdef Cursor d = cursor_over(self._schema.data, self._schema.size)
         cdef int32_t ignored = 1
-        if self._schema.type_ids[column] > 17:
+        if self._schema.type_ids[column] > T_TIMESTAMP_LTZ:
             return corrupt(b"statistics on a column that has no order (type id)", NONE, self._schema.type_ids[column], NONE)
         d.pos = self._schema.descriptor_at[column]
         parse_descriptor(&d, node, 0, &ignored)
@@ -211,38 +220,33 @@ cdef class RowGroupIndex:
         c.pos += size
         return size
 
-    cdef int64_t _read_record(
-        self, Cursor* c, Group* group, Node* node, int64_t* null_count, const uint8_t** low, int64_t* low_size,
-        const uint8_t** high, int64_t* high_size
-    ) except -1 nogil:
-        """One record; returns the column's sorted index."""
+    cdef int _read_record(self, Cursor* c, Group* group, Record* record) except -1 nogil:
         cdef int64_t at = c.pos
-        cdef int64_t column = read_uv32(c)
-        if column >= self._schema.num_columns:
-            return corrupt(b"statistics on a column that does not exist", at, column, self._schema.num_columns - 1)
-        null_count[0] = read_uv32(c)
-        if null_count[0] > group.rows:
-            return corrupt(b"statistics count more nulls than rows", at, null_count[0], group.rows)
-        self._node_of(column, node)
-        low[0] = high[0] = NULL
-        low_size[0] = high_size[0] = 0
-        if null_count[0] < group.rows:
-            low_size[0] = self._read_value(c, node, low)
-            high_size[0] = self._read_value(c, node, high)
-            if _descends(node, low[0], low_size[0], high[0], high_size[0]):
-                return corrupt(b"statistics whose minimum is above their maximum (column)", at, column, NONE)
-        return column
+        cdef Node node
+        record.column = read_uv32(c)
+        if record.column >= self._schema.num_columns:
+            return corrupt(b"statistics on a column that does not exist", at, record.column,
+                           self._schema.num_columns - 1)
+        record.null_count = read_uv32(c)
+        if record.null_count > group.rows:
+            return corrupt(b"statistics count more nulls than rows", at, record.null_count, group.rows)
+        self._node_of(record.column, &node)
+        record.low = record.high = NULL
+        if record.null_count < group.rows:
+            record.low_size = self._read_value(c, &node, &record.low)
+            record.high_size = self._read_value(c, &node, &record.high)
+            if _descends(&node, record.low, record.low_size, record.high, record.high_size):
+                return corrupt(b"statistics whose minimum is above their maximum (column)", at, record.column, NONE)
+        return 0
 
     cdef int _skip_statistics(self, Cursor* c, Group* group) except -1 nogil:
-        cdef int64_t i, null_count, low_size, high_size
-        cdef const uint8_t* low
-        cdef const uint8_t* high
-        cdef Node node
+        cdef int64_t i
+        cdef Record record
         if group.n_statistics > (c.end - c.pos) // 2:
             return corrupt(b"more statistics than the index has room for", c.pos, group.n_statistics,
                            (c.end - c.pos) // 2)
         for i in range(group.n_statistics):
-            self._read_record(c, group, &node, &null_count, &low, &low_size, &high, &high_size)
+            self._read_record(c, group, &record)
         return 0
 
     # --- asking ---------------------------------------------------------------------------------------------------
@@ -261,7 +265,7 @@ cdef class RowGroupIndex:
         return self._group(group).n_statistics
 
     def bucket(self, int64_t group, int64_t bucket):
-        """(offset, size, bulk size) of a bucket, or None where the row group has nothing stored for it."""
+        """(offset, size, uncompressed size) as the file has them; zeros where nothing is stored for the bucket."""
         cdef Group* g = self._group(group)
         cdef Entry* first = &self.entries[g.first_entry]
         cdef int64_t low = 0, high = g.n_entries, middle
@@ -275,7 +279,7 @@ cdef class RowGroupIndex:
                 else:
                     high = middle
         if low >= g.n_entries or first[low].bucket != bucket or first[low].size == 0:
-            return None
+            return 0, 0, 0
         return first[low].offset, first[low].size, first[low].bulk_size
 
     def statistics(self, int64_t group, wanted=None):
@@ -285,22 +289,20 @@ cdef class RowGroupIndex:
         """
         cdef Group* g = self._group(group)
         cdef Cursor c = cursor_over(self.data, self.size)
-        cdef int64_t i, column, null_count, low_size, high_size
-        cdef const uint8_t* low
-        cdef const uint8_t* high
-        cdef Node node
+        cdef int64_t i
+        cdef Record record
         cdef list records = []
         c.pos = g.statistics_at
         for i in range(g.n_statistics):
-            column = self._read_record(&c, g, &node, &null_count, &low, &low_size, &high, &high_size)
-            if wanted is None or column in wanted:
-                records.append((
-                    column,
-                    null_count,
-                    None if low == NULL else PyBytes_FromStringAndSize(<const char*>low, low_size),
-                    None if high == NULL else PyBytes_FromStringAndSize(<const char*>high, high_size),
-                ))
+            self._read_record(&c, g, &record)
+            if wanted is None or record.column in wanted:
+                records.append((record.column, record.null_count, _bytes(record.low, record.low_size),
+                                _bytes(record.high, record.high_size)))
         return records
+
+
+cdef bytes _bytes(const uint8_t* data, int64_t size):
+    return None if data == NULL else PyBytes_FromStringAndSize(<const char*>data, size)
 
 
 cdef bint _descends(Node* node, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:

@@ -11,9 +11,9 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove
 
 from smalti._core.cursor cimport put_uv32, uv32_size
+from smalti._core.nodes cimport BPE, FRONT, MAX_BPE_RULES
 
 cdef enum:
-    MAX_RULES = 128
     STRIDE = 32         # tokens looked at together when searching for a pair
     END = 0             # after every name; no name holds NUL, so no merge crosses it
 
@@ -121,7 +121,7 @@ cdef int _train(Names* names, uint8_t* rules) noexcept nogil:
     for k in range(names.size - 1):
         if names.tokens[k] != END and names.tokens[k + 1] != END:
             _count(counts, names.tokens[k], names.tokens[k + 1], 1)
-    for rule in range(MAX_RULES):
+    for rule in range(MAX_BPE_RULES):
         best = at = 0
         for left in range(1, 0x80 + rule):
             if counts.rows[left] == 0:
@@ -174,7 +174,7 @@ def pack_schema_block(list names not None, list descriptors not None, list order
     num_buckets : int
     """
     cdef Names raw, merged
-    cdef uint8_t rules[2 * MAX_RULES]
+    cdef uint8_t rules[2 * MAX_BPE_RULES]
     cdef int n_rules = 0
     cdef bint ascii_only = all([name.isascii() for name in names])
     cdef Names* chosen
@@ -196,7 +196,7 @@ def pack_schema_block(list names not None, list descriptors not None, list order
                 raise MemoryError()
         _put(out, len(names))
         _put(out, num_buckets)
-        out.append(chosen == &merged)
+        out.append(BPE if chosen == &merged else FRONT)
         if chosen == &merged:
             _put(out, n_rules)
             out += rules[:2 * n_rules]

@@ -2,7 +2,9 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 from smalti._core.cursor cimport Cursor
 
-# Section 2.5. Kept equal to smalti.spec.TypeId by a test.
+# Everything here that smalti.spec has as well is kept equal by a test.
+
+# Section 2.5.
 cdef enum TypeId:
     T_BOOLEAN = 0
     T_TINYINT = 1
@@ -25,6 +27,11 @@ cdef enum TypeId:
     T_ARRAY = 18
     T_MAP = 19
 
+# Section 2.3.
+cdef enum NameEncoding:
+    FRONT = 0
+    BPE = 1
+
 # Section 5.
 cdef enum Encoding:
     PLAIN = 0
@@ -45,7 +52,18 @@ cdef enum Kind:
     K_VAR       # varint + bytes                | offsets and bytes
     K_LEN       # 4 bytes big-endian            | offsets of a list or map
 
+# The precision of times that are counted in these units.
 cdef enum:
+    MILLISECONDS = 3
+    MICROSECONDS = 6
+    NANOSECONDS = 9
+
+cdef enum:
+    MAX_BPE_RULES = 128
+    MAX_COMPACT_PRECISION = 18
+    MAX_DECIMAL_PRECISION = 38
+    MAX_NAME_SIZE = 65535
+    MAX_NAMES_SIZE = 268435456
     MAX_NESTING = 30
     MAX_UNBACKED_ROWS = 134217728
     MAX_ROWS = 268435456

@@ -8,24 +8,20 @@ from smalti._core.fault cimport NONE, corrupt
 from smalti._core.utf8 cimport valid_name
 
 
-cdef int _kind_of(int type_id, int64_t precision) noexcept nogil:
-    if type_id == T_BOOLEAN:
-        return K_BOOL
-    if type_id == T_TINYINT:
-        return K_W1
-    if type_id == T_SMALLINT:
-        return K_W2
-    if type_id in (T_INTEGER, T_FLOAT, T_DATE, T_TIME):
-        return K_W4
-    if type_id in (T_BIGINT, T_DOUBLE):
-        return K_W8
-    if type_id == T_DECIMAL:
-        return K_DEC8 if precision <= 18 else K_DECV
-    if type_id in (T_TIMESTAMP, T_TIMESTAMP_LTZ):
-        return K_W8 if precision <= 6 else K_TS9
-    if type_id in (T_ARRAY, T_MAP):
-        return K_LEN
-    return K_VAR
+#: The kind of every type id; of DECIMAL and TIMESTAMP that of small precisions.
+cdef uint8_t KINDS[T_MAP + 1]
+KINDS[:] = [
+    K_BOOL, K_W1, K_W2, K_W4, K_W8, K_W4, K_W8, K_W4, K_VAR, K_VAR, K_VAR, K_VAR, K_VAR, K_VAR, K_DEC8, K_W4, K_W8,
+    K_W8, K_LEN, K_LEN,
+]
+
+
+cdef uint8_t _kind_of(int type_id, int64_t precision) noexcept nogil:
+    if type_id == T_DECIMAL and precision > MAX_COMPACT_PRECISION:
+        return K_DECV
+    if T_TIMESTAMP <= type_id <= T_TIMESTAMP_LTZ and precision > MICROSECONDS:
+        return K_TS9
+    return KINDS[type_id]
 
 
 cdef int _read_text(Cursor* c, const uint8_t** text, int32_t* size) except -1 nogil:
@@ -62,20 +58,20 @@ cdef int _read_head(Cursor* c, Node* node) except -1 nogil:
         read_uv32(c)    # a length Arrow has no place for
     elif node.type_id == T_DECIMAL:
         value = read_uv32(c)
-        if value < 1 or value > 38:
-            return corrupt(b"DECIMAL precision out of range (1 to 38)", start, value, 38)
+        if value < 1 or value > MAX_DECIMAL_PRECISION:
+            return corrupt(b"DECIMAL precision out of range (1 to 38)", start, value, MAX_DECIMAL_PRECISION)
         scale = <int32_t><uint32_t>read_uv32(c)    # a signed byte, sign-extended to 32 bits
         if scale < -128 or scale > value:
             return corrupt(b"DECIMAL scale out of range (-128 to the precision)", start, scale, value)
         node.scale = <int8_t>scale
     elif T_TIME <= node.type_id <= T_TIMESTAMP_LTZ:
         value = read_uv32(c)
-        if value > 9:
-            return corrupt(b"precision of a time out of range (0 to 9)", start, value, 9)
+        if value > NANOSECONDS:
+            return corrupt(b"precision of a time out of range (0 to 9)", start, value, NANOSECONDS)
         if node.type_id == T_TIMESTAMP_LTZ:
             _read_text(c, &node.text, &node.text_size)
     node.precision = <uint8_t>value
-    node.kind = <uint8_t>_kind_of(node.type_id, value)
+    node.kind = _kind_of(node.type_id, value)
     return 0
 
 

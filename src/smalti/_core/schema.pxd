@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from smalti._core.cursor cimport Cursor
-from smalti._core.nodes cimport BucketNodes
+from smalti._core.nodes cimport BucketNodes, MAX_BPE_RULES
 
 cdef class SchemaBlock:
     cdef object _bytes
@@ -12,9 +12,9 @@ cdef class SchemaBlock:
     cdef readonly int name_encoding
     cdef readonly int num_rules
     cdef int64_t columns_at           # where the first column starts
-    cdef uint8_t rules[128][2]
+    cdef uint8_t rules[MAX_BPE_RULES][2]
     cdef uint8_t* expansions          # of all rules, back to back
-    cdef int32_t expansion_at[129]
+    cdef int32_t expansion_at[MAX_BPE_RULES + 1]
     cdef uint32_t* descriptor_at      # per column, sorted order
     cdef uint8_t* type_ids            # per column, sorted order
     cdef uint32_t* order              # sorted index of original column i
@@ -25,5 +25,6 @@ cdef class SchemaBlock:
     cdef int _parse_order(self, Cursor* c, uint8_t* seen) except -1 nogil
     cdef int64_t _expanded_size(self, const uint8_t* tokens, int64_t n) except -1 nogil
     cdef bint _ascends(self, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil
+    cdef int64_t _next_name(self, Cursor* c, int64_t column, uint8_t* name) except -1
     cdef _find_encoded(self, dict wanted, list found)
     cdef bytes _encode(self, bytes name)

@@ -11,14 +11,15 @@ from libc.string cimport memchr, memcmp, memcpy
 from smalti._core.arrow_c cimport schema_capsule
 from smalti._core.cursor cimport Cursor, cursor_over, need, read_u8, read_uv32, read_zz64
 from smalti._core.fault cimport NONE, corrupt, corrupt_column, no_memory
-from smalti._core.nodes cimport BucketNodes, Node, parse_descriptor, skip_descriptor
+from smalti._core.nodes cimport (
+    BPE, BucketNodes, MAX_BPE_RULES, MAX_NAME_SIZE, MAX_NAMES_SIZE, Node, T_BYTES, T_DATE, T_STRING, parse_descriptor,
+    skip_descriptor,
+)
 from smalti._core.utf8 cimport valid_utf8
 
-# Limits of ours, see smalti.spec.
 cdef enum:
-    MAX_NAME_SIZE = 65535
-    MAX_NAMES_SIZE = 268435456
     MIN_COLUMN_SIZE = 5     # shared, suffix size, one byte of suffix, type id, nullable
+    MAX_ENCODED = 16        # BPE names that are encoded to be found
 
 
 cdef class SchemaBlock:
@@ -43,9 +44,9 @@ cdef class SchemaBlock:
             corrupt(b"bucket count out of range (1 to the number of columns)", c.pos, self.num_buckets,
                     max(self.num_columns, 1))
         self.name_encoding = <int>read_u8(&c)
-        if self.name_encoding > 1:
-            corrupt(b"unknown name encoding", c.pos - 1, self.name_encoding, 1)
-        if self.name_encoding == 1:
+        if self.name_encoding > BPE:
+            corrupt(b"unknown name encoding", c.pos - 1, self.name_encoding, BPE)
+        if self.name_encoding == BPE:
             self._parse_rules(&c)
         self.columns_at = c.pos
         if self.num_columns > (c.end - c.pos) // MIN_COLUMN_SIZE:
@@ -76,11 +77,11 @@ cdef class SchemaBlock:
         """Section 2.3: a rule may only use tokens before its own, which also keeps expansion from looping."""
         cdef int64_t n = read_uv32(c)
         cdef int64_t i, side, total = 0
-        cdef int64_t sizes[128]
+        cdef int64_t sizes[MAX_BPE_RULES]
         cdef uint8_t token
         cdef uint8_t* at
-        if n > 128:
-            return corrupt(b"too many BPE rules", c.pos, n, 128)
+        if n > MAX_BPE_RULES:
+            return corrupt(b"too many BPE rules", c.pos, n, MAX_BPE_RULES)
         need(c, 2 * n)
         for i in range(n):
             sizes[i] = 0
@@ -145,23 +146,13 @@ cdef class SchemaBlock:
             if left_a == 0:
                 if na == 0:
                     return left_b > 0 or nb > 0
-                if a[0] < 0x80:
-                    text_a = a
-                    left_a = 1
-                else:
-                    text_a = self.expansions + self.expansion_at[a[0] - 0x80]
-                    left_a = self.expansion_at[a[0] - 0x7F] - self.expansion_at[a[0] - 0x80]
+                left_a = _text(self.expansions, self.expansion_at, a, &text_a)
                 a += 1
                 na -= 1
             if left_b == 0:
                 if nb == 0:
                     return False
-                if b[0] < 0x80:
-                    text_b = b
-                    left_b = 1
-                else:
-                    text_b = self.expansions + self.expansion_at[b[0] - 0x80]
-                    left_b = self.expansion_at[b[0] - 0x7F] - self.expansion_at[b[0] - 0x80]
+                left_b = _text(self.expansions, self.expansion_at, b, &text_b)
                 b += 1
                 nb -= 1
             common = left_a if left_a < left_b else left_b
@@ -178,7 +169,7 @@ cdef class SchemaBlock:
         cdef int64_t i, shared, suffix, expanded, size = 0, total = 0, text_size = 0
         cdef int32_t n_nodes = 0
         cdef const uint8_t* at
-        cdef bint bpe = self.name_encoding == 1
+        cdef bint bpe = self.name_encoding == BPE
         for i in range(self.num_columns):
             shared = read_uv32(c)
             if shared > size:
@@ -243,23 +234,26 @@ cdef class SchemaBlock:
     def find(self, list names not None):
         """Sorted indices of the named columns, -1 where there is none; one walk over the encoded names.
 
-        A writer applies its rules in order, so the encoded form of a name is known. Another writer may have split a
-        name differently: what is not found that way is looked up among the decoded names.
+        A writer applies its BPE rules in order, so the encoded form of a name is known. Another writer may have split a
+        name differently: what is not found that way is looked up among the decoded names. So are many names at once,
+        because encoding a name takes longer than decoding one.
         """
         cdef dict wanted = {}
         cdef list found = [-1] * len(names)
         cdef Py_ssize_t i
         cdef list missing
-        for i, name in enumerate(names):
-            try:
-                text = name.encode()
-            except UnicodeEncodeError:
-                continue
-            if self.name_encoding == 0 or text.isascii():   # above ASCII, bytes of a BPE name are tokens
-                wanted.setdefault(self._encode(text), []).append(i)
-        self._find_encoded(wanted, found)
+        cdef bint bpe = self.name_encoding == BPE
+        if not bpe or len(names) <= MAX_ENCODED:
+            for i, name in enumerate(names):
+                try:
+                    text = name.encode()
+                except UnicodeEncodeError:
+                    continue
+                if not bpe or text.isascii():       # above ASCII, bytes of a BPE name are tokens
+                    wanted.setdefault(self._encode(text), []).append(i)
+            self._find_encoded(wanted, found)
         missing = [i for i in range(len(names)) if found[i] < 0]
-        if missing and self.name_encoding == 1:
+        if missing and bpe:
             position = {name: i for i, name in enumerate(self.names())}
             for i in missing:
                 found[i] = position.get(names[i], -1)
@@ -267,7 +261,7 @@ cdef class SchemaBlock:
 
     cdef _find_encoded(self, dict wanted, list found):
         """Candidates by size and last bytes, then compared in full."""
-        cdef int64_t i, shared, suffix, size = 0, left = len(wanted)
+        cdef int64_t i, size, left = len(wanted)
         cdef uint64_t bits[1024]
         cdef uint64_t key
         cdef Cursor c = cursor_over(self.data, self.size)
@@ -285,18 +279,11 @@ cdef class SchemaBlock:
                 bits[key >> 6] |= (<uint64_t>1) << (key & 63)
                 for i in range(len(target)):
                     name[i] = 0
-        c.pos = self.columns_at
         try:
             for i in range(self.num_columns):
                 if left == 0:
                     break
-                c.pos = self.descriptor_at[i - 1] if i else self.columns_at
-                if i:
-                    _skip_known_descriptor(&c, self.type_ids[i - 1])
-                shared = read_uv32(&c)
-                suffix = read_uv32(&c)
-                memcpy(name + shared, c.data + c.pos, suffix)
-                size = shared + suffix
+                size = self._next_name(&c, i, name)
                 key = _fingerprint(name, size)
                 if bits[key >> 6] >> (key & 63) & 1:
                     rows = wanted.get(name[:size])
@@ -311,48 +298,50 @@ cdef class SchemaBlock:
         """The rules applied in order, greedily from the left (section 2.3)."""
         cdef int rule
         cdef bytes pair
-        if self.name_encoding == 1:
+        if self.name_encoding == BPE:
             for rule in range(self.num_rules):
                 pair = bytes((self.rules[rule][0], self.rules[rule][1]))
                 if pair in name:
                     name = name.replace(pair, bytes((0x80 + rule,)))
         return name
 
+    cdef int64_t _next_name(self, Cursor* c, int64_t column, uint8_t* name) except -1:
+        """Turn the encoded name of the column before into that of `column`, and return its size."""
+        cdef int64_t shared, suffix
+        c.pos = self.columns_at
+        if column:
+            c.pos = self.descriptor_at[column - 1]
+            _skip_known_descriptor(c, self.type_ids[column - 1])
+        shared = read_uv32(c)
+        suffix = read_uv32(c)
+        memcpy(name + shared, c.data + c.pos, suffix)
+        return shared + suffix
+
     def names(self):
         """All names, sorted."""
-        cdef int64_t i, k, shared, suffix, size, n
+        cdef int64_t i, k, size, part, n
         cdef Cursor c = cursor_over(self.data, self.size)
         cdef uint8_t* tokens = <uint8_t*>malloc(MAX_NAME_SIZE + 1)
         cdef uint8_t* text = <uint8_t*>malloc(MAX_NAME_SIZE + 1)
-        cdef int rule
+        cdef const uint8_t* expanded
         cdef list names = []
-        if tokens == NULL or text == NULL:
-            free(tokens)
-            free(text)
-            raise MemoryError()
-        c.pos = self.columns_at
         try:
+            if tokens == NULL or text == NULL:
+                raise MemoryError()
             for i in range(self.num_columns):
-                shared = read_uv32(&c)
-                suffix = read_uv32(&c)
-                memcpy(tokens + shared, c.data + c.pos, suffix)
-                size = shared + suffix
-                if self.name_encoding == 0:
+                size = self._next_name(&c, i, tokens)
+                if self.name_encoding != BPE:
                     names.append(tokens[:size].decode())
-                else:
-                    n = 0
-                    for k in range(size):
-                        if tokens[k] < 0x80:
-                            text[n] = tokens[k]
-                            n += 1
-                        else:
-                            rule = tokens[k] - 0x80
-                            memcpy(text + n, self.expansions + self.expansion_at[rule],
-                                   self.expansion_at[rule + 1] - self.expansion_at[rule])
-                            n += self.expansion_at[rule + 1] - self.expansion_at[rule]
-                    names.append(text[:n].decode())
-                c.pos = self.descriptor_at[i]
-                _skip_known_descriptor(&c, self.type_ids[i])
+                    continue
+                n = 0
+                for k in range(size):
+                    part = _text(self.expansions, self.expansion_at, &tokens[k], &expanded)
+                    if part == 1:
+                        text[n] = expanded[0]
+                    else:
+                        memcpy(text + n, expanded, part)
+                    n += part
+                names.append(text[:n].decode())
         finally:
             free(tokens)
             free(text)
@@ -403,11 +392,6 @@ cdef class SchemaBlock:
             parse_descriptor(&c, out.nodes, <int32_t>(i - first), &next_free)
         return out
 
-    def descriptor(self, int64_t column):
-        """(type id, nullable, precision, scale) of a sorted index; what statistics need to read a value."""
-        cdef BucketNodes one = self.nodes(column, column + 1)
-        return one.nodes[0].type_id, bool(one.nodes[0].nullable), one.nodes[0].precision, one.nodes[0].scale
-
     def arrow_schema(self, list columns not None, list names not None):
         """An `arrow_schema` capsule of the given sorted indices, under the given names (their own, by contract)."""
         cdef Py_ssize_t i, n = len(columns)
@@ -435,6 +419,17 @@ cdef class SchemaBlock:
             return schema_capsule(roots, [name.encode() for name in names], places)
         finally:
             free(roots)
+
+
+cdef inline int64_t _text(
+    const uint8_t* expansions, const int32_t* expansion_at, const uint8_t* token, const uint8_t** text
+) noexcept nogil:
+    """The text that a token stands for; returns its size."""
+    if token[0] < 0x80:
+        text[0] = token
+        return 1
+    text[0] = expansions + expansion_at[token[0] - 0x80]
+    return expansion_at[token[0] - 0x7F] - expansion_at[token[0] - 0x80]
 
 
 cdef inline bint _bytes_ascend(const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
@@ -470,7 +465,7 @@ cdef inline int _skip_known_descriptor(Cursor* c, uint8_t type_id) except -1:
     """Step over a descriptor that was validated when the block was parsed."""
     cdef int32_t n_nodes = 0
     cdef uint8_t ignored
-    if type_id <= 7 or type_id == 10 or type_id == 13:
-        c.pos += 2
+    if type_id <= T_DATE or type_id == T_STRING or type_id == T_BYTES:
+        c.pos += 2      # type id and nullable, no parameters
         return 0
     return skip_descriptor(c, 0, &n_nodes, &ignored)

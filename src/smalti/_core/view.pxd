@@ -1,6 +1,5 @@
 from libc.stdint cimport int64_t, uint8_t
 
-from smalti._core.cursor cimport Cursor
 from smalti._core.nodes cimport Node
 
 # Where the pieces of one encoded physical column lie; every size in it has been checked against the bytes.
@@ -17,8 +16,6 @@ cdef struct View:
     const uint8_t* data         # PLAIN values or DICT indices
     int64_t data_size
     int64_t text_size           # PLAIN of variable width: bytes of all values without their prefixes
-
-cdef int64_t walk_values(Cursor* c, const Node* node, int64_t n) except -1 nogil
 
 cdef int view_monolithic(
     const uint8_t* data, int64_t size, const Node* nodes, int64_t n_columns, int64_t n_nodes, int64_t rows, View* views,

@@ -17,7 +17,7 @@ from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell
 from smalti.cli.screen import Screen
 from smalti.cli.sources import Rows, open_rows
-from smalti.file.logical import convert_array
+from smalti.file.logical import to_stored
 from smalti.types import stored_schema
 
 
@@ -97,7 +97,7 @@ def compare_rows(a: Rows, b: Rows, schema: pa.Schema, found: Differences, limit:
     row = 0
     for left, right in aligned(a.batches(schema.names), b.batches(schema.names)):
         for i, column in enumerate(schema):
-            one, other = (convert_array(side.column(i), column.type) for side in (left, right))
+            one, other = (to_stored(side.column(i), column.type) for side in (left, right))
             unequal = differing(one, other)
             if not unequal:
                 continue

@@ -44,12 +44,12 @@ class Intake:
             batch = self._reorder(batch)
         if not batch.schema.equals(self._given):
             self._check_types(batch.schema)
-        from smalti.file.logical import convert_array  # see there why not at the top
+        from smalti.file.logical import to_stored  # see there why not at the top
 
         arrays = []
         for field, array in zip(self.schema, batch.columns, strict=True):
             try:
-                arrays.append(array if array.type == field.type else convert_array(array, field.type))
+                arrays.append(array if array.type == field.type else to_stored(array, field.type))
             except SchemaError as error:
                 raise error.locate(column=field.name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

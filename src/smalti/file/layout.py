@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from smalti._core.batch import describe_monolithic, describe_page
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
-from smalti.file.tail import Tail
-from smalti.format.bucket import open_slot, parse_directory
-from smalti.format.compression import inflate
-from smalti.io import Source
+from smalti.file.scan import BucketRead, Scanner, plan_buckets
+from smalti.format.bucket import directory_size
+from smalti.format.index import EMPTY, MONOLITHIC
 from smalti.report.notebook import html_summary
-from smalti.spec import FOOTER_SIZE, Compression, Encoding, NameEncoding, TypeId
+from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 
 #: Row groups shown in a notebook.
 NOTEBOOK_ROWS = 20
@@ -133,25 +132,27 @@ class FileLayout:
         return html_summary("Layout of a Mosaic file", facts, header, rows, hidden=len(self.row_groups) - len(rows))
 
 
-def build_layout(source: Source, tail: Tail, wanted: Container[int] | None = None) -> FileLayout:
-    """Walk every bucket, or those `wanted`; nothing is decoded but what says how long things are."""
+def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> FileLayout:
+    """Describe every bucket, reading those that are `wanted` (by default all). No values are decoded."""
+    tail, size = scanner.tail, scanner.source.size
     footer, schema, index = tail.footer, tail.schema, tail.index
     names = schema.names()
+    reads = [plan_buckets(schema, range(*schema.bucket_columns(bucket)))[0] for bucket in tail.buckets]
     groups = []
     for group in range(index.num_row_groups):
         buckets = []
-        for bucket in range(schema.num_buckets if schema.num_columns else 0):
+        for read in reads:
+            if wanted is not None and read.bucket not in wanted:
+                buckets.append(BucketLayout(read.bucket, *tail.entry(group, read.bucket), ()))
+                continue
             try:
-                if wanted is None or bucket in wanted:
-                    buckets.append(_bucket(source, tail, names, group, bucket))
-                else:
-                    buckets.append(_unread_bucket(tail, group, bucket))
+                buckets.append(_read_bucket(scanner, names, group, read))
             except MosaicError as error:
-                raise error.locate(row_group=group, bucket=bucket) from None
+                raise scanner.locate(error, group, read) from None
         groups.append(RowGroupLayout(group, index.rows(group), index.num_statistics(group), tuple(buckets)))
-    index_size = source.size - FOOTER_SIZE - footer.index_offset
+    index_size = size - FOOTER_SIZE - footer.index_offset
     return FileLayout(
-        size=source.size,
+        size=size,
         compression=footer.compression.name.lower(),
         num_columns=schema.num_columns,
         num_buckets=schema.num_buckets,
@@ -164,49 +165,29 @@ def build_layout(source: Source, tail: Tail, wanted: Container[int] | None = Non
     )
 
 
-def _unread_bucket(tail: Tail, group: int, bucket: int) -> BucketLayout:
-    entry = tail.index.bucket(group, bucket)
-    if entry is None:
-        return BucketLayout(bucket, "empty", 0, 0, 0, ())
-    offset, size, bulk_size = entry
-    return BucketLayout(bucket, "monolithic" if bulk_size else "paged", offset, size, bulk_size, ())
-
-
-def _bucket(source: Source, tail: Tail, names: list[str], group: int, bucket: int) -> BucketLayout:
-    schema, index = tail.schema, tail.index
-    nodes = schema.bucket_nodes(bucket)
-    first, stop = schema.bucket_columns(bucket)
-    rows = index.rows(group)
-    entry = index.bucket(group, bucket)
-    if entry is None:
+def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRead) -> BucketLayout:
+    """One bucket with its columns; the uncompressed size of a paged one counts its directory and its pages."""
+    (bucket,) = scanner.fetch_buckets(group, [read])
+    nodes, entry, rows = read.nodes, bucket.entry, scanner.tail.index.rows(group)
+    stored: list[int | None] = [None] * nodes.num_nodes
+    if entry.mode == MONOLITHIC:
+        described = describe_monolithic(nodes, bucket.block(scanner.tail.footer.compression), rows)
+    elif entry.mode == EMPTY:
         described = [describe_page(nodes, node, None, 0) for node in range(nodes.num_nodes)]
-        return BucketLayout(bucket, "empty", 0, 0, 0, _columns(nodes, names[first:stop], described, None))
-    offset, size, bulk_size = entry
-    data: bytes = source.read_at(offset, size)
-    if bulk_size:
-        if tail.footer.compression is Compression.ZSTD:
-            data = inflate(data, bulk_size)
-        described = describe_monolithic(nodes, data, rows)
-        return BucketLayout(
-            bucket, "monolithic", offset, size, bulk_size, _columns(nodes, names[first:stop], described, None)
-        )
-    directory = parse_directory(data, nodes, size)
-    described = []
-    total = directory.slots[0][0]
-    for node, (at, slot_size) in enumerate(directory.slots):
-        page = open_slot(memoryview(data)[at : at + slot_size]) if slot_size else None
-        total += len(page) if page else 0
-        node_rows = rows if node < nodes.num_columns else directory.child_rows[node - nodes.num_columns]
-        described.append(describe_page(nodes, node, page, node_rows))
-    stored = [slot_size for _, slot_size in directory.slots]
-    return BucketLayout(bucket, "paged", offset, size, total, _columns(nodes, names[first:stop], described, stored))
+    else:
+        pages = bucket.pages()
+        num_rows = [rows] * nodes.num_columns + bucket.child_rows
+        described = [describe_page(nodes, node, pages[node], num_rows[node]) for node in range(nodes.num_nodes)]
+        stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]
+        pages_size = sum(len(page) for page in pages.values() if page is not None)
+        entry = entry._replace(uncompressed_size=directory_size(nodes) + pages_size)
+    return BucketLayout(read.bucket, *entry, _columns(nodes, names[nodes.first_column :], described, stored))
 
 
 def _columns(
-    nodes: BucketNodes, names: list[str], described: list[tuple[int, bool, int, int, int]], stored: list[int] | None
+    nodes: BucketNodes, names: list[str], described: list[tuple[int, bool, int, int, int]], stored: list[int | None]
 ) -> tuple[ColumnLayout, ...]:
-    paths = nodes.paths(names)
-    types = nodes.type_ids()
+    paths, types = nodes.paths(names), nodes.type_ids()
     return tuple(
         ColumnLayout(
             name=names[paths[node][0]],
@@ -217,7 +198,7 @@ def _columns(
             dict_entries=entries,
             num_values=values,
             size=size,
-            stored_size=None if stored is None else stored[node],
+            stored_size=stored[node],
         )
         for node, (encoding, has_nulls, entries, values, size) in enumerate(described)
     )

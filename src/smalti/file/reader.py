@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.columnless import columnless_batch
 from smalti.file.layout import FileLayout, build_layout
-from smalti.file.row_groups import RowGroupReader
+from smalti.file.scan import Projection, Scanner, ScanPlan, plan_buckets, plan_scan
 from smalti.file.tail import read_tail
-from smalti.format.statistics import ColumnStatistics, describe
+from smalti.format.statistics import ColumnStatistics
 from smalti.io import CachedEnd, Source, open_source
 from smalti.report.notebook import html_summary
-
-if TYPE_CHECKING:
-    from smalti.file.filtering import FilterPlan
 
 #: Columns shown in a notebook.
 NOTEBOOK_COLUMNS = 20
@@ -43,8 +39,9 @@ class MosaicFile:
             raise
         if source.is_remote:
             self._source = CachedEnd(source, end)
-        self._groups = RowGroupReader(self._source, self._tail)
+        self._scanner = Scanner(self._source, self._tail)
         self._schema: pa.Schema | None = None
+        self._all_columns: Projection | None = None
         self._names: list[str] | None = None
         self._positions: dict[str, int] = {}
 
@@ -78,16 +75,16 @@ class MosaicFile:
     def schema(self) -> pa.Schema:
         """The Arrow schema, in the order the columns were written; built when first asked for."""
         if self._schema is None:
-            self._schema = self._arrow_schema(self._tail.schema.column_order(), self.column_names)
+            self._schema = self._tail.arrow_schema(self._tail.schema.column_order(), self.column_names)
         return self._schema
 
     def find_columns(self, names: Sequence[str]) -> list[int | None]:
-        """Where columns are in name order, None for those the file does not have; builds nothing for the others."""
+        """The place of each column among the sorted names, None for a column that the file does not have."""
         return [at if at >= 0 else None for at in self._tail.schema.find(list(names))]
 
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
         """The Arrow schema of some columns, without building that of all."""
-        return self._arrow_schema(self._find(columns), list(columns))
+        return self._tail.arrow_schema(self._find(columns), list(columns))
 
     def row_group(self, index: int) -> RowGroup:
         """One row group; negative numbers count from the end."""
@@ -96,8 +93,8 @@ class MosaicFile:
         return RowGroup(self, index % self.num_row_groups)
 
     def matching_row_groups(self, filters: Any) -> list[int]:
-        """Row groups whose statistics leave a chance that rows match; for engines that filter rows themselves."""
-        return self._select([], filters, None).groups
+        """The row groups that may have matching rows, by their statistics; for engines that filter rows themselves."""
+        return [read.row_group for read in self._plan([], filters, None).groups]
 
     def bucket_of(self, column: str) -> int:
         """The bucket a column is stored in, the same in every row group."""
@@ -113,7 +110,7 @@ class MosaicFile:
             with an empty collection nothing is read at all.
         """
         try:
-            return build_layout(self._source, self._tail, buckets)
+            return build_layout(self._scanner, buckets)
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
@@ -134,9 +131,8 @@ class MosaicFile:
         row_groups : sequence of int, optional
             Row groups to read, in this order.
         """
-        selection = self._select(columns, filters, row_groups)
-        batches = [batch for group in selection.groups if (batch := selection.read(group)) is not None]
-        return pa.Table.from_batches(batches, schema=selection.output_schema)
+        plan = self._plan(columns, filters, row_groups)
+        return pa.Table.from_batches(list(self._scanner.batches(plan)), schema=plan.schema)
 
     def iter_batches(
         self,
@@ -152,12 +148,8 @@ class MosaicFile:
         """
         if batch_size is not None and batch_size < 1:
             raise MosaicError("batch_size must be positive", found=batch_size)
-        selection = self._select(columns, filters, row_groups)
-        for group in selection.groups:
-            batch = selection.read(group)
-            if batch is None or batch.num_rows == 0:
-                continue
-            step = batch_size or batch.num_rows
+        for batch in self._scanner.batches(self._plan(columns, filters, row_groups)):
+            step = batch_size or batch.num_rows or 1
             for start in range(0, batch.num_rows, step):
                 yield batch.slice(start, step)
 
@@ -165,8 +157,7 @@ class MosaicFile:
         """How many rows there are, or would remain; reads only the columns of `filters`, if any."""
         if filters is None:
             return self.num_rows
-        selection = self._select([], filters, None)
-        return sum(batch.num_rows for group in selection.groups if (batch := selection.read(group)) is not None)
+        return sum(batch.num_rows for batch in self._scanner.batches(self._plan([], filters, None)))
 
     def close(self) -> None:
         self._source.close()
@@ -194,8 +185,7 @@ class MosaicFile:
             ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
             ("size", f"{self._source.size:,} bytes"),
         ]
-        schema = self._arrow_schema(self._find(names), names)
-        rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in schema]
+        rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in self.schema_of(names)]
         header = ["column", "type", ""]
         return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows))
 
@@ -214,22 +204,31 @@ class MosaicFile:
                 self._positions[name] = position
         return [self._positions[name] for name in names]
 
-    def _arrow_schema(self, positions: list[int], names: list[str]) -> pa.Schema:
-        return pa.Schema._import_from_c_capsule(self._tail.schema.arrow_schema(positions, names))
+    def _project(self, columns: Sequence[str] | None) -> Projection:
+        """The columns of a read, each once; that of all columns is kept, since they are many."""
+        if columns is None:
+            if self._all_columns is None:
+                order = self._tail.schema.column_order()
+                self._all_columns = Projection(self.schema, plan_buckets(self._tail.schema, order))
+            return self._all_columns
+        names = list(dict.fromkeys(columns))
+        positions = self._find(names)
+        return Projection(self._tail.arrow_schema(positions, names), plan_buckets(self._tail.schema, positions))
 
-    def _select(self, columns: Sequence[str] | None, filters: Any, row_groups: Sequence[int] | None) -> _Selection:
+    def _plan(self, columns: Sequence[str] | None, filters: Any, row_groups: Sequence[int] | None) -> ScanPlan:
         if isinstance(columns, str):
             raise TypeError(f"columns must be a list of names, got the string {columns!r}")
-        groups = list(range(self.num_row_groups)) if row_groups is None else self._check_groups(row_groups)
+        every = range(self.num_row_groups)
+        groups = every if row_groups is None else [self.row_group(index).index for index in row_groups]
+        output = self._project(columns)
         if filters is None:
-            return _Selection(self, columns, None, groups)
+            return plan_scan(output, groups)
         from smalti.file.filtering import FilterPlan  # see there why not at the top
 
-        plan = FilterPlan(filters, self._tail, self._find)
-        return _Selection(self, columns, plan, [group for group in groups if not plan.rules_out(group)])
-
-    def _check_groups(self, row_groups: Sequence[int]) -> list[int]:
-        return [self.row_group(index).index for index in row_groups]
+        filter_ = FilterPlan(filters, self._tail, self._find)
+        names = output.schema.names
+        filtered = None if set(filter_.columns) <= set(names) else self._project([*names, *filter_.columns])
+        return plan_scan(output, groups, filter_, filtered)
 
 
 class RowGroup:
@@ -244,23 +243,24 @@ class RowGroup:
         return self._file._tail.index.rows(self.index)
 
     @property
+    def num_bytes(self) -> int:
+        """Bytes of all buckets of the row group in the file."""
+        return self._file._tail.stored_bytes(self.index, self._file._tail.buckets)
+
+    @property
     def statistics(self) -> dict[str, ColumnStatistics]:
         """Statistics by column name, for the columns that have them."""
-        file = self._file
-        records = file._tail.index.statistics(self.index)
-        names = file._tail.schema.names() if records else []
-        out = {}
-        for position, null_count, low, high in records:
-            type_ = file._arrow_schema([position], [names[position]]).field(0).type
-            type_id, _, precision, _ = file._tail.schema.descriptor(position)
-            out[names[position]] = describe(type_id, precision, type_, null_count, low, high)
-        return out
+        tail = self._file._tail
+        records = tail.statistics(self.index)
+        by_position = tail.schema.names() if records else []
+        names = [by_position[record.column] for record in records]
+        types = tail.arrow_schema([record.column for record in records], names).types
+        return {name: record.describe(type_) for name, record, type_ in zip(names, records, types, strict=True)}
 
     def stored_bytes(self, columns: Sequence[str]) -> int:
         """Bytes of the buckets that hold some columns: what reading them takes, or less where buckets are paged."""
-        tail = self._file._tail
-        buckets = {tail.schema.bucket_of(position) for position in self._file._find(columns)}
-        return sum(entry[1] for bucket in buckets if (entry := tail.index.bucket(self.index, bucket)) is not None)
+        buckets = {self._file._tail.schema.bucket_of(position) for position in self._file._find(columns)}
+        return self._file._tail.stored_bytes(self.index, buckets)
 
     def read(self, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
         """As `MosaicFile.read`, for this row group."""
@@ -268,45 +268,6 @@ class RowGroup:
 
     def __repr__(self) -> str:
         return f"<smalti.RowGroup {self.index}: {self.num_rows:,} rows>"
-
-
-class _Selection:
-    """The columns of one read, resolved: what goes out, and what is read besides for the filter."""
-
-    def __init__(
-        self, file: MosaicFile, columns: Sequence[str] | None, plan: FilterPlan | None, groups: list[int]
-    ) -> None:
-        self.groups = groups
-        self._file = file
-        self._plan = plan
-        if columns is None:
-            names = file.column_names
-            self._positions = file._tail.schema.column_order()
-            self.output_schema = file.schema
-        else:
-            names = list(dict.fromkeys(columns))
-            self._positions = file._find(names)
-            self.output_schema = file._arrow_schema(self._positions, names)
-        known = set(names)
-        self._extra = [name for name in plan.columns if name not in known] if plan else []
-        self._read_positions = self._positions + file._find(self._extra)
-        self._read_schema = self.output_schema
-        if self._extra:
-            self._read_schema = file._arrow_schema(self._read_positions, names + self._extra)
-
-    def read(self, group: int) -> pa.RecordBatch | None:
-        """One row group, filtered; None if it has no rows."""
-        file = self._file
-        if file._tail.index.rows(group) == 0:
-            return None
-        if self._plan is None or self._plan.takes_all(group):
-            return file._groups.read(group, self._positions, self.output_schema)
-        batch = self._plan.apply(file._groups.read(group, self._read_positions, self._read_schema))
-        if not self._extra:
-            return batch
-        if not len(self.output_schema):
-            return columnless_batch(batch.num_rows)
-        return pa.RecordBatch.from_arrays(batch.columns[: len(self.output_schema)], schema=self.output_schema)
 
 
 def open_file(source: Any, *, filesystem: Any = None) -> MosaicFile:

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from smalti._core.index import RowGroupIndex
 from smalti._core.schema import SchemaBlock
 from smalti.errors import CorruptFileError, MosaicError
-from smalti.format.compression import inflate
 from smalti.format.footer import Footer, parse_footer
+from smalti.format.index import BucketEntry
+from smalti.format.schema import parse_schema_section
+from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
-from smalti.spec import FOOTER_SIZE, SCHEMA_PREFIX_SIZE, Compression
+from smalti.spec import FOOTER_SIZE, Compression
 
 
 @dataclass(frozen=True)
 class Tail:
-    """Everything a file says about itself, checked."""
+    """Everything a file says about itself, checked. Columns are known by their sorted index, see `SchemaBlock`."""
 
     footer: Footer
     schema: SchemaBlock
     schema_size: int
     index: RowGroupIndex
 
+    @property
+    def buckets(self) -> range:
+        """The buckets that hold columns; a file without columns counts one bucket and stores none."""
+        return range(self.schema.num_buckets if self.schema.num_columns else 0)
+
+    def entry(self, group: int, bucket: int) -> BucketEntry:
+        """Where a bucket of a row group is; an entry with mode EMPTY where nothing is stored for it."""
+        return BucketEntry.decode(*self.index.bucket(group, bucket))
+
+    def stored_bytes(self, group: int, buckets: Set[int] | range) -> int:
+        """Bytes of some buckets of a row group in the file."""
+        return sum(self.entry(group, bucket).size for bucket in buckets)
+
+    def statistics(self, group: int, wanted: Set[int] | None = None) -> list[StatisticsRecord]:
+        """The statistics of a row group, for all columns that have them or those of the `wanted`."""
+        return [StatisticsRecord._make(record) for record in self.index.statistics(group, wanted)]
+
+    def arrow_schema(self, positions: list[int], names: list[str]) -> pa.Schema:
+        """The Arrow schema of some columns, whose names the caller knows."""
+        return pa.Schema._import_from_c_capsule(self.schema.arrow_schema(positions, names))
+
 
 def read_tail(source: Source) -> tuple[Tail, bytes]:
-    """Read and check the end of a file; returns the bytes it took as well."""
+    """Read and check the end of a file; also return the bytes that were read for it."""
     size = source.size
     guess = min(size, source.tail_size)
     data = source.read_at(size - guess, guess)
@@ -35,7 +61,7 @@ def read_tail(source: Source) -> tuple[Tail, bytes]:
     read, data = data, data[start - size :]
     index_at = footer.index_offset - start
     try:
-        block = _schema_bytes(data[:index_at], footer.compression)
+        block = parse_schema_section(data[:index_at], footer.compression)
         schema = SchemaBlock(block)
     except MosaicError as error:
         raise error.locate(section="schema block") from None
@@ -52,13 +78,3 @@ def read_tail(source: Source) -> tuple[Tail, bytes]:
     except MosaicError as error:
         raise error.locate(section="row group index") from None
     return Tail(footer, schema, len(block), index), read
-
-
-def _schema_bytes(section: bytes, compression: Compression) -> bytes:
-    size = int.from_bytes(section[:SCHEMA_PREFIX_SIZE], "big")
-    payload = section[SCHEMA_PREFIX_SIZE:]
-    if compression is Compression.ZSTD:
-        return inflate(payload, size)
-    if len(payload) != size:
-        raise CorruptFileError("schema block has another size than declared", found=len(payload), expected=size)
-    return payload

@@ -1,4 +1,7 @@
-"""The frame of a paged bucket (section 8): child counts, directory, slots. Monolithic buckets have none."""
+"""Paged buckets (section 8): the directory at their start, and the slots that hold one compressed page each.
+
+Monolithic buckets are one compressed block without a frame; the kernels walk them.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,32 @@ from dataclasses import dataclass
 
 from smalti._core.nodes import BucketNodes
 from smalti.errors import CorruptFileError
-from smalti.format.compression import inflate
+from smalti.format.compression import deflate, has_checksum, inflate
+from smalti.format.varint import pack_varint
 from smalti.spec import MAX_PAGED_CHILDREN
 
 
-def directory_size(num_columns: int, num_nodes: int) -> int:
-    """Bytes before the first slot: the child counts, when there are containers, and one slot size per column."""
-    children = num_nodes - num_columns
-    return (2 + 4 * children if children else 0) + 4 * num_nodes
+def directory_size(nodes: BucketNodes) -> int:
+    """Bytes before the first slot: the child counts, if there are arrays or maps, and the size of every slot."""
+    children = nodes.num_nodes - nodes.num_columns
+    return (2 + 4 * children if children else 0) + 4 * nodes.num_nodes
 
 
 @dataclass(frozen=True)
 class Directory:
-    """What the head of a paged bucket says; `slots` are (offset in the bucket, size), size 0 for ALL_NULL."""
+    """The directory of a paged bucket.
+
+    `child_rows` has the rows of each physical column below an array or map, `slots` the (offset in the bucket, size)
+    of every physical column. The size is 0 for a column that is ALL_NULL.
+    """
 
     child_rows: list[int]
     slots: list[tuple[int, int]]
 
 
 def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: int) -> Directory:
-    """Parse the head of a paged bucket of `bucket_size` bytes; `data` has at least its first bytes."""
-    size = directory_size(nodes.num_columns, nodes.num_nodes)
+    """Parse the directory of a paged bucket of `bucket_size` bytes, of which `data` has at least the directory."""
+    size = directory_size(nodes)
     if size > bucket_size:
         raise CorruptFileError("paged bucket is smaller than its directory", found=bucket_size, expected=size)
     children = nodes.num_nodes - nodes.num_columns
@@ -51,7 +59,7 @@ def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: i
 
 
 def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:
-    """The head of a paged bucket."""
+    """The directory of a paged bucket; `slots` are the sizes."""
     head = b""
     if child_rows:
         if len(child_rows) > MAX_PAGED_CHILDREN:
@@ -60,8 +68,26 @@ def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:
     return head + struct.pack(f"<{len(slots)}I", *slots)
 
 
-def open_slot(slot: bytes | memoryview) -> bytes:
-    """The page in a slot: a varint of its size, then its zstd frame."""
+def open_slot(slot: bytes | memoryview) -> bytes | None:
+    """The page in a slot; None for the empty slot of a column that is ALL_NULL."""
+    return inflate(*_split_slot(slot)) if len(slot) else None
+
+
+def pack_slot(page: bytes | None, level: int, checksum: bool) -> bytes:
+    """The slot of a page: a varint of its size, then its zstd frame. A column that is ALL_NULL has no page."""
+    return b"" if page is None else pack_varint(len(page)) + deflate(page, level, checksum)
+
+
+def slot_has_checksum(slot: bytes | memoryview) -> bool:
+    """Whether the zstd frame in a slot carries a checksum; False for a slot that cannot be opened."""
+    try:
+        return has_checksum(_split_slot(slot)[0])
+    except CorruptFileError:
+        return False
+
+
+def _split_slot(slot: bytes | memoryview) -> tuple[bytes | memoryview, int]:
+    """The zstd frame in a slot, and the size of its page."""
     size = shift = at = 0
     while True:
         if at >= len(slot) or at == 5:
@@ -74,4 +100,4 @@ def open_slot(slot: bytes | memoryview) -> bytes:
             break
     if byte == 0 and at > 1:
         raise CorruptFileError("size of a page is written in more bytes than it needs", found=size)
-    return inflate(slot[at:], size)
+    return slot[at:], size

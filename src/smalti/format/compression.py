@@ -1,7 +1,7 @@
 """Blocks (section 9): one zstd frame each, inflated to exactly the size the file declares.
 
-A declared size is believed only as far as zstd can expand at all, so a lie costs no memory. Contexts are kept per
-thread: a new one for every block costs more than a small block itself.
+A declared size beyond what zstd can expand to is refused before memory is allocated for it. Contexts are kept per
+thread, because making a new one costs more than decompressing a small block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _contexts = threading.local()
 def inflate(data: bytes | memoryview, size: int) -> bytes:
     """Decompress `data`, which must hold exactly `size` bytes.
 
-    Several frames in a row and skippable frames are read as other decoders do; anything else after a frame is not.
+    Like other decoders, this takes several frames in a row and skips skippable frames. Anything else after a frame is
+    refused.
     """
     if size > len(data) * MAX_ZSTD_RATIO:
         raise CorruptFileError(
@@ -30,7 +31,7 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
         raise UnsupportedFeatureError("block is too large", found=size, expected=f"at most {MAX_BLOCK_SIZE}")
     try:
         if zstandard.frame_content_size(data) == size:
-            # Content sizes agree: one allocation, one call. A file of many frames takes the other road.
+            # One frame that declares the expected size, the usual case: one allocation and one call.
             try:
                 return _decompressor().decompress(data, allow_extra_data=False)
             except zstandard.ZstdError as error:
@@ -61,6 +62,14 @@ def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool) ->
     if compressor is None:
         compressor = compressors[level, checksum] = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
     return compressor.compress(data)
+
+
+def has_checksum(frame: bytes | memoryview) -> bool:
+    """Whether a zstd frame carries a checksum of its content; False for bytes that are no frame."""
+    try:
+        return bool(zstandard.get_frame_parameters(frame).has_checksum)
+    except zstandard.ZstdError:
+        return False
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:

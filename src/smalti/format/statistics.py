@@ -1,24 +1,18 @@
-"""Statistics (section 11): the records of the index, and what they say in Python values."""
+"""Statistics (section 11): the records of the index, and the bounds they hold as Arrow and Python values.
+
+A bound is stored like a value of its column. The Arrow type of the column is all it takes to read one.
+"""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from smalti.format.varint import pack_varint
-from smalti.spec import TypeId
-
-_INTEGERS = {
-    TypeId.TINYINT: ">b",
-    TypeId.SMALLINT: ">h",
-    TypeId.INTEGER: ">i",
-    TypeId.BIGINT: ">q",
-    TypeId.DATE: ">i",
-    TypeId.TIME: ">i",
-}
 
 
 @dataclass(frozen=True)
@@ -42,57 +36,59 @@ class ColumnStatistics:
         return self.min is not None
 
 
-def raw_value(type_id: int, precision: int, data: bytes) -> Any:
-    """A serialised value as the plain number or text Arrow stores: ticks for times, unscaled for decimals."""
-    if type_id == TypeId.BOOLEAN:
-        return data != b"\0"
-    if type_id in _INTEGERS:
-        return struct.unpack(_INTEGERS[TypeId(type_id)], data)[0]
-    if type_id == TypeId.FLOAT:
-        return struct.unpack(">f", data)[0]
-    if type_id == TypeId.DOUBLE:
-        return struct.unpack(">d", data)[0]
-    if type_id == TypeId.DECIMAL or (precision <= 6 and type_id in (TypeId.TIMESTAMP, TypeId.TIMESTAMP_LTZ)):
-        return struct.unpack(">q", data)[0]
-    if type_id in (TypeId.TIMESTAMP, TypeId.TIMESTAMP_LTZ):
-        millis, nanos = struct.unpack(">qi", data)
-        return millis * 1_000_000 + nanos
-    return data.decode()
+class StatisticsRecord(NamedTuple):
+    """One record of the index: `column` is a sorted index, `low` and `high` are absent when every value is null."""
+
+    column: int
+    null_count: int
+    low: bytes | None
+    high: bytes | None
+
+    def bounds(self, type_: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:
+        """Minimum and maximum as Arrow values of the column's type, null where they are unknown."""
+        return _to_scalar(self.low, type_), _to_scalar(self.high, type_)
+
+    def describe(self, type_: pa.DataType) -> ColumnStatistics:
+        """The record as users see it."""
+        low, high = map(_to_python, self.bounds(type_))
+        if low is None or high is None:
+            return ColumnStatistics(self.null_count)
+        return ColumnStatistics(self.null_count, low, high)
+
+    def pack(self, type_: pa.DataType) -> bytes:
+        """The bytes of the record in the index."""
+        head = pack_varint(self.column) + pack_varint(self.null_count)
+        if self.low is None or self.high is None:
+            return head
+        if pt.is_string(type_):
+            return head + pack_varint(len(self.low)) + self.low + pack_varint(len(self.high)) + self.high
+        return head + self.low + self.high
 
 
-def to_scalar(raw: Any, type_: pa.DataType) -> pa.Scalar:
-    """The Arrow scalar of a raw value; null for NaN, which says nothing about the other values."""
-    if raw is None or raw != raw:
+def _to_scalar(data: bytes | None, type_: pa.DataType) -> pa.Scalar:
+    """A bound as an Arrow value; null for NaN, which says nothing about the other values."""
+    if data is None:
         return pa.scalar(None, type_)
-    if pa.types.is_decimal(type_):
-        data = int(raw).to_bytes(16, "little", signed=True)
-        return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(data)])[0]
-    return pa.scalar(raw, type_)
+    if pt.is_string(type_):
+        return pa.scalar(data.decode(), type_)
+    if pt.is_boolean(type_):
+        return pa.scalar(data != b"\0", type_)
+    if pt.is_floating(type_):
+        (floating,) = struct.unpack(">f" if len(data) == 4 else ">d", data)
+        return pa.scalar(floating if floating == floating else None, type_)
+    number = int.from_bytes(data[:8], "big", signed=True)
+    if pt.is_timestamp(type_) and type_.unit == "ns":  # milliseconds, then the nanoseconds within
+        number = number * 1_000_000 + int.from_bytes(data[8:], "big")
+    if pt.is_decimal(type_):
+        unscaled = pa.py_buffer(number.to_bytes(16, "little", signed=True))
+        decimal: pa.Scalar = pa.Array.from_buffers(type_, 1, [None, unscaled])[0]
+        return decimal
+    return pa.scalar(number, type_)
 
 
-def to_python(scalar: pa.Scalar) -> Any:
+def _to_python(scalar: pa.Scalar) -> Any:
     """A Python value; what Python cannot hold (nanoseconds without pandas, the year -5000) stays an Arrow scalar."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
         return scalar
-
-
-def describe(
-    type_id: int, precision: int, type_: pa.DataType, null_count: int, low: bytes | None, high: bytes | None
-) -> ColumnStatistics:
-    """One record, for people."""
-    values = [
-        to_python(to_scalar(None if raw is None else raw_value(type_id, precision, raw), type_)) for raw in (low, high)
-    ]
-    return ColumnStatistics(null_count, *values) if None not in values else ColumnStatistics(null_count)
-
-
-def pack_record(type_id: int, column: int, null_count: int, low: bytes | None, high: bytes | None) -> bytes:
-    """One record of the index; `column` is a sorted index, bounds are absent if every value is null."""
-    head = pack_varint(column) + pack_varint(null_count)
-    if low is None or high is None:
-        return head
-    if type_id == TypeId.STRING:
-        return head + pack_varint(len(low)) + low + pack_varint(len(high)) + high
-    return head + low + high

@@ -1,29 +1,30 @@
-"""The task of `verify`: every frame, every value and every statistic of some row groups of one file.
+"""The task of `verify`: check every frame, every value and every statistic of some row groups of one file.
 
-Each bucket is judged on its own, so that one broken frame does not hide the next.
+Each bucket is checked by itself, so that one broken bucket does not hide the next.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import zstandard
 
 from smalti.errors import MosaicError
-from smalti.file.row_groups import RowGroupReader
-from smalti.file.tail import Tail, read_tail
-from smalti.format.bucket import parse_directory
-from smalti.format.statistics import raw_value, to_scalar
+from smalti.file.scan import FetchedBucket, Projection, Scanner, plan_buckets
+from smalti.file.tail import read_tail
+from smalti.format.bucket import slot_has_checksum
+from smalti.format.compression import has_checksum
+from smalti.format.index import MONOLITHIC
+from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source, open_source
 from smalti.jobs.events import Report
 from smalti.jobs.summary import show_value
-from smalti.spec import Compression
+from smalti.report.units import show_bytes
+from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,14 @@ class Problem:
     bucket: int | None = None
     column: str | None = None
 
+    @classmethod
+    def of(cls, path: str, error: MosaicError) -> Problem:
+        """The problem an error speaks of; the parts of its place that a problem lacks stay in the text."""
+        place = {part: value for part, value in error.place.items() if part != "path"}
+        row_group, bucket, column = (place.pop(part, None) for part in ("row_group", "bucket", "column"))
+        text = str(MosaicError(error.reason, found=error.found, expected=error.expected, **place))
+        return cls(path, text, row_group, bucket, None if column is None else str(column))
+
     def __str__(self) -> str:
         parts = [("row group", self.row_group), ("bucket", self.bucket), ("column", self.column)]
         place = ", ".join([self.path, *(f"{name} {value!r}" for name, value in parts if value is not None)])
@@ -43,19 +52,19 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class CheckTask:
-    """Row groups of one file; those of the first part also check what belongs to the file as a whole."""
+class FileReport:
+    """What was found in one file.
 
-    filesystem: Any
+    Attributes
+    ----------
+    frames, checksums : int
+        zstd frames that were decoded, and those of them that carried a checksum to compare with.
+    statistics : int
+        Records of statistics that were compared with the values.
+    """
+
     path: str
     num_bytes: int
-    row_groups: tuple[int, ...]
-    first: bool = True
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    path: str
     num_rows: int = 0
     num_columns: int = 0
     num_row_groups: int = 0
@@ -64,140 +73,129 @@ class CheckResult:
     statistics: int = 0
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def ok(self) -> bool:
+        return not self.problems
 
-def check(task: CheckTask, report: Report) -> CheckResult:
-    """Read everything, believe nothing."""
+    def __add__(self, other: FileReport) -> FileReport:
+        """The report on two parts of the same file; what both found out about the file as a whole stays single."""
+        counts = ("num_rows", "num_row_groups", "frames", "checksums", "statistics")
+        return replace(
+            self,
+            num_columns=max(self.num_columns, other.num_columns),
+            problems=tuple(dict.fromkeys(self.problems + other.problems)),
+            **{name: getattr(self, name) + getattr(other, name) for name in counts},
+        )
+
+    def __str__(self) -> str:
+        if self.problems:
+            return "\n".join(str(problem) for problem in self.problems)
+        return (
+            f"{self.path}: ok: {self.num_rows:,} rows, {self.num_columns:,} columns, {show_bytes(self.num_bytes)}, "
+            f"{self.frames:,} frames ({self.checksums:,} with checksum), {self.statistics:,} statistics"
+        )
+
+
+@dataclass(frozen=True)
+class CheckTask:
+    """Some row groups of one file; the first task of a file also counts the frame of the schema block."""
+
+    filesystem: Any
+    path: str
+    file_bytes: int
+    num_bytes: int
+    row_groups: tuple[int, ...]
+    first: bool = True
+
+
+def check(task: CheckTask, report: Report) -> FileReport:
+    """Read everything the task names, and compare whatever the file says twice."""
     try:
-        source = open_source(task.path, task.filesystem)
+        with contextlib.closing(open_source(task.path, task.filesystem)) as source:
+            return _Checker(source, task).run(report)
     except MosaicError as error:
-        return CheckResult(task.path, problems=(as_problem(task.path, error),))
-    try:
-        return _Checker(source, task).run(report)
-    except MosaicError as error:
-        return CheckResult(task.path, problems=(as_problem(task.path, error),))
-    finally:
-        source.close()
-
-
-def as_problem(path: str, error: MosaicError) -> Problem:
-    """An error as a problem; what the problem's own place lacks (section, offset) stays in its text."""
-    place = dict(error.place)
-    place.pop("path", None)
-    row_group, bucket, column = (place.pop(part, None) for part in ("row_group", "bucket", "column"))
-    text = str(MosaicError(error.reason, found=error.found, expected=error.expected, **place))
-    return Problem(path, text, row_group, bucket, None if column is None else str(column))
+        return FileReport(task.path, task.file_bytes, problems=(Problem.of(task.path, error),))
 
 
 class _Checker:
     def __init__(self, source: Source, task: CheckTask) -> None:
-        self._source = source
         self._task = task
-        self._tail: Tail = read_tail(source)[0]
-        self._reader = RowGroupReader(source, self._tail)
-        self._names = self._tail.schema.names()
+        self._tail = read_tail(source)[0]
+        self._scanner = Scanner(source, self._tail)
+        self._is_compressed = self._tail.footer.compression is Compression.ZSTD
         self._problems: list[Problem] = []
-        self._frames = self._checksums = self._statistics = 0
+        self._checksums: list[bool] = []  # of every zstd frame, whether it has one
+        self._statistics = 0
 
-    def run(self, report: Report) -> CheckResult:
-        schema, index = self._tail.schema, self._tail.index
-        if self._task.first:
-            self._check_file()
-        rows = 0
-        for group in self._task.row_groups:
-            records = {record[0]: record for record in index.statistics(group)}
-            for bucket in range(schema.num_buckets if schema.num_columns else 0):
+    def run(self, report: Report) -> FileReport:
+        task, schema, index = self._task, self._tail.schema, self._tail.index
+        if task.first and self._is_compressed:
+            head = self._scanner.source.read_at(self._tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
+            self._checksums.append(has_checksum(head))
+        names = schema.names()
+        buckets = []
+        for bucket in self._tail.buckets:
+            positions = list(range(*schema.bucket_columns(bucket)))
+            arrow_schema = self._tail.arrow_schema(positions, [names[position] for position in positions])
+            buckets.append(Projection(arrow_schema, plan_buckets(schema, positions)))
+        for group in task.row_groups:
+            records = {record.column: record for record in self._tail.statistics(group)}
+            for bucket, columns in enumerate(buckets):
                 try:
-                    self._check_bucket(group, bucket, records)
+                    self._check_bucket(group, bucket, columns, records)
                 except MosaicError as error:
-                    self._problems.append(as_problem(self._task.path, error.locate(row_group=group, bucket=bucket)))
-            rows += index.rows(group)
-            report(index.rows(group), self._task.num_bytes // max(1, len(self._task.row_groups)))
-        return CheckResult(
-            self._task.path,
-            rows,
+                    self._add(error.locate(row_group=group, bucket=bucket))
+            report(index.rows(group), task.num_bytes // max(1, len(task.row_groups)))
+        return FileReport(
+            task.path,
+            task.file_bytes,
+            sum(index.rows(group) for group in task.row_groups),
             schema.num_columns,
-            len(self._task.row_groups),
-            self._frames,
-            self._checksums,
+            len(task.row_groups),
+            len(self._checksums),
+            sum(self._checksums),
             self._statistics,
             tuple(self._problems),
         )
 
-    def _check_file(self) -> None:
-        """What the strict index does not say: whether buckets overlap."""
-        schema, index = self._tail.schema, self._tail.index
-        taken = []
-        for group in range(index.num_row_groups):
-            for bucket in range(schema.num_buckets if schema.num_columns else 0):
-                entry = index.bucket(group, bucket)
-                if entry is not None and entry[1]:
-                    taken.append((entry[0], entry[1], group, bucket))
-        taken.sort()
-        for (offset, size, *_), (following, _, group, bucket) in itertools.pairwise(taken):
-            if offset + size > following:
-                self._add("bucket overlaps the one before it in the file", group, bucket)
-        if self._tail.footer.compression is Compression.ZSTD:
-            section = self._source.read_at(self._tail.footer.schema_offset + 4, 18)
-            self._count(section)
-
-    def _check_bucket(self, group: int, bucket: int, records: dict[int, Any]) -> None:
-        entry = self._tail.index.bucket(group, bucket)
-        if entry is not None and self._tail.footer.compression is Compression.ZSTD:
-            for frame in self._frames_of(bucket, *entry):
-                self._count(frame)
-        first, stop = self._tail.schema.bucket_columns(bucket)
-        positions = list(range(first, stop))
-        names = self._names[first:stop]
-        schema = pa.Schema._import_from_c_capsule(self._tail.schema.arrow_schema(positions, names))
-        batch = self._reader.read(group, positions, schema)
+    def _check_bucket(self, group: int, bucket: int, columns: Projection, records: dict[int, StatisticsRecord]) -> None:
+        fetched = self._scanner.fetch_buckets(group, columns.buckets)
+        if self._is_compressed:
+            self._checksums += _frame_checksums(fetched[0])
+        batch = self._scanner.decode(group, columns, fetched)
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            self._add(f"decoded values are not valid Arrow: {error}", group, bucket)
+            self._add(MosaicError(f"decoded values are not valid Arrow: {error}", row_group=group, bucket=bucket))
             return
-        for position, field, array in zip(positions, schema, batch.columns, strict=True):
-            if not field.nullable and array.null_count:
-                self._add(f"{array.null_count} nulls in a column that has none", group, bucket, field.name)
+        first = columns.buckets[0].nodes.first_column
+        for position, (field, array) in enumerate(zip(columns.schema, batch.columns, strict=True), first):
             record = records.get(position)
             if record is not None:
                 self._statistics += 1
-                for reason in self._wrong(position, record, array):
-                    self._add(reason, group, bucket, field.name)
+                for reason in _wrong_statistics(record, array):
+                    self._add(MosaicError(reason, row_group=group, bucket=bucket, column=field.name))
 
-    def _frames_of(self, bucket: int, offset: int, size: int, bulk_size: int) -> Iterator[bytes]:
-        """The first bytes of each zstd frame of a bucket."""
-        data = self._source.read_at(offset, size)
-        if bulk_size:
-            yield data[:18]
-            return
-        nodes = self._tail.schema.bucket_nodes(bucket)
-        for at, slot in parse_directory(data, nodes, size).slots:
-            if slot:
-                skip = 0  # past the varint of the page's size
-                while skip < 5 and at + skip < size and data[at + skip] >= 0x80:
-                    skip += 1
-                yield data[at + skip + 1 : at + skip + 19]
+    def _add(self, error: MosaicError) -> None:
+        self._problems.append(Problem.of(self._task.path, error))
 
-    def _count(self, head: bytes) -> None:
-        self._frames += 1
-        with contextlib.suppress(zstandard.ZstdError):  # decoding says what is wrong with it
-            self._checksums += bool(zstandard.get_frame_parameters(head).has_checksum)
 
-    def _wrong(self, position: int, record: Any, array: pa.Array) -> Iterator[str]:
-        """How a record of statistics differs from the values; bounds of NaN say nothing and are never wrong."""
-        _, null_count, low, high = record
-        if null_count != array.null_count:
-            yield f"statistics count {null_count} nulls, there are {array.null_count}"
-        if low is None or high is None:
-            if array.null_count < len(array):
-                yield "statistics have no bounds, but there are values"
-            return
-        type_id, _, precision, _ = self._tail.schema.descriptor(position)
-        bounds = pc.min_max(array)
-        for what, raw, true in (("minimum", low, bounds["min"]), ("maximum", high, bounds["max"])):
-            told = to_scalar(raw_value(type_id, precision, raw), array.type)
-            if told.is_valid and not (true.is_valid and pc.equal(told, true).as_py()):
-                yield f"statistics have {what} {show_value(told)}, it is {show_value(true)}"
+def _frame_checksums(bucket: FetchedBucket) -> list[bool]:
+    """Whether each zstd frame of a bucket carries a checksum; what is wrong with a frame, decoding tells."""
+    if bucket.entry.mode == MONOLITHIC:
+        return [has_checksum(bucket.data)]
+    return [slot_has_checksum(slot) for slot in bucket.slots.values() if len(slot)]
 
-    def _add(self, reason: str, group: int, bucket: int, column: str | None = None) -> None:
-        self._problems.append(Problem(self._task.path, reason, group, bucket, column))
+
+def _wrong_statistics(record: StatisticsRecord, array: pa.Array) -> Iterator[str]:
+    """How a record differs from the values; bounds of NaN say nothing and are never wrong."""
+    if record.null_count != array.null_count:
+        yield f"statistics count {record.null_count} nulls, there are {array.null_count}"
+    if record.low is None or record.high is None:
+        if array.null_count < len(array):
+            yield "statistics have no bounds, but there are values"
+        return
+    true = pc.min_max(array)
+    for what, told, found in zip(("minimum", "maximum"), record.bounds(array.type), true.values(), strict=True):
+        if told.is_valid and not (found.is_valid and pc.equal(told, found).as_py()):
+            yield f"statistics have {what} {show_value(told)}, it is {show_value(found)}"

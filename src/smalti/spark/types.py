@@ -173,31 +173,15 @@ def convert(array: Any, target: pa.DataType) -> pa.Array:
     source = array.type
     if source == target:
         return array
-    if pt.is_list(source) or pt.is_large_list(source):
-        offsets, (values,) = _rebased(array, array.values)
-        return pa.ListArray.from_arrays(offsets, convert(values, target.value_type), type=target, mask=_mask(array))
-    if pt.is_map(source):
-        offsets, (keys, items) = _rebased(array, array.keys, array.items)
-        keys, items = convert(keys, target.key_type), convert(items, target.item_type)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=_mask(array))
+    if pt.is_list(source) or pt.is_large_list(source) or pt.is_map(source):
+        from smalti.file.logical import rebuild  # see there why not at the top
+
+        return rebuild(array, target, convert)
     if pt.is_timestamp(source) and source.unit == "ns" and pt.is_timestamp(target) and target.unit == "us":
         return _floor_to_microseconds(array).cast(target)
     if pt.is_integer(source) and pt.is_time(target):
         _check_times(array)
     return array.cast(target)
-
-
-def _rebased(array: Any, *children: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """Offsets that start at 0, and only the values they point at: what is left of an array that may be a slice."""
-    import pyarrow.compute as pc
-
-    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-    offsets = pc.subtract(array.offsets, first).cast(pa.int32())
-    return offsets, [child.slice(first, last - first) for child in children]
-
-
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
 
 
 def _check_times(array: pa.Array) -> None:

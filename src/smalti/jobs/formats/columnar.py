@@ -11,7 +11,6 @@ from pyarrow import NativeFile
 
 import smalti
 from smalti.errors import MosaicError
-from smalti.file.tail import Tail
 from smalti.io.places import Place
 from smalti.jobs.formats.reading import (
     BATCH_BYTES,
@@ -179,14 +178,8 @@ class MosaicReader:
             self._file.close()
             raise
 
-    @property
-    def tail(self) -> Tail:
-        return self._file._tail
-
     def group_bytes(self) -> tuple[int, ...]:
-        index, buckets = self.tail.index, range(self.tail.schema.num_buckets if self._file.num_columns else 0)
-        entries = [[index.bucket(group, bucket) for bucket in buckets] for group in range(self._file.num_row_groups)]
-        return tuple(sum(entry[1] for entry in group if entry is not None) for group in entries)
+        return tuple(self._file.row_group(group).num_bytes for group in range(self._file.num_row_groups))
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         sizes = self.group_bytes()

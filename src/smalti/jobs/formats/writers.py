@@ -38,12 +38,10 @@ class MosaicFileWriter:
     """Mosaic, through `smalti.MosaicWriter`."""
 
     def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:
-        self._schema = schema
         self._writer = MosaicWriter(place.path, schema, options, filesystem=place.filesystem)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        # As a stream: what it hands over is the writer's, which saves a copy.
-        self._writer.write(pa.RecordBatchReader.from_batches(batch.schema, [batch]))
+        self._writer.write(batch, copy=False)  # jobs change no batch once it is made
 
     @property
     def estimated_size(self) -> int:

@@ -1,0 +1,258 @@
+"""Reading columns of row groups: planned once for a whole read, then carried out for one row group after the other.
+
+A plan is a frozen value, made without touching the file. The `Scanner` does the IO and uses the threads.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from smalti import threads
+from smalti._core.batch import Batch
+from smalti._core.nodes import BucketNodes
+from smalti._core.schema import SchemaBlock
+from smalti.errors import MosaicError
+from smalti.file.tail import Tail
+from smalti.format.bucket import directory_size, open_slot, parse_directory
+from smalti.format.compression import inflate
+from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
+from smalti.io import Range, Source, fetch
+from smalti.spec import Compression
+
+if TYPE_CHECKING:
+    from smalti.file.filtering import FilterPlan
+
+
+# --- planning -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BucketRead:
+    """Columns wanted from one bucket, the same in every row group.
+
+    Attributes
+    ----------
+    bucket : int
+    nodes : BucketNodes
+        The physical columns of the bucket.
+    columns : list of int
+        The wanted columns, as positions in the bucket.
+    places : list of int
+        The position of each of them in the result.
+    """
+
+    bucket: int
+    nodes: BucketNodes
+    columns: list[int]
+    places: list[int]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all columns of the bucket are wanted."""
+        return len(self.columns) == self.nodes.num_columns
+
+    @cached_property
+    def physical(self) -> list[int]:
+        """The wanted columns, and all columns below those that are arrays or maps."""
+        if self.nodes.num_nodes == self.nodes.num_columns:
+            return self.columns
+        return [node for column in self.columns for node in self.nodes.subtree(column)]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Some columns of a file as one Arrow schema, and the buckets that hold them."""
+
+    schema: pa.Schema
+    buckets: list[BucketRead]
+
+
+@dataclass(frozen=True)
+class GroupRead:
+    """One row group of a scan: which columns to read, and whether its rows have to be filtered."""
+
+    row_group: int
+    columns: Projection
+    is_filtered: bool = False
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """One read of a file: the row groups in the order they are read, and the schema of the result."""
+
+    schema: pa.Schema
+    groups: tuple[GroupRead, ...]
+    filter: FilterPlan | None = None
+
+
+def plan_buckets(schema: SchemaBlock, columns: Sequence[int]) -> list[BucketRead]:
+    """Group sorted indices by bucket, ascending; the order of `columns` is the order of the result."""
+    wanted = defaultdict(list)
+    num_buckets, num_columns = schema.num_buckets, schema.num_columns
+    for place, column in enumerate(columns):
+        wanted[column * num_buckets // num_columns].append(place)  # as `schema.bucket_of`, without a call per column
+    reads = []
+    for bucket, places in sorted(wanted.items()):
+        nodes = schema.bucket_nodes(bucket)
+        reads.append(BucketRead(bucket, nodes, [columns[place] - nodes.first_column for place in places], places))
+    return reads
+
+
+def plan_scan(
+    output: Projection, row_groups: Iterable[int], filter_: FilterPlan | None = None, filtered: Projection | None = None
+) -> ScanPlan:
+    """Decide which row groups are read, and which columns of each.
+
+    Parameters
+    ----------
+    output : Projection
+        The columns of the result.
+    row_groups : iterable of int
+    filter_ : FilterPlan, optional
+        Leaves out the row groups without a matching row. Where all rows match, only `output` is read.
+    filtered : Projection, optional
+        The columns of the result followed by those that only the filter needs.
+    """
+    if filter_ is None:
+        return ScanPlan(output.schema, tuple(GroupRead(group, output) for group in row_groups))
+    reads = tuple(
+        GroupRead(group, output) if filter_.takes_all(group) else GroupRead(group, filtered or output, True)
+        for group in row_groups
+        if not filter_.rules_out(group)
+    )
+    return ScanPlan(output.schema, reads, filter_)
+
+
+# --- carrying it out ----------------------------------------------------------------------------------------------
+
+
+class FetchedBucket:
+    """The bytes of a bucket that were read from the file, still compressed.
+
+    Attributes
+    ----------
+    entry : BucketEntry
+    data : memoryview
+        All of the bucket, or only its directory if it is paged and not all columns are wanted.
+    child_rows : list of int
+        Of a paged bucket, see `Directory`.
+    slots : dict of int to memoryview
+        Of a paged bucket, the slot of each physical column that was asked for.
+    """
+
+    __slots__ = ("child_rows", "data", "entry", "slots")
+
+    def __init__(self, entry: BucketEntry) -> None:
+        self.entry = entry
+        self.data = memoryview(b"")
+        self.child_rows: list[int] = []
+        self.slots: dict[int, memoryview] = {}
+
+    def block(self, compression: Compression) -> bytes | memoryview:
+        """The uncompressed block of a monolithic bucket."""
+        return inflate(self.data, self.entry.uncompressed_size) if compression is Compression.ZSTD else self.data
+
+    def pages(self) -> dict[int, bytes | None]:
+        """The uncompressed pages of a paged bucket by physical column, None for a column that is ALL_NULL."""
+        pages = {}
+        for node, slot in self.slots.items():
+            try:
+                pages[node] = open_slot(slot)
+            except MosaicError as error:
+                raise error.locate(column=node) from None
+        return pages
+
+
+class Scanner:
+    """Carries out scans of one file."""
+
+    def __init__(self, source: Source, tail: Tail) -> None:
+        self.source = source
+        self.tail = tail
+
+    def batches(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
+        """The result of a scan, one batch for each row group that has rows."""
+        for read in plan.groups:
+            if self.tail.index.rows(read.row_group) == 0:
+                continue
+            batch = self.decode(read.row_group, read.columns, self.fetch_buckets(read.row_group, read.columns.buckets))
+            if plan.filter is not None and read.is_filtered:
+                batch = plan.filter.apply(batch)
+                if batch.num_columns > len(plan.schema):
+                    batch = batch.select(range(len(plan.schema)))
+            yield batch
+
+    def fetch_buckets(self, group: int, reads: Sequence[BucketRead]) -> list[FetchedBucket]:
+        """Read buckets of a row group, in two rounds at most.
+
+        The first round reads whole buckets and the directories of paged ones, the second the slots of those.
+        """
+        buckets = [FetchedBucket(self.tail.entry(group, read.bucket)) for read in reads]
+        ranges = []
+        for read, bucket in zip(reads, buckets, strict=True):
+            size = bucket.entry.size
+            if bucket.entry.mode == PAGED and not read.whole:
+                size = min(size, directory_size(read.nodes))
+            ranges.append(Range(bucket.entry.offset, size))
+        for bucket, data in zip(buckets, fetch(self.source, ranges), strict=True):
+            bucket.data = data
+        missing: list[tuple[FetchedBucket, int, Range]] = []
+        for read, bucket in zip(reads, buckets, strict=True):
+            if bucket.entry.mode == PAGED:
+                try:
+                    missing += _find_slots(read, bucket)
+                except MosaicError as error:
+                    raise self.locate(error, group, read) from None
+        slots = fetch(self.source, [where for _, _, where in missing])
+        for (bucket, node, _), data in zip(missing, slots, strict=True):
+            bucket.slots[node] = data
+        return buckets
+
+    def decode(self, group: int, columns: Projection, buckets: Sequence[FetchedBucket]) -> pa.RecordBatch:
+        """Columns of a row group from the buckets that were fetched for them."""
+        batch = Batch(len(columns.schema), self.tail.index.rows(group))
+
+        def decode_bucket(item: tuple[BucketRead, FetchedBucket]) -> None:
+            read, bucket = item
+            try:
+                if bucket.entry.mode == EMPTY:
+                    batch.decode_missing(read.nodes, read.columns, read.places)
+                elif bucket.entry.mode == MONOLITHIC:
+                    block = bucket.block(self.tail.footer.compression)
+                    batch.decode_monolithic(read.nodes, block, read.columns, read.places)
+                else:
+                    batch.decode_pages(read.nodes, bucket.pages(), bucket.child_rows, read.columns, read.places)
+            except MosaicError as error:
+                raise self.locate(error, group, read) from None
+
+        work = zip(columns.buckets, buckets, strict=True)
+        for _ in threads.ordered_map(decode_bucket, work, min(threads.cpu_count(), len(buckets))):
+            pass
+        return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
+
+    def locate(self, error: MosaicError, group: int, read: BucketRead) -> MosaicError:
+        """Add the place to an error about a bucket, and the name of a physical column that kernels know by number."""
+        node = error.place.get("column")
+        if isinstance(node, int):
+            names = self.tail.schema.names()[read.nodes.first_column :]
+            error.place["column"] = read.nodes.paths(names)[node][1]
+        return error.locate(path=self.source.name, row_group=group, bucket=read.bucket)
+
+
+def _find_slots(read: BucketRead, bucket: FetchedBucket) -> Iterator[tuple[FetchedBucket, int, Range]]:
+    """Take the wanted slots from the bytes of a paged bucket; yield those that are still to be read."""
+    entry, data = bucket.entry, bucket.data
+    directory = parse_directory(data, read.nodes, entry.size)
+    bucket.child_rows = directory.child_rows
+    for node in read.physical:
+        offset, size = directory.slots[node]
+        if len(data) == entry.size:
+            bucket.slots[node] = data[offset : offset + size]
+        else:
+            yield bucket, node, Range(entry.offset + offset, size)

@@ -1,0 +1,26 @@
+"""The section of the schema block (section 2): the size of the block, then the block itself, compressed or not.
+
+`_core.schema` parses the block and `_core.names` packs it.
+"""
+
+from __future__ import annotations
+
+from smalti.errors import CorruptFileError
+from smalti.format.compression import inflate
+from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
+
+
+def parse_schema_section(section: bytes, compression: Compression) -> bytes:
+    """The uncompressed block of a section."""
+    size = int.from_bytes(section[:SCHEMA_PREFIX_SIZE], "big")
+    payload = section[SCHEMA_PREFIX_SIZE:]
+    if compression is Compression.ZSTD:
+        return inflate(payload, size)
+    if len(payload) != size:
+        raise CorruptFileError("schema block has another size than declared", found=len(payload), expected=size)
+    return payload
+
+
+def pack_schema_section(size: int, payload: bytes) -> bytes:
+    """The section of a block of `size` bytes, of which `payload` is the stored form."""
+    return size.to_bytes(SCHEMA_PREFIX_SIZE, "big") + payload
