@@ -1,4 +1,4 @@
-"""The batch in which the columns of a row group gather on their way to Arrow, and the same walk for `layout`."""
+"""Buckets on their way to Arrow: their columns found in the bytes, then described, or decoded into a batch."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
@@ -22,6 +22,82 @@ cdef void _release_batch(ArrowArray* array) noexcept nogil:
     free(array.children)
     free(array.buffers)
     array.release = NULL
+
+
+cdef class BucketViews:
+    """Where the pieces of each physical column of a bucket are; made by `view_block` and `view_pages`."""
+
+    cdef BucketNodes nodes
+    cdef View* views
+    cdef object _data       # keeps the bytes alive that the views point into
+
+    def __dealloc__(self):
+        free(self.views)
+
+    def describe(self):
+        """For each physical column (encoding, has nulls, dictionary entries, values, bytes of its pieces)."""
+        cdef View* view
+        cdef int64_t i, size
+        cdef list described = []
+        for i in range(self.nodes.num_nodes):
+            view = &self.views[i]
+            size = view.value_size + view.data_size
+            if view.encoding == DICT:
+                size += uv32_size(<uint32_t>view.entries)
+            if view.has_nulls:
+                size += bitmap_size(view.rows)
+            described.append((view.encoding, bool(view.has_nulls), view.entries, view.rows, size))
+        return described
+
+
+cdef BucketViews _new_views(BucketNodes nodes, data):
+    cdef BucketViews out = BucketViews.__new__(BucketViews)
+    out.nodes = nodes
+    out._data = data
+    out.views = <View*>calloc(nodes.num_nodes + 1, sizeof(View))
+    if out.views == NULL:
+        raise MemoryError()
+    return out
+
+
+def view_block(BucketNodes nodes not None, const uint8_t[::1] data not None, int64_t num_rows):
+    """The columns of a monolithic bucket of `num_rows` rows, of which `data` is the uncompressed block."""
+    cdef BucketViews out = _new_views(nodes, data)
+    cdef const uint8_t* start = &data[0] if data.shape[0] else NULL
+    cdef int64_t size = data.shape[0], at = -1
+    try:
+        with nogil:
+            view_monolithic(
+                start, size, nodes.nodes, nodes.num_columns, nodes.num_nodes, num_rows, out.views, &at
+            )
+    except MosaicError as error:
+        raise _blame(error, at)
+    return out
+
+
+def view_pages(BucketNodes nodes not None, dict pages not None, list num_rows not None):
+    """Columns of a paged bucket.
+
+    `pages` maps physical columns to their uncompressed pages, or to None for ALL_NULL. It must have the columns that
+    are decoded later and all below them, and to be described, all. `num_rows` has the rows of every physical column.
+    """
+    cdef BucketViews out = _new_views(nodes, pages)
+    cdef const uint8_t[::1] page
+    cdef int64_t i = -1
+    try:
+        for key, stored in pages.items():
+            i = key
+            if not 0 <= i < nodes.num_nodes:
+                raise IndexError(f"physical column {i} of {nodes.num_nodes}")
+            if stored is None:
+                view_all_null(&nodes.nodes[i], num_rows[i], &out.views[i])
+            else:
+                page = stored
+                view_page(&page[0] if page.shape[0] else NULL, page.shape[0], &nodes.nodes[i], num_rows[i],
+                          &out.views[i])
+    except MosaicError as error:
+        raise _blame(error, i)
+    return out
 
 
 cdef class Batch:
@@ -63,81 +139,28 @@ cdef class Batch:
         """Where the ArrowArray is, for the one import that takes its contents over."""
         return <uintptr_t>&self.array
 
-    cdef int _decode_columns(
-        self, View* views, int64_t n, int64_t* columns, int64_t* places, int64_t* column
-    ) except -1 nogil:
+    def decode(self, BucketViews bucket not None, list columns not None, list places not None):
+        """Decode columns of a bucket, given as positions in the bucket, into their places."""
+        cdef int64_t i, n = len(columns), at = -1
+        cdef int64_t* wanted = NULL
+        cdef int64_t* into = NULL
         cdef Scratch s
-        cdef int64_t i
         memset(&s, 0, sizeof(Scratch))
         try:
+            wanted = _numbers(columns, bucket.nodes.num_columns)
+            into = _numbers(places, self.num_columns)
             for i in range(n):
-                column[0] = columns[i]
-                decode_column(views, columns[i], self.array.children[places[i]], &s)
+                _check_viewed(bucket.views, bucket.nodes.nodes, wanted[i])
+            with nogil:
+                for i in range(n):
+                    at = wanted[i]
+                    decode_column(bucket.views, at, self.array.children[into[i]], &s)
+        except MosaicError as error:
+            raise _blame(error, at)
         finally:
             free_scratch(&s)
-        return 0
-
-    def decode_monolithic(self, BucketNodes nodes not None, const uint8_t[::1] data not None, list columns not None,
-                          list places not None):
-        """Decode columns (positions in the bucket) of a decompressed monolithic bucket into their places."""
-        cdef int64_t n = len(columns), at = -1
-        cdef const uint8_t* start = &data[0] if data.shape[0] else NULL
-        cdef int64_t size = data.shape[0]
-        cdef View* views = <View*>malloc((nodes.num_nodes + 1) * sizeof(View))
-        cdef int64_t* wanted = _numbers(columns, nodes.num_columns)
-        cdef int64_t* into = _numbers(places, self.num_columns)
-        try:
-            if views == NULL:
-                raise MemoryError()
-            with nogil:
-                view_monolithic(start, size, nodes.nodes, nodes.num_columns, nodes.num_nodes, self.num_rows, views, &at)
-                self._decode_columns(views, n, wanted, into, &at)
-        except MosaicError as error:
-            raise _blame(error, at)
-        finally:
-            free(views)
             free(wanted)
             free(into)
-
-    def decode_pages(self, BucketNodes nodes not None, dict pages not None, list child_rows not None,
-                     list columns not None, list places not None):
-        """The same for a paged bucket: `pages` maps physical columns to bytes, or to None for ALL_NULL.
-
-        It must hold the wanted columns and all below them.
-        """
-        cdef int64_t i, n = len(columns), at = -1, rows
-        cdef const uint8_t[::1] page
-        cdef View* views = <View*>calloc(nodes.num_nodes + 1, sizeof(View))
-        cdef int64_t* wanted = _numbers(columns, nodes.num_columns)
-        cdef int64_t* into = _numbers(places, self.num_columns)
-        try:
-            if views == NULL:
-                raise MemoryError()
-            for key, stored in pages.items():
-                i = key
-                if not 0 <= i < nodes.num_nodes:
-                    raise IndexError(f"physical column {i} of {nodes.num_nodes}")
-                at = i
-                rows = self.num_rows if i < nodes.num_columns else child_rows[i - nodes.num_columns]
-                if stored is None:
-                    view_all_null(&nodes.nodes[i], rows, &views[i])
-                else:
-                    page = stored
-                    view_page(&page[0] if page.shape[0] else NULL, page.shape[0], &nodes.nodes[i], rows, &views[i])
-            for i in range(n):
-                _check_viewed(views, nodes.nodes, wanted[i])
-            with nogil:
-                self._decode_columns(views, n, wanted, into, &at)
-        except MosaicError as error:
-            raise _blame(error, at)
-        finally:
-            free(views)
-            free(wanted)
-            free(into)
-
-    def decode_missing(self, BucketNodes nodes not None, list columns not None, list places not None):
-        """Columns of a bucket that the row group does not have: nulls where they are allowed (section 16)."""
-        self.decode_pages(nodes, dict.fromkeys(range(nodes.num_nodes)), [0] * (nodes.num_nodes - nodes.num_columns), columns, places)
 
 
 cdef int _check_viewed(View* views, const Node* nodes, int64_t at) except -1:
@@ -164,45 +187,3 @@ cdef int64_t* _numbers(list values, int64_t limit) except NULL:
             free(out)
             raise IndexError(f"column {values[i]} of {limit}")
     return out
-
-
-# --- describing ---------------------------------------------------------------------------------------------------
-
-cdef tuple _describe(View* view):
-    """(encoding, has nulls, dictionary entries, values, bytes of its pieces)."""
-    cdef int64_t size = view.value_size + view.data_size
-    if view.encoding == DICT:
-        size += uv32_size(<uint32_t>view.entries)
-    if view.has_nulls:
-        size += bitmap_size(view.rows)
-    return view.encoding, bool(view.has_nulls), view.entries, view.rows, size
-
-
-def describe_monolithic(BucketNodes nodes not None, const uint8_t[::1] data not None, int64_t num_rows):
-    """What each physical column of a decompressed bucket is stored as; nothing is decoded."""
-    cdef int64_t i, at = -1
-    cdef View* views = <View*>malloc((nodes.num_nodes + 1) * sizeof(View))
-    if views == NULL:
-        raise MemoryError()
-    try:
-        view_monolithic(&data[0] if data.shape[0] else NULL, data.shape[0], nodes.nodes, nodes.num_columns,
-                        nodes.num_nodes, num_rows, views, &at)
-        return [_describe(&views[i]) for i in range(nodes.num_nodes)]
-    except MosaicError as error:
-        raise _blame(error, at)
-    finally:
-        free(views)
-
-
-def describe_page(BucketNodes nodes not None, int64_t node, page, int64_t num_rows):
-    """The same for one page; None stands for a column without a slot."""
-    cdef View view
-    cdef const uint8_t[::1] data
-    if not 0 <= node < nodes.num_nodes:
-        raise IndexError(f"physical column {node} of {nodes.num_nodes}")
-    if page is None:
-        view_all_null(&nodes.nodes[node], num_rows, &view)
-    else:
-        data = page
-        view_page(&data[0] if data.shape[0] else NULL, data.shape[0], &nodes.nodes[node], num_rows, &view)
-    return _describe(&view)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from smalti._core.batch import describe_monolithic, describe_page
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
 from smalti.file.scan import BucketRead, Scanner, plan_buckets
-from smalti.format.bucket import directory_size
-from smalti.format.index import EMPTY, MONOLITHIC
+from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
+from smalti.format.index import EMPTY, PAGED
 from smalti.report.notebook import html_summary
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 
@@ -168,20 +167,16 @@ def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> File
 def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRead) -> BucketLayout:
     """One bucket with its columns; the uncompressed size of a paged one counts its directory and its pages."""
     (bucket,) = scanner.fetch_buckets(group, [read])
-    nodes, entry, rows = read.nodes, bucket.entry, scanner.tail.index.rows(group)
+    nodes, entry = read.nodes, bucket.entry
+    num_rows = 0 if entry.mode == EMPTY else scanner.tail.index.rows(group)
+    described = bucket.views(nodes, num_rows, scanner.tail.footer.compression).describe()
     stored: list[int | None] = [None] * nodes.num_nodes
-    if entry.mode == MONOLITHIC:
-        described = describe_monolithic(nodes, bucket.block(scanner.tail.footer.compression), rows)
-    elif entry.mode == EMPTY:
-        described = [describe_page(nodes, node, None, 0) for node in range(nodes.num_nodes)]
-    else:
-        pages = bucket.pages()
-        num_rows = [rows] * nodes.num_columns + bucket.child_rows
-        described = [describe_page(nodes, node, pages[node], num_rows[node]) for node in range(nodes.num_nodes)]
+    if entry.mode == PAGED:
         stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]
-        pages_size = sum(len(page) for page in pages.values() if page is not None)
-        entry = entry._replace(uncompressed_size=directory_size(nodes) + pages_size)
-    return BucketLayout(read.bucket, *entry, _columns(nodes, names[nodes.first_column :], described, stored))
+        pages = sum(PAGE_HEAD_SIZE + size for (*_, size), slot in zip(described, stored, strict=True) if slot)
+        entry = entry._replace(uncompressed_size=directory_size(nodes) + pages)
+    names = names[nodes.first_column : nodes.first_column + nodes.num_columns]
+    return BucketLayout(read.bucket, *entry, _columns(nodes, names, described, stored))
 
 
 def _columns(

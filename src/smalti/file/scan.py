@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from smalti import threads
-from smalti._core.batch import Batch
+from smalti._core.batch import Batch, BucketViews, view_block, view_pages
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError
@@ -34,18 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BucketRead:
-    """Columns wanted from one bucket, the same in every row group.
-
-    Attributes
-    ----------
-    bucket : int
-    nodes : BucketNodes
-        The physical columns of the bucket.
-    columns : list of int
-        The wanted columns, as positions in the bucket.
-    places : list of int
-        The position of each of them in the result.
-    """
+    """Columns wanted from one bucket: `columns` are positions in the bucket, `places` positions in the result."""
 
     bucket: int
     nodes: BucketNodes
@@ -135,15 +124,8 @@ def plan_scan(
 class FetchedBucket:
     """The bytes of a bucket that were read from the file, still compressed.
 
-    Attributes
-    ----------
-    entry : BucketEntry
-    data : memoryview
-        All of the bucket, or only its directory if it is paged and not all columns are wanted.
-    child_rows : list of int
-        Of a paged bucket, see `Directory`.
-    slots : dict of int to memoryview
-        Of a paged bucket, the slot of each physical column that was asked for.
+    `data` is all of the bucket, or only the directory of a paged one if not all columns are wanted. A paged bucket
+    also has `child_rows`, see `Directory`, and the slots of the physical columns that are wanted.
     """
 
     __slots__ = ("child_rows", "data", "entry", "slots")
@@ -154,19 +136,23 @@ class FetchedBucket:
         self.child_rows: list[int] = []
         self.slots: dict[int, memoryview] = {}
 
-    def block(self, compression: Compression) -> bytes | memoryview:
-        """The uncompressed block of a monolithic bucket."""
-        return inflate(self.data, self.entry.uncompressed_size) if compression is Compression.ZSTD else self.data
-
-    def pages(self) -> dict[int, bytes | None]:
-        """The uncompressed pages of a paged bucket by physical column, None for a column that is ALL_NULL."""
+    def views(self, nodes: BucketNodes, num_rows: int, compression: Compression) -> BucketViews:
+        """Decompress the bucket of a row group of `num_rows` rows, and find its columns."""
+        if self.entry.mode == EMPTY:
+            children = nodes.num_nodes - nodes.num_columns
+            pages = dict.fromkeys(range(nodes.num_nodes))
+            return view_pages(nodes, pages, [num_rows] * nodes.num_columns + [0] * children)
+        if self.entry.mode == MONOLITHIC:
+            is_compressed = compression is Compression.ZSTD
+            block = inflate(self.data, self.entry.uncompressed_size) if is_compressed else self.data
+            return view_block(nodes, block, num_rows)
         pages = {}
         for node, slot in self.slots.items():
             try:
                 pages[node] = open_slot(slot)
             except MosaicError as error:
                 raise error.locate(column=node) from None
-        return pages
+        return view_pages(nodes, pages, [num_rows] * nodes.num_columns + self.child_rows)
 
 
 class Scanner:
@@ -216,18 +202,13 @@ class Scanner:
 
     def decode(self, group: int, columns: Projection, buckets: Sequence[FetchedBucket]) -> pa.RecordBatch:
         """Columns of a row group from the buckets that were fetched for them."""
-        batch = Batch(len(columns.schema), self.tail.index.rows(group))
+        num_rows, compression = self.tail.index.rows(group), self.tail.footer.compression
+        batch = Batch(len(columns.schema), num_rows)
 
         def decode_bucket(item: tuple[BucketRead, FetchedBucket]) -> None:
             read, bucket = item
             try:
-                if bucket.entry.mode == EMPTY:
-                    batch.decode_missing(read.nodes, read.columns, read.places)
-                elif bucket.entry.mode == MONOLITHIC:
-                    block = bucket.block(self.tail.footer.compression)
-                    batch.decode_monolithic(read.nodes, block, read.columns, read.places)
-                else:
-                    batch.decode_pages(read.nodes, bucket.pages(), bucket.child_rows, read.columns, read.places)
+                batch.decode(bucket.views(read.nodes, num_rows, compression), read.columns, read.places)
             except MosaicError as error:
                 raise self.locate(error, group, read) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -185,26 +186,21 @@ class MosaicWriter:
         self._open.clear()
         entries: list[BucketEntry] = []
         records: list[StatisticsRecord] = []
+        encode = partial(self._encode_bucket, slices)
         buckets = range(len(self._bucket_nodes))
-        workers = self._threads if len(buckets) > 1 else 1
-        for bucket, (mode, blobs, uncompressed_size, encoded) in zip(
-            buckets,
-            threads.ordered_map(lambda bucket: self._encode_bucket(bucket, slices), buckets, workers),
-            strict=True,
-        ):
+        results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
+        for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_nodes, results, strict=True):
             entries.append(BucketEntry(mode, self._offset, sum(map(len, blobs)), uncompressed_size))
             self._put(*blobs)
-            first = self._bucket_nodes[bucket].first_column
+            first = nodes.first_column
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
         fields = [self.schema.field(self._positions[record.column]) for record in records]
-        packed = [record.pack(field.type) for record, field in zip(records, fields, strict=True)]
+        pairs = list(zip(records, fields, strict=True))
         self._rows += num_rows
-        self._index.append(pack_row_group(num_rows, entries, packed))
-        self._statistics.append(
-            {field.name: record.describe(field.type) for record, field in zip(records, fields, strict=True)}
-        )
+        self._index.append(pack_row_group(num_rows, entries, [record.pack(field.type) for record, field in pairs]))
+        self._statistics.append({field.name: record.describe(field.type) for record, field in pairs})
 
-    def _encode_bucket(self, bucket: int, slices: list[Slice]) -> tuple[str, list[bytes], int, EncodedBucket]:
+    def _encode_bucket(self, slices: list[Slice], bucket: int) -> tuple[str, list[bytes], int, EncodedBucket]:
         """The mode of a bucket, its bytes, the size of its block (0 when paged), and what it was made from."""
         nodes, options = self._bucket_nodes[bucket], self.options
         feeds = Feeds(nodes, self._positions[nodes.first_column : nodes.first_column + nodes.num_columns], slices)
@@ -267,7 +263,7 @@ class MosaicWriter:
         self.summary = WriteSummary(self._rows, num_groups, self._offset, tuple(self._statistics))
 
     def abort(self) -> None:
-        """Give up: nothing appears, nothing that was there is touched."""
+        """Give up: no file appears, and a file that was there before stays as it is."""
         if not self._closed:
             self._closed = True
             self._open.clear()

@@ -14,6 +14,9 @@ from smalti.format.compression import deflate, has_checksum, inflate
 from smalti.format.varint import pack_varint
 from smalti.spec import MAX_PAGED_CHILDREN
 
+#: An uncompressed page begins with its encoding and its flags.
+PAGE_HEAD_SIZE = 2
+
 
 def directory_size(nodes: BucketNodes) -> int:
     """Bytes before the first slot: the child counts, if there are arrays or maps, and the size of every slot."""

@@ -73,7 +73,7 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {file.name: file.modified for file in Table(self._options, may_be_empty=True).files}
 
 
-class MosaicStreamWriter(StagingWriter, DataSourceStreamArrowWriter):
+class MosaicStreamWriter(StagingWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Commits every batch. A batch that Spark runs again after a failure is known by its number and left out."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:

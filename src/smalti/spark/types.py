@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -108,7 +108,8 @@ def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataTy
         return pa.list_(pa.field("element", arrow_type(type_.elementType, time), type_.containsNull))
     if isinstance(type_, st.MapType):
         key = pa.field("key", arrow_type(type_.keyType, time), nullable=False)
-        return pa.map_(key, pa.field("value", arrow_type(type_.valueType, time), type_.valueContainsNull))
+        item = pa.field("value", arrow_type(type_.valueType, time), type_.valueContainsNull)
+        return pa.map_(key, item)  # type: ignore[call-overload, no-any-return]
     if isinstance(type_, st.NullType):
         return pa.null()
     raise SchemaError("Spark type has no place in Mosaic", found=type_.simpleString())
@@ -168,7 +169,7 @@ def fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(widen(stored, wanted) == wanted)
 
 
-def convert(array: Any, target: pa.DataType) -> pa.Array:
+def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
     """`array` as `target`, which it `fits` (or the other way round, when writing: then only if nothing is lost)."""
     source = array.type
     if source == target:
@@ -178,17 +179,18 @@ def convert(array: Any, target: pa.DataType) -> pa.Array:
 
         return rebuild(array, target, convert)
     if pt.is_timestamp(source) and source.unit == "ns" and pt.is_timestamp(target) and target.unit == "us":
-        return _floor_to_microseconds(array).cast(target)
+        array = _floor_to_microseconds(array)
     if pt.is_integer(source) and pt.is_time(target):
         _check_times(array)
-    return array.cast(target)
+    stored: pa.Array = array.cast(target)
+    return stored
 
 
 def _check_times(array: pa.Array) -> None:
     import pyarrow.compute as pc
 
-    outside = pc.any(pc.or_(pc.less(array, 0), pc.greater_equal(array, _DAY)), min_count=0).as_py()
-    if outside:
+    least, most = pc.min(array).as_py(), pc.max(array).as_py()
+    if least is not None and (least < 0 or most >= _DAY):
         raise SchemaError("milliseconds of the day out of range", expected=f"0 to {_DAY - 1}")
 
 

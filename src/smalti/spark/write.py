@@ -189,7 +189,7 @@ class StagingWriter:
             raise
 
 
-class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):
+class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[misc]
     """One `df.write...save()`."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:

@@ -48,7 +48,7 @@ cdef int lz4_block(const uint8_t* src, int64_t size, uint8_t* dst, int64_t room,
         at += length
         to += length
         if at == size:  # only the last sequence has no match
-            if to != room:
+            if to != room or (room == 0 and token != 0):  # an empty block is a single zero, as in the LZ4 library
                 return corrupt(b"LZ4 block has another size than said", base + at, to, room)
             return 0
         if size - at < 2:
