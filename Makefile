@@ -16,7 +16,7 @@ help:
 	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
 	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (twenty minutes, Spark included; make bench-full: everything)"
-	@echo "make fuzz   corruption sweeps, longer than in the tests"
+	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
 	@echo "make clean  remove everything that was built"
 
 $(BIN)/python:
@@ -90,8 +90,10 @@ bench-full: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.spark
 
 fuzz: $(VENV)/.installed
-	@echo ">> fuzzing"
+	@echo ">> corruption sweeps (a minute)"
 	@$(BIN)/python -m tests.fuzz
+	@echo ">> property tests with new examples (about five minutes)"
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Machines differ: no deadline per example, and examples are the same in every run, so that a failure is found again.
-settings.register_profile(
-    "smalti", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
-settings.load_profile("smalti")
+# "fixed" tries the same examples in every run, so that a failure is found again. "explore" (`make fuzz`) tries ten
+# times as many, and others each time; it remembers examples that failed in .hypothesis. Machines differ, so there is no
+# deadline for an example.
+COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.register_profile("fixed", COMMON, derandomize=True, database=None)
+settings.register_profile("explore", COMMON, derandomize=False, max_examples=1000, print_blob=True)
+settings.load_profile("fixed")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

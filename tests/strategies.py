@@ -6,7 +6,14 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
+
+
+def examples(count: int) -> settings:
+    """Settings of a property test that tries `count` examples, and more of them with the profile "explore"."""
+    return settings(max_examples=count * settings().max_examples // 100)
+
 
 EXACT = Context(prec=60)
 UNITS = st.sampled_from(["ms", "us", "ns"])

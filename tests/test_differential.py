@@ -6,14 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracle, reference
 from tests.compare import assert_same
 from tests.files import encodings, layout, read, written
 from tests.golden import manifest_layout
-from tests.strategies import options_for, tables
+from tests.strategies import examples, options_for, tables
 from tests.tables import CONTAINERS, ORDERABLE, PATTERNS, SCALARS, TYPES, matrix
 
 STATS = [f"{name}_{pattern}" for name in ORDERABLE for pattern in PATTERNS]
@@ -109,7 +109,7 @@ def _rows(table: pa.Table, count: int) -> list[pa.RecordBatch]:
     return table.slice(0, count).combine_chunks().to_batches()
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(st.data())
 def test_generated_tables(data: st.DataObject) -> None:
     table = data.draw(tables())

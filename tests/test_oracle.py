@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import reference
@@ -21,7 +21,7 @@ from tests.golden import (
 )
 from tests.oracle import Options, read, write
 from tests.oracle.types import payload
-from tests.strategies import options_for, tables
+from tests.strategies import examples, options_for, tables
 
 
 @pytest.mark.parametrize("name", GOLDEN_FILES)
@@ -58,7 +58,7 @@ def test_reads_statistics() -> None:
     assert found == GOLDEN_FILES["stats_types"]["stats"]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_agrees_with_the_reference(data: st.DataObject) -> None:
     table = data.draw(tables(min_columns=1))

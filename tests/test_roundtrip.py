@@ -12,17 +12,17 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import smalti
 from tests.compare import assert_same
 from tests.files import layout, read, written
-from tests.strategies import options_for, tables
+from tests.strategies import examples, options_for, tables
 from tests.tables import CONTAINERS, SCALARS, TYPES, matrix
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data())
 def test_generated_tables(data: st.DataObject) -> None:
     table = data.draw(tables())
@@ -31,7 +31,7 @@ def test_generated_tables(data: st.DataObject) -> None:
     assert_same(read(written(table, row_group_max_rows=rows, **options)), table)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_slices_and_chunks(data: st.DataObject) -> None:
     """Offsets into buffers, chunk boundaries and empty chunks leave no trace."""

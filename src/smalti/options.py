@@ -1,13 +1,35 @@
-"""What can be asked of a writer. Defaults live here and nowhere else, and every value is checked."""
+"""The options of a writer: their defaults live here and nowhere else, and every value is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from typing import Any
 
 from smalti.errors import MosaicError
 from smalti.spec import MAX_UINT32, Compression
+
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes, with an optional K, M or G (powers of 1,024); ValueError if it is none, or out of bounds.
+
+    Examples
+    --------
+    >>> parse_bytes("1000"), parse_bytes("64MB"), parse_bytes("1.5GiB")
+    (1000, 67108864, 1610612736)
+    """
+    number = text.strip().lower().removesuffix("b").removesuffix("i")
+    unit = number[-1:] if number[-1:] in _UNITS else ""
+    try:
+        count = Decimal(number.removesuffix(unit)) * _UNITS.get(unit, 1)
+        if 0 <= count < 1 << 62:
+            return int(count)
+    except ArithmeticError:  # what Decimal raises for texts that are no numbers
+        pass
+    raise ValueError(f"{text!r} is not a number of bytes, such as 256M")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import smalti
-from smalti.cli.conditions import where_expression
-from smalti.cli.where import WhereError
+from smalti.predicate.text import WhereError, parse_where
 from tests.cli.conftest import mixed_table
 
 ROWS = mixed_table().to_pylist()
@@ -19,7 +18,7 @@ ROWS = mixed_table().to_pylist()
 
 def kept(path: Path, text: str) -> list[int]:
     with smalti.open(path) as file:
-        return file.read(["id"], where_expression(text, file.schema)).column("id").to_pylist()
+        return file.read(["id"], parse_where(text, file.schema)).column("id").to_pylist()
 
 
 def expect(condition: Callable[[dict[str, Any]], bool]) -> list[int]:
@@ -102,15 +101,15 @@ def test_keeps_the_rows_it_says(mixed: Path, text: str, condition: Callable[[dic
 )
 def test_types_are_checked(mixed: Path, text: str, message: str) -> None:
     with smalti.open(mixed) as file, pytest.raises(WhereError) as refused:
-        where_expression(text, file.schema)
+        parse_where(text, file.schema)
     assert message in str(refused.value)
 
 
 def test_statistics_still_skip(mixed: Path) -> None:
-    """The expression must stay one whose tree pruning understands."""
+    """Conditions must become trees that pruning understands."""
     with smalti.open(mixed) as file:
         for text in ("id < 5", "id in (1, 2)", "not id >= 5", "day < '2026-01-05'"):
             from smalti.file.filtering import FilterPlan
 
-            plan = FilterPlan(where_expression(text, file.schema), file._tail, file._find)
+            plan = FilterPlan(parse_where(text, file.schema), file._tail, file._find)
             assert [plan.rules_out(group) for group in range(file.num_row_groups)] == [False, True, True, True]

@@ -68,6 +68,14 @@ def test_every_module_has_a_layer() -> None:
     assert named <= modules
 
 
+def test_the_tree_is_as_it_is_drawn() -> None:
+    page = ROOT / "docs" / "architecture.md"
+    (drawn,) = [block.code for block in blocks_of(page) if block.language == "tree"]
+    names = [line.split()[0] for line in drawn.splitlines()[1:]]
+    there = [f"{path.name}/" if path.is_dir() else path.name for path in (SOURCE / "smalti").iterdir()]
+    assert sorted(names) == sorted(set(there) - {"__init__.py", "__main__.py", "__pycache__/", "py.typed"})
+
+
 def test_imports_go_one_way() -> None:
     rank = {name: i for i, line in enumerate(layers()) for name in line}
 

@@ -1,10 +1,10 @@
-"""Slow and plain: the RLE and the bit shuffling as the note words them, to hold the kernels against."""
+"""RLE and bit shuffling written for clarity instead of speed, to compare the kernels with."""
 
 from __future__ import annotations
 
 
 def rle_encode(values: list[int], width: int) -> bytes:
-    """The canonical choice of runs, one value at a time (note, section 2); `width` in bits."""
+    """Kudu's choice of runs, one value at a time, as in its util/rle-encoding.h; `width` in bits."""
     out = bytearray()
     current = repeats = 0
     buffered: list[int] = []

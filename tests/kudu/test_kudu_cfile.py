@@ -207,7 +207,7 @@ class TestDictionary:
 
 
 class TestBlocksEndWhereKudusDo:
-    """Note, section 7: after each non-empty array, when the encoder is full."""
+    """Kudu asks its encoder after each array that is not empty whether the block is full."""
 
     @pytest.mark.parametrize(
         ("encoding", "per_block"),
@@ -258,7 +258,7 @@ class TestFooter:
         assert refused.value.found == features
 
     def test_array_without_its_feature_bit_is_read(self) -> None:
-        """Kudu goes by is_type_array (note, section 7)."""
+        """Kudu's reader looks at is_type_array only."""
         footer = footer_of(self.DATA).replace(put_int(10, 3), put_int(10, 1))
         assert CFileReader(with_footer(self.DATA, footer)).read().to_pylist() == [[1], None]
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
+from kudu_runs import decode_bitmap, decode_counts
 
 from smalti.kudu import decode_array_block, encode_array_block
-from smalti.kudu.leb128 import decode_uleb128
-from smalti.kudu.rle import decode_bitmap, decode_counts
+from smalti.kudu._kernels import leb128
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ each = pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
 @each
 def test_bytes_hold_what_the_document_says(example: Example) -> None:
     block = bytes.fromhex(example.block)
-    count, at = decode_uleb128(block)
-    arrays, at = decode_uleb128(block, at)
+    count, at = leb128.decode32(block)
+    arrays, at = leb128.decode32(block, at)
     parts = []
     for _ in range(3):
-        size, at = decode_uleb128(block, at)
+        size, at = leb128.decode32(block, at)
         parts.append(block[at : at + size])
         at += size
     assert (count, arrays) == (example.flattened_value_count, example.array_count)
@@ -90,7 +90,7 @@ def test_arrays_write_the_same_bytes(example: Example) -> None:
     ],
 )
 def test_the_three_kinds_of_nothing(cell: list[None] | None, parts: str) -> None:
-    """Note, section 3."""
+    """A null array, an empty array and an array of one null have different bytes."""
     block = encode_array_block(pa.array([cell], pa.list_(pa.int32())), checksum=False)
     assert block == bytes.fromhex(parts) + bytes(8)
     assert decode_array_block(block, pa.int32(), checksum=False).to_pylist() == [cell]

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kudu_oracle import bit_planes, rle_encode
+from kudu_runs import decode_bitmap, decode_counts, encode_bitmap, encode_counts
 
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.kudu._kernels import bitshuffle, lists, lz4, rle_bits, rle_ints, strings
+from smalti.kudu._kernels import bitshuffle, leb128, lists, lz4, rle_bits, rle_ints, strings
 from smalti.kudu.checksum import crc32c, seal, unseal
 from smalti.kudu.compression import compress_block, decompress_block
-from smalti.kudu.leb128 import decode_uleb128, encode_uleb128
-from smalti.kudu.rle import decode_bitmap, decode_counts, encode_bitmap, encode_counts
 from smalti.kudu.spec import Compression
 
 
@@ -27,13 +26,13 @@ class TestLeb128:
         [(0, "00"), (127, "7f"), (128, "8001"), (16383, "ff7f"), (16384, "808001"), (2**32 - 1, "ffffffff0f")],
     )
     def test_known_numbers(self, value: int, data: str) -> None:
-        assert encode_uleb128(value).hex() == data
-        assert decode_uleb128(bytes.fromhex(data)) == (value, len(data) // 2)
+        assert leb128.encode(value).hex() == data
+        assert leb128.decode32(bytes.fromhex(data)) == (value, len(data) // 2)
 
     @given(st.integers(0, 2**64 - 1), st.binary(max_size=3))
     def test_round_trip_in_context(self, value: int, before: bytes) -> None:
-        data = before + encode_uleb128(value) + b"\xff"
-        assert decode_uleb128(data, len(before), bits=64) == (value, len(data) - 1)
+        data = before + leb128.encode(value) + b"\xff"
+        assert leb128.decode64(data, len(before)) == (value, len(data) - 1)
 
     @pytest.mark.parametrize(
         ("data", "bits"),
@@ -41,12 +40,12 @@ class TestLeb128:
     )
     def test_refused(self, data: str, bits: int) -> None:
         with pytest.raises(CorruptFileError, match="varint"):
-            decode_uleb128(bytes.fromhex(data), bits=bits)
+            (leb128.decode32 if bits == 32 else leb128.decode64)(bytes.fromhex(data))
 
     @pytest.mark.parametrize("value", [-1, 2**64])
     def test_out_of_range(self, value: int) -> None:
         with pytest.raises(OverflowError):
-            encode_uleb128(value)
+            leb128.encode(value)
 
 
 # Long stretches of few values make all kinds of runs, on and off the groups of eight.
@@ -98,7 +97,7 @@ class TestRle:
             ([], ""),
         ],
     )
-    def test_runs_of_the_note(self, values: list[int], data: str) -> None:
+    def test_runs_that_kudu_writes(self, values: list[int], data: str) -> None:
         assert encode_counts(values) == bytes.fromhex(data)
         assert decode_counts(bytes.fromhex(data), len(values)) == values
 
@@ -111,7 +110,7 @@ class TestRle:
                 data += b"\x03" + struct.pack("<8H", *values[-8:])
             else:
                 values += [value] * times
-                data += encode_uleb128(times << 1) + struct.pack("<H", value)
+                data += leb128.encode(times << 1) + struct.pack("<H", value)
         assert decode_counts(data, len(values)) == values
 
     def test_header_longer_than_it_need_be_is_read(self) -> None:
@@ -166,8 +165,10 @@ class TestRle:
         assert shifted == bit_planes([1] * 8, 8)
 
     def test_count_beyond_16_bits(self) -> None:
-        with pytest.raises(SchemaError, match="65536"):
-            encode_counts([1, 65536])
+        for count in (65536, -1):
+            with pytest.raises(SchemaError, match=f"array 1 .*{count}"):
+                lists.narrow_lengths(struct.pack("<2i", 1, count))
+        assert lists.narrow_lengths(struct.pack("<2i", 0, 65535)) == b"\0\0\xff\xff"
 
     @given(stretches, st.integers(1, 60))
     def test_full_point_is_where_the_bytes_pass_the_limit(self, values: list[int], limit: int) -> None:
@@ -234,7 +235,7 @@ class TestLz4:
 
 class TestBitshuffle:
     @given(st.sampled_from([1, 2, 4, 8]), st.integers(1, 12), st.randoms(use_true_random=False))
-    def test_planes_are_those_of_the_note(self, width: int, groups: int, rng: random.Random) -> None:
+    def test_planes_are_those_of_the_oracle(self, width: int, groups: int, rng: random.Random) -> None:
         values = [rng.getrandbits(8 * width) >> rng.randrange(8 * width) for _ in range(8 * groups)]
         packed = b"".join(value.to_bytes(width, "little") for value in values)
         assert bitshuffle.shuffle(packed, width) == bit_planes(values, width)
@@ -293,7 +294,7 @@ class TestCompression:
 
 
 class TestStringOffsets:
-    def test_group_varints_of_the_note(self) -> None:
+    def test_group_varints_that_kudu_writes(self) -> None:
         offsets = struct.pack("<6i", 0, 2, 2, 5, 7, 8)
         packed = strings.pack_offsets(offsets)
         assert packed.hex(" ") == "00 0c 0e 0e 11 00 13 00 00 00"

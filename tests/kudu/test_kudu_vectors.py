@@ -7,10 +7,10 @@ import io
 
 import pyarrow as pa
 import pytest
+from kudu_runs import decode_counts, encode_bitmap, encode_counts
 from kudu_vectors import BLOCKS, FILES, VECTORS, Vector
 
 from smalti.kudu import CFileReader, CFileWriter, decode_array_block, encode_array_block
-from smalti.kudu.rle import decode_counts, encode_bitmap, encode_counts
 
 pytestmark = pytest.mark.filterwarnings("error")
 

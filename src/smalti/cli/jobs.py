@@ -1,17 +1,22 @@
-"""`convert`, `compact`, `verify` and `profile`: their arguments and output. `smalti.jobs` does the work."""
+"""`convert`, `compact`, `verify` and `profile`: their arguments and output. `smalti.jobs` does the work.
+
+It is imported when a job is run, so that `--help` need not wait for it.
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from smalti import WriterOptions, jobs
+import smalti
 from smalti.cli.arguments import add_columns, add_output, byte_count, is_glob, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import open_rows
+
+if TYPE_CHECKING:
+    from smalti import jobs
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +49,7 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--stats", action="append", metavar="NAMES", help="columns to keep statistics of, or 'all'")
 
 
-def _writer_options(options: argparse.Namespace) -> WriterOptions:
+def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
     names = _names(options.stats)
     values = {
         "compression": options.compression,
@@ -54,7 +59,7 @@ def _writer_options(options: argparse.Namespace) -> WriterOptions:
         "row_group_max_rows": options.row_group_rows,
         "stats_columns": ("all" if names == ["all"] else tuple(names)) if names else None,
     }
-    return WriterOptions(**{name: value for name, value in values.items() if value is not None})
+    return smalti.WriterOptions(**{name: value for name, value in values.items() if value is not None})
 
 
 def _names(patterns: list[str] | None) -> list[str]:
@@ -66,6 +71,8 @@ def _column_names(options: argparse.Namespace) -> list[str] | None:
     names = _names(options.columns)
     if not any(map(is_glob, names)):
         return names or None
+    from smalti.cli.sources import open_rows
+
     with open_rows(options.source) as rows:
         return select_columns(rows.schema.names, options.columns)
 
@@ -94,6 +101,8 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
 
 
 def run_convert(options: argparse.Namespace, screen: Screen) -> int:
+    from smalti import jobs
+
     with ProgressBar(screen.err) as progress:
         summary = jobs.convert(
             options.source,
@@ -122,6 +131,8 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
 
 
 def run_compact(options: argparse.Namespace, screen: Screen) -> int:
+    from smalti import jobs
+
     given = {"target_file_bytes": options.file_bytes} if options.file_bytes else {}
     with ProgressBar(screen.err) as progress:
         summary = jobs.compact(
@@ -144,6 +155,8 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
+    from smalti import jobs
+
     with ProgressBar(screen.err) as progress:
         report = jobs.verify(options.sources, engine=options.engine, progress=progress)
     _print_summary(options, screen, report)
@@ -163,6 +176,8 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
 
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> int:
+    from smalti import jobs
+
     with ProgressBar(screen.err) as progress:
         profile = jobs.profile(
             options.source,

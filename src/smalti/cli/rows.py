@@ -10,9 +10,9 @@ import pyarrow as pa
 
 import smalti
 from smalti.cli.arguments import add_columns, add_file, add_output, add_where, select_columns, whole_number
-from smalti.cli.conditions import where_expression
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
+from smalti.predicate.text import parse_where
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
@@ -41,7 +41,7 @@ def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
 def run_head(options: argparse.Namespace, screen: Screen) -> int:
     with smalti.open(options.file) as file:
         columns = select_columns(file.column_names, options.columns)
-        condition = None if options.where is None else where_expression(options.where, file.schema)
+        condition = None if options.where is None else parse_where(options.where, file.schema)
         schema = file.schema if columns is None else pa.schema([file.schema.field(name) for name in columns])
         batches = limited_batches(file, columns, condition, options.n)
         if options.json:
@@ -87,7 +87,7 @@ def arguments_count(parser: argparse.ArgumentParser) -> None:
 
 def run_count(options: argparse.Namespace, screen: Screen) -> int:
     with smalti.open(options.file) as file:
-        rows = file.count_rows(None if options.where is None else where_expression(options.where, file.schema))
+        rows = file.count_rows(None if options.where is None else parse_where(options.where, file.schema))
         total = file.num_rows
     if options.json:
         screen.json({"file": options.file, "rows": rows, "of": total})

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 import smalti
 from smalti.io.places import local_path, locate
-from smalti.jobs.formats.registry import format_of_path
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -52,8 +51,7 @@ class Rows:
 @contextmanager
 def open_rows(path: str) -> Iterator[Rows]:
     """Open a path or URI by its suffix: as Parquet if it has one of Parquet's suffixes, otherwise as Mosaic."""
-    known = format_of_path(local_path(path) or path.partition("?")[0])  # options of a URI follow a "?"
-    if known is not None and known[0].name == "parquet":
+    if _is_parquet(local_path(path) or path.partition("?")[0]):  # options of a URI follow a "?"
         import pyarrow.parquet as pq
 
         place = locate(path)
@@ -62,3 +60,12 @@ def open_rows(path: str) -> Iterator[Rows]:
     else:
         with smalti.open(path) as file:
             yield Rows(file.schema, file.num_rows, file)
+
+
+def _is_parquet(name: str) -> bool:
+    if name.endswith(".mosaic"):  # the usual case does not wait for the import of all formats
+        return False
+    from smalti.jobs.formats.registry import format_of_path
+
+    known = format_of_path(name)
+    return known is not None and known[0].name == "parquet"

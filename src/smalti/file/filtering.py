@@ -6,15 +6,12 @@ Imported only when there is a filter: loading Arrow's compute functions takes lo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
-from smalti.predicate import Filter, GroupStatistics, Outcome, normalize_filters, prune
-
-__all__ = ["FilterPlan", "filter_batch", "normalize_filters", "prune_partitions"]
+from smalti.predicate import GroupStatistics, Outcome, filter_batch, normalize_filters, prune
 
 
 class FilterPlan:
@@ -22,13 +19,13 @@ class FilterPlan:
 
     Parameters
     ----------
-    filters : pyarrow.compute.Expression or list of tuples
+    filters : whatever `normalize_filters` takes
     tail : Tail
     find : callable
         From names to sorted indices; raises for unknown columns.
     """
 
-    def __init__(self, filters: Any, tail: Tail, find: Callable[[Sequence[str]], list[int]]) -> None:
+    def __init__(self, filters: object, tail: Tail, find: Callable[[Sequence[str]], list[int]]) -> None:
         self._filter = normalize_filters(filters)
         self.columns = self._filter.columns
         positions = find(self.columns)
@@ -53,23 +50,6 @@ class FilterPlan:
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that match."""
         return filter_batch(batch, self._filter)
-
-
-def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
-    """The rows of a batch that match."""
-    batches = pa.Table.from_batches([batch]).filter(filter_.expression).combine_chunks().to_batches()
-    return batches[0] if batches else batch.slice(0, 0)
-
-
-def prune_partitions(filter_: Filter, partitions: dict[str, list[pa.Scalar]], num_files: int) -> list[bool]:
-    """Which files may have rows that match. To a filter, a partition is a column with the same value in every row."""
-    statistics = {}
-    for name, scalars in partitions.items():
-        if scalars:
-            values = pa.array(scalars, scalars[0].type)
-            nulls = pa.array([0 if scalar.is_valid else 1 for scalar in scalars], pa.int64())
-            statistics[name] = GroupStatistics(nulls, values, values)
-    return [outcome is not Outcome.NONE for outcome in prune(filter_.tree, statistics, [1] * num_files)]
 
 
 def _group_statistics(records: list[StatisticsRecord | None], type_: pa.DataType) -> GroupStatistics:

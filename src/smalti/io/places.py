@@ -188,7 +188,7 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
         directory = locate(filesystem, storage=storage)
         return Place(directory.filesystem, f"{directory.path.rstrip('/')}/{text}" if directory.path else text)
     if not isinstance(filesystem, pafs.FileSystem):
-        filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+        filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]
     # The path is brought to the form that the file system's own listings have, so that the two can be compared.
     if isinstance(filesystem, pafs.SubTreeFileSystem):
         text = text.lstrip("/")

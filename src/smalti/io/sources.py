@@ -145,24 +145,36 @@ class ArrowSource:
         self.size = file.size()
 
     def read_at(self, offset: int, size: int) -> bytes:
-        data: bytes = self._file.read_at(size, offset)
-        return _checked(data, offset, size, self.name)
+        return _checked(self._file.read_at(size, offset), offset, size, self.name)  # type: ignore[call-arg]
 
     def close(self) -> None:
         if self._owned:
             self._file.close()
 
 
-class CachedEnd:
-    """A source whose last bytes are at hand: what opening a remote file has fetched need not be fetched again."""
+class WrappedSource:
+    """Passes every question on to another source. Subclasses change how bytes are read."""
 
-    def __init__(self, source: Source, end: bytes) -> None:
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self.name = source.name
         self.size = source.size
         self.tail_size = source.tail_size
         self.max_gap = source.max_gap
         self.is_remote = source.is_remote
-        self._source = source
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self._source.read_at(offset, size)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class CachedEnd(WrappedSource):
+    """A source whose last bytes are at hand: what opening a remote file has fetched need not be fetched again."""
+
+    def __init__(self, source: Source, end: bytes) -> None:
+        super().__init__(source)
         self._end = end
         self._start = source.size - len(end)
 
@@ -171,9 +183,6 @@ class CachedEnd:
             return self._source.read_at(offset, size)
         at = offset - self._start
         return _checked(self._end[at : at + size], offset, size, self.name)
-
-    def close(self) -> None:
-        self._source.close()
 
 
 def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:

@@ -1,8 +1,9 @@
-"""Pipeline jobs on files: convert, compact, verify, profile; on this machine or on Spark, by the same code.
+"""Pipeline jobs on files: convert, compact, verify, profile. The same code runs on this machine and on Spark.
 
-Plans are pure (`splits`), tasks are picklable values and module-level functions (`copying`, `checking`, `measuring`),
-executors are small (`engine`, `smalti.spark.executor`), and results appear all at once (`staging`). Nothing here
-imports pyspark unless the engine is "spark".
+`converting`, `compacting`, `verifying` and `profiling` have the jobs. What they read is in `sources`, where they write
+in `target`, and which task does what in `planning` (pure). Tasks are in `copying`, `checking` and `measuring`. They run
+on an executor of `engine`, or of `smalti.spark.executor`, which alone needs pyspark. `running` and `staging` make the
+results visible all at once. `formats` has readers and writers, `events` the progress, `summary` what jobs return.
 """
 
 from smalti.jobs.compacting import compact

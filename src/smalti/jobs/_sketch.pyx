@@ -1,7 +1,7 @@
 """Counting distinct values in little memory: HyperLogLog registers fed straight from Arrow buffers.
 
-Each value is hashed to 64 bits; the first bits choose a register, which keeps the longest run of zeros seen in the
-rest. Registers of parts of a column merge by maximum, so tasks need exchange nothing else.
+Each value is hashed to 64 bits. The first bits choose a register, and the register keeps the longest run of zeros seen
+in the other bits. The registers of two parts of a column merge by taking the maximum, so tasks exchange nothing else.
 """
 
 from libc.math cimport log, ldexp
@@ -16,7 +16,7 @@ REGISTERS = COUNT
 
 
 cdef inline uint64_t mix(uint64_t x) noexcept nogil:
-    # A multiply-and-shift finaliser: every input bit reaches every output bit.
+    # A multiply-and-shift finaliser, which makes every bit of the result depend on every bit of the input.
     x ^= x >> 32
     x *= 0xD6E8FEB86659FD93u
     x ^= x >> 32
@@ -41,7 +41,7 @@ cdef inline uint64_t hash_bytes(const uint8_t* data, int64_t size) noexcept nogi
 
 
 cdef inline void add(uint8_t* registers, uint64_t value) noexcept nogil:
-    cdef uint64_t rest = (value << BITS) | (1 << (BITS - 1))  # a stop bit bounds the run
+    cdef uint64_t rest = (value << BITS) | (1 << (BITS - 1))  # the bit that is set ends the loop
     cdef uint8_t run = 1
     while not rest & 0x8000000000000000u:
         rest <<= 1
@@ -51,13 +51,18 @@ cdef inline void add(uint8_t* registers, uint64_t value) noexcept nogil:
         registers[which] = run
 
 
-def add_fixed(uint8_t[::1] registers, uintptr_t values, int width, uintptr_t validity, int64_t offset, int64_t length):
-    """Add `length` values of `width` bytes; addresses are those of Arrow buffers, 0 for no validity bitmap."""
+cdef const uint8_t* _checked(const uint8_t[::1] registers) except NULL:
+    """The address of the registers, after a check of their number."""
     if registers.shape[0] != COUNT:
         raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    return &registers[0]
+
+
+def add_fixed(uint8_t[::1] registers, uintptr_t values, int width, uintptr_t validity, int64_t offset, int64_t length):
+    """Add `length` values of `width` bytes; the addresses are those of Arrow buffers, 0 if there is no validity."""
+    cdef uint8_t* out = <uint8_t*>_checked(registers)
     cdef const uint8_t* data = <const uint8_t*>values
     cdef const uint8_t* valid = <const uint8_t*>validity
-    cdef uint8_t* out = &registers[0]
     cdef int64_t i
     with nogil:
         for i in range(offset, offset + length):
@@ -69,12 +74,10 @@ def add_variable(
     uint8_t[::1] registers, uintptr_t offsets, uintptr_t values, uintptr_t validity, int64_t offset, int64_t length
 ):
     """Add `length` strings with 32-bit offsets."""
-    if registers.shape[0] != COUNT:
-        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    cdef uint8_t* out = <uint8_t*>_checked(registers)
     cdef const int32_t* ends = <const int32_t*>offsets
     cdef const uint8_t* data = <const uint8_t*>values
     cdef const uint8_t* valid = <const uint8_t*>validity
-    cdef uint8_t* out = &registers[0]
     cdef int64_t i
     with nogil:
         for i in range(offset, offset + length):
@@ -83,25 +86,23 @@ def add_variable(
 
 
 def merge(uint8_t[::1] registers, const uint8_t[::1] other):
-    """Take in what another part of the column has seen."""
-    if registers.shape[0] != COUNT or other.shape[0] != COUNT:
-        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]} and {other.shape[0]}")
+    """Merge the registers of another part of the column into these."""
+    cdef uint8_t* out = <uint8_t*>_checked(registers)
+    cdef const uint8_t* more = _checked(other)
     cdef int i
     for i in range(COUNT):
-        if other[i] > registers[i]:
-            registers[i] = other[i]
+        out[i] = max(out[i], more[i])
 
 
 def estimate(const uint8_t[::1] registers):
-    """How many different values were added: within about 5 %, and nearly exact for a few hundred."""
-    if registers.shape[0] != COUNT:
-        raise ValueError(f"expected {COUNT} registers, got {registers.shape[0]}")
+    """Estimate how many different values were added: within about 5 %, and nearly exact for a few hundred."""
+    cdef const uint8_t* seen = _checked(registers)
     cdef double total = 0.0
     cdef int empty = 0
     cdef int i
     for i in range(COUNT):
-        total += ldexp(1.0, -<int>registers[i])
-        empty += registers[i] == 0
+        total += ldexp(1.0, -<int>seen[i])
+        empty += seen[i] == 0
     cdef double raw = 0.7213 / (1.0 + 1.079 / COUNT) * COUNT * COUNT / total
     if raw <= 2.5 * COUNT and empty:
         raw = COUNT * log(COUNT / <double>empty)

@@ -1,68 +1,60 @@
-"""`compact`: many small Mosaic files into few, with row groups, buckets, statistics and order made anew."""
+"""`compact`: many small Mosaic files into few, with new row groups, buckets, statistics and order of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from smalti.errors import MosaicError
-from smalti.io.places import locate
-from smalti.jobs.converting import (
-    ON_ERROR,
-    described,
-    existing,
-    file_facts,
-    list_sources,
-    refuse_overlap,
-    with_threads,
-)
-from smalti.jobs.copying import CopyTask
-from smalti.jobs.engine import choose_executor
-from smalti.jobs.events import Progress
+from smalti.io.places import AnyFileSystem, AnyPath, locate
+from smalti.jobs.copying import CopySettings
+from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
+from smalti.jobs.events import Listener
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.planning import Split, plan_compact
-from smalti.jobs.running import CopyJob, earlier, run_copy
+from smalti.jobs.planning import plan_compact
+from smalti.jobs.running import run_copy
 from smalti.jobs.sorting import parse_sort
-from smalti.jobs.staging import Staging, finish_commits, job_digest
+from smalti.jobs.sources import file_facts, fingerprint, list_sources
+from smalti.jobs.staging import Staging, job_digest, job_summaries
 from smalti.jobs.summary import JobSummary
+from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.spec import FILE_SUFFIX
 
-#: The size of a file worth opening, and still small enough to be moved about.
+#: Large enough to be worth opening, and small enough to be copied without trouble.
 TARGET_FILE_BYTES = 256 << 20
 
 
 def compact(
-    source: Any,
-    target: Any = None,
+    source: AnyPath,
+    target: AnyPath | None = None,
     *,
     target_file_bytes: int = TARGET_FILE_BYTES,
     sort_by: str | Sequence[str | tuple[str, str]] | None = None,
     options: WriterOptions | None = None,
     engine: str = "local",
-    spark: Any = None,
+    spark: AnySession = None,
     overwrite: bool = False,
     resume: bool = True,
     on_error: str = "raise",
     batch_rows: int | None = None,
     workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    filesystem: Any = None,
+    progress: Listener | None = None,
+    filesystem: AnyFileSystem = None,
 ) -> JobSummary:
     """Gather the Mosaic files of each directory into files of about one size.
 
-    Columns that differ between files become the union of their schemas, widened where no value changes. Files of one
-    hive partition stay in it.
+    If columns differ between files, the new files have all of them, with types widened where no value changes. Files
+    of a hive partition stay in that partition.
 
     Parameters
     ----------
     source : path or URI of a directory
     target : path or URI of a directory, optional
-        By default the source itself: the new files appear first, then the old ones go. Files that are large enough
+        By default the source itself: the new files replace the old ones in one commit. Files that are large enough
         already stay, unless `options` or `sort_by` ask for something else.
     target_file_bytes : int
-        Size of the files to write, about.
+        About the size of the files to write.
     sort_by : str, or sequence of str or (str, "ascending" | "descending"), optional
         Order of the rows of each file, nulls last. Without `options`, these columns also get statistics.
     options : WriterOptions, optional
@@ -77,55 +69,51 @@ def compact(
     >>> summary.source_files, len(summary.files)
     (3, 1)
     """
-    if target_file_bytes < 1:
-        raise MosaicError("target_file_bytes out of range", found=target_file_bytes, expected="1 at least")
-    if on_error not in ON_ERROR:
-        raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
+    check_on_error(on_error)
+    check_positive(target_file_bytes=target_file_bytes, batch_rows=batch_rows)
     keys = parse_sort(sort_by)
-    origin = locate(source, filesystem).absolute()
     in_place = target is None
-    goal = origin if in_place else locate(target, filesystem).absolute()
-    if origin.is_file():
-        raise NotADirectoryError(20, "compact takes a directory", origin.path)
-    request = job_digest(["compact", goal.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
-    if in_place:
-        # What was listed before an interrupted commit is not what is there now: finish it, and know it by the request.
-        for job_id, finished in finish_commits(origin).items():
-            if job_id.startswith(request):
-                return finished
-    listing = list_sources(origin, suffix=FILE_SUFFIX, globs=False)
-    if not in_place and (goal.path + "/").startswith(listing.base.path.rstrip("/") + "/"):
-        raise MosaicError("target lies in the source; leave it out to compact in place", path=goal.path)
+    # What is read, and where it goes.
+    listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False)
+    if listing.directory is None:
+        raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
+    place = listing.base if target is None else locate(target, filesystem).absolute()
+    goal = Target(place, FORMATS["mosaic"], FILE_SUFFIX)
     if not in_place:
-        refuse_overlap(listing, goal, single=False)
-    job_id = request + job_digest(described(listing))[:8]
-    staging = Staging(goal, job_id)
-    done = earlier(staging, resume=resume)
-    if done is not None:
-        return done
-    mosaic = FORMATS["mosaic"]
-    old = [] if in_place else existing(goal, mosaic, single=False)
-    if old and not overwrite:
-        raise FileExistsError(17, "Exists; set overwrite to replace it", goal.path)
+        if f"{place.path}/".startswith(listing.directory.rstrip("/") + "/"):
+            raise MosaicError("target lies in the source; leave it out to compact in place", path=place.path)
+        goal.refuse_overlap(listing)
+    # The first half of the id says what is asked for, the second half of which files.
+    request = job_digest(["compact", place.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
+    staging = Staging(place, request + job_digest(fingerprint(listing))[:8])
+    replaces = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
+    if isinstance(replaces, JobSummary):
+        return replaces
+    if in_place:
+        # If this job was interrupted in its commit, the listing has finished the commit and shows other files than the
+        # job had found. So the job is known by the first half of its id.
+        for job_id, summary in job_summaries(listing.finished).items():
+            if job_id.startswith(request):
+                return summary
+        if not resume:
+            staging.discard()
+    # Which task writes which files, and how.
     executor = choose_executor(engine, spark, workers)
-    facts = [file_facts(listing, file, mosaic, count_groups=True) for file in listing.files]
+    facts = [file_facts(listing, file, goal.format, count_groups=True) for file in listing.files]
     rewrite_all = not in_place or options is not None or bool(keys)
-    splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=job_id[8:], rewrite_all=rewrite_all)
-    relative = {file.file.path: file.relative for file in read}
-
-    def removals(used: set[str]) -> list[str]:
-        return [relative[path] for path in sorted(used)] if in_place else old
-
-    task = CopyTask(
+    label = staging.job_id.removeprefix(request)
+    splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=label, rewrite_all=rewrite_all)
+    if replaces is None:
+        replaces = {file.file.path: file.relative for file in read}
+    settings = CopySettings(
         listing.filesystem,
         staging,
-        Split(0, ()),
-        "mosaic",
-        FILE_SUFFIX,
-        with_threads(options, executor, len(splits)),
+        goal,
+        options_for(executor, options),
         ReadRequest(batch_rows=batch_rows, threads=executor.task_threads is None),
         sort_by=keys,
-        keep_key_statistics=options is None,
+        keys_get_statistics=options is None,
         skip_errors=on_error == "skip",
     )
-    return run_copy(CopyJob("compact", origin.path, goal.path, splits, task, removals), executor, progress=progress)
+    job = JobSummary("compact", executor.name, listing.directory, place.path)
+    return run_copy(job, splits, settings, replaces, executor, progress)

@@ -1,4 +1,4 @@
-"""The task of `convert` and `compact`: read pieces, write files, hand back a summary. Runs the same on every engine."""
+"""The task of `convert` and `compact`: read pieces, write files, return what was written. The same on every engine."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import resource
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
+from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.intake import Intake
 from smalti.io.places import Place
 from smalti.jobs.events import Report
-from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, reading
+from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.formats.sampling import scan_all
+from smalti.jobs.formats.text import scan_types
+from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split
 from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
+from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.table.adapt import adapt_batch
 from smalti.table.schemas import unify_schemas
@@ -30,106 +32,113 @@ from smalti.types import has_statistics
 
 
 @dataclass(frozen=True)
-class CopyTask:
-    """Everything a task needs, and nothing of the session that planned it."""
+class CopySettings:
+    """What the tasks of one job have in common. Travels with them, and holds nothing of the session that planned them.
 
-    filesystem: Any
+    Attributes
+    ----------
+    filesystem : pyarrow.fs.FileSystem
+        Where the sources are.
+    sort_by : tuple of (str, str)
+        Column and order of each sort key.
+    keys_get_statistics : bool
+        Whether the sort keys, and no other columns, get statistics.
+    skip_errors : bool
+        Whether a piece that cannot be read is left out, and not a failure of the task.
+    """
+
+    filesystem: FileSystem
     staging: Staging
-    split: Split
-    target_format: str
-    suffix: str
+    target: Target
     options: WriterOptions
     request: ReadRequest
     sort_by: tuple[tuple[str, str], ...] = ()
-    keep_key_statistics: bool = False
+    keys_get_statistics: bool = False
     skip_errors: bool = False
 
 
-def copy_split(task: CopyTask, report: Report) -> SplitResult:
-    """Write the files of a split to its staging directory and mark it finished."""
-    attempt = task.staging.attempt(task.split.index)
+def copy_split(settings: CopySettings, split: Split, report: Report) -> SplitResult | MosaicError:
+    """Write the files of a split to a staging directory and mark the split as done; an error about data is returned."""
+    directory = settings.staging.attempt_directory(split.index)
     files: list[StagedFile] = []
     skipped: list[Skipped] = []
-    for output in task.split.outputs:
+    for output in split.outputs:
         try:
-            made, missed = _write_output(task, output, attempt, report)
+            files += _write_output(settings, output, directory, report, skipped)
         except MosaicError as error:
-            return SplitResult(failure=error, peak_memory=peak_memory())
-        files += made
-        skipped += missed
-    rows = sum(file.num_rows for file in files)
-    result = SplitResult(tuple(files), tuple(skipped), rows, peak_memory())
-    task.staging.mark(task.split.index, result)
+            return error
+    result = SplitResult(tuple(files), tuple(skipped), peak_memory())
+    settings.staging.mark_done(split.index, result)
     return result
 
 
 def _write_output(
-    task: CopyTask, output: Output, attempt: str, report: Report
-) -> tuple[list[StagedFile], list[Skipped]]:
-    """The files of one output. A piece that cannot be read is left out and the rest begun again, if that is wanted."""
-    pieces = list(output.pieces)
-    skipped: list[Skipped] = []
+    settings: CopySettings, output: Output, directory: str, report: Report, skipped: list[Skipped]
+) -> list[StagedFile]:
+    """Write the files of one output.
+
+    If a piece cannot be read, and errors may be skipped, the piece goes to `skipped` and the others are written anew.
+    """
     scanned: set[Piece] = set()
-    while pieces:
-        rolling = _Rolling(task, replace(output, pieces=tuple(pieces)), attempt)
+    while output.pieces:
+        writer = _OutputWriter(settings, output, directory)
         try:
-            sources = _Sources(task, pieces)
-            with contextlib.closing(sources):
-                rolling.run(sources, report)
-            return rolling.finish(), skipped
+            with contextlib.closing(_OutputReader(settings, output.pieces)) as reader:
+                writer.write_all(reader, report)
+            return writer.files()
         except _PieceError as error:
             failure = error.cause
             if isinstance(failure, SchemaDrift):
                 try:
-                    task = _with_all_types(task, error.piece, failure, scanned)
+                    settings = _with_all_types(settings, error.piece, failure, scanned)
                     continue
                 except MosaicError as found:
                     failure = found
-            if not task.skip_errors:
+            if not settings.skip_errors:
                 raise failure from None
-            skipped.append(Skipped(error.piece.file.path, _reason(failure)))
-            pieces.remove(error.piece)
+            skipped.append(Skipped(error.piece.file.path, _without_path(failure)))
+            output = replace(output, pieces=tuple(piece for piece in output.pieces if piece != error.piece))
         finally:
-            rolling.abort()
-    return [], skipped
+            writer.abort()
+    return []
 
 
-def _with_all_types(task: CopyTask, piece: Piece, drift: SchemaDrift, scanned: set[Piece]) -> CopyTask:
-    """The task with types that hold all of a text file; once for each file."""
+def _with_all_types(settings: CopySettings, piece: Piece, drift: SchemaDrift, scanned: set[Piece]) -> CopySettings:
+    """The settings with types that hold all of a text file. Each file is scanned only once."""
     if piece in scanned:
         raise CorruptFileError(f"values fit no type: {drift}", path=piece.file.path)
     scanned.add(piece)
-    types = scan_all(task.filesystem, piece.file.path, FORMATS[piece.format], task.request)
-    return replace(task, request=replace(task.request, types=types))
+    place = Place(settings.filesystem, piece.file.path)
+    types = scan_types(place, FORMATS[piece.format], settings.request)
+    return replace(settings, request=replace(settings.request, types=types))
 
 
 class _PieceError(Exception):
     """An error about one piece."""
 
-    def __init__(self, piece: Piece, cause: Any) -> None:
+    def __init__(self, piece: Piece, cause: MosaicError | SchemaDrift) -> None:
         super().__init__(str(cause))
         self.piece = piece
         self.cause = cause
 
 
-class _Sources:
-    """Pieces, opened one after another; with several, their schemas are made one first."""
+class _OutputReader:
+    """Reads the pieces of an output one after another; the schemas of several pieces are unified first."""
 
-    def __init__(self, task: CopyTask, pieces: list[Piece]) -> None:
-        self._task = task
+    def __init__(self, settings: CopySettings, pieces: tuple[Piece, ...]) -> None:
+        self._settings = settings
         self._pieces = pieces
-        self._first: Reader | None = None
+        #: The reader of a single piece stays open after its schema is known, because opening a wide file takes time.
+        self._opened: Reader | None = None
         self.schema = self._unify()
 
     def _unify(self) -> pa.Schema:
         if len(self._pieces) == 1:
-            # Opening a wide file is not free: what is read first is kept.
-            self._first = self._reader(self._pieces[0])
-            schema: pa.Schema = self._first.schema
-            return schema
+            self._opened = self._open(self._pieces[0])
+            return self._opened.schema
         found = []
         for piece in self._pieces:
-            reader = self._reader(piece)
+            reader = self._open(piece)
             try:
                 found.append((piece.file.path, Intake(reader.schema).schema))
             except MosaicError as error:
@@ -139,25 +148,24 @@ class _Sources:
         return unify_schemas(found)
 
     def close(self) -> None:
-        """For when nothing was read."""
-        if self._first is not None:
-            self._first.close()
+        """Close what was opened and never read."""
+        if self._opened is not None:
+            self._opened.close()
 
-    def _reader(self, piece: Piece) -> Reader:
-        format_ = FORMATS[piece.format]
-        request = self._task.request
+    def _open(self, piece: Piece) -> Reader:
+        format_, request = FORMATS[piece.format], self._settings.request
         if piece.row_groups is not None:
             request = replace(request, row_groups=piece.row_groups)
         try:
-            with reading(piece.file.path, format_.title):
-                return format_.reader(Place(self._task.filesystem, piece.file.path), request)
+            with content_errors(piece.file.path, format_.title):
+                return format_.reader(Place(self._settings.filesystem, piece.file.path), request)
         except MosaicError as error:
             raise _PieceError(piece, error) from None
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Batches of all pieces, in the one schema, with the bytes that were read for them."""
+        """Batches of all pieces, in the unified schema, with the bytes that were read for them."""
         for piece in self._pieces:
-            reader, self._first = self._first or self._reader(piece), None
+            reader, self._opened = self._opened or self._open(piece), None
             try:
                 batches = reader.batches()
                 while (item := self._next(piece, batches)) is not None:
@@ -167,93 +175,87 @@ class _Sources:
 
     def _next(self, piece: Piece, batches: Iterator[tuple[pa.RecordBatch, int]]) -> tuple[pa.RecordBatch, int] | None:
         try:
-            with reading(piece.file.path, FORMATS[piece.format].title):
+            with content_errors(piece.file.path, FORMATS[piece.format].title):
                 item = next(batches, None)
                 if item is None or len(self._pieces) == 1:
                     return item
-                return adapt_batch(_stored(item[0]), self.schema), item[1]
+                batch, num_bytes = item
+                # Schemas are unified in the types that Mosaic stores, so the batch is brought to these first.
+                return adapt_batch(Intake(batch.schema).conform(batch), self.schema), num_bytes
         except (MosaicError, SchemaDrift) as error:
             raise _PieceError(piece, error) from None
 
 
-def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in the types Mosaic stores, which is what schemas of several files are compared in."""
-    return Intake(batch.schema).conform(batch)
+class _OutputWriter:
+    """Writes the files of one output, and begins a new file whenever the last one has reached its size."""
 
-
-class _Rolling:
-    """The files of one output: a new one whenever the last has reached its size."""
-
-    def __init__(self, task: CopyTask, output: Output, attempt: str) -> None:
-        self._task = task
+    def __init__(self, settings: CopySettings, output: Output, directory: str) -> None:
+        self._settings = settings
         self._output = output
-        self._attempt = attempt
-        self._format = FORMATS[task.target_format]
-        self._writer: Any = None
+        self._directory = directory
+        self._sources = tuple(dict.fromkeys(piece.file.path for piece in output.pieces))
+        self._writer: FileWriter | None = None
         self._rows = 0
-        self._done: list[tuple[str, int, int]] = []
+        self._files: list[StagedFile] = []
 
-    def run(self, sources: _Sources, report: Report) -> None:
-        batches = sources.batches()
-        if self._task.sort_by:
-            check_keys(sources.schema, self._task.sort_by)
-            batches = sorted_batches(sources.batches, sources.schema, self._task.sort_by)
-        self._begin(sources.schema)
+    def write_all(self, reader: _OutputReader, report: Report) -> None:
+        batches, sort_by = reader.batches(), self._settings.sort_by
+        if sort_by:
+            check_keys(reader.schema, sort_by)
+            batches = sorted_batches(reader.batches, reader.schema, sort_by)
+        with self._writer_errors():
+            self._writer = self._begin(reader.schema)
         for batch, num_bytes in batches:
-            if self._writer is None:
-                self._begin(sources.schema)
-            self._guard(self._writer.write, batch)
+            with self._writer_errors():
+                self._writer = self._writer or self._begin(reader.schema)
+                self._writer.write(batch)
             self._rows += batch.num_rows
             report(batch.num_rows, num_bytes)
-            roll = self._output.roll_bytes
-            if roll is not None and self._writer.estimated_size >= roll:
+            if self._output.roll_bytes is not None and self._writer.estimated_size >= self._output.roll_bytes:
                 self._end()
-        if self._writer is not None:
-            self._end()
+        self._end()
 
-    def _begin(self, schema: pa.Schema) -> None:
-        path = f"{self._attempt}/{self._output.stem}-{len(self._done):05d}{self._task.suffix}"
-        place = self._task.staging.root.child(path)
+    def _path(self) -> str:
+        return f"{self._output.stem}-{len(self._files):05d}{self._settings.target.suffix}"
+
+    def _begin(self, schema: pa.Schema) -> FileWriter:
+        place = self._settings.staging.root.child(f"{self._directory}/{self._path()}")
         place.parent.make_directory()
-        self._writer = self._guard(self._format.writer, place, schema, self._options(schema))
-        self._rows = 0
-        self._path = path
-
-    def _options(self, schema: pa.Schema) -> WriterOptions:
-        options = self._task.options
-        if not self._task.keep_key_statistics:
-            return options
-        keys = [name for name, _ in self._task.sort_by if has_statistics(schema.field(name).type)]
-        return replace(options, stats_columns=tuple(keys))
+        options = self._settings.options
+        if self._settings.keys_get_statistics:
+            keys = [name for name, _ in self._settings.sort_by if has_statistics(schema.field(name).type)]
+            options = replace(options, stats_columns=tuple(keys))
+        return self._settings.target.format.writer(place, schema, options)
 
     def _end(self) -> None:
-        size = self._guard(self._writer.close)
-        self._writer = None
-        self._done.append((self._path, self._rows, size))
+        if self._writer is not None:
+            with self._writer_errors():
+                size = self._writer.close()
+            self._writer = None
+            staged = f"{self._directory}/{self._path()}"
+            self._files.append(StagedFile(self._path(), self._rows, size, staged, self._sources))
+            self._rows = 0
 
-    def _guard(self, function: Any, *arguments: Any) -> Any:
-        """What a writer refuses is said with the file it came from; of several, nobody knows which is to blame."""
-        piece, *others = self._output.pieces
+    @contextlib.contextmanager
+    def _writer_errors(self) -> Iterator[None]:
+        """Raise what a writer refuses as an error about the piece it came from, if there is only one piece."""
         try:
-            return function(*arguments)
+            yield
+            return
         except MosaicError as error:
             refused: MosaicError = error
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            refused = SchemaError(f"cannot be written as {self._format.title}: {error}")
+            refused = SchemaError(f"cannot be written as {self._settings.target.format.title}: {error}")
+        piece, *others = self._output.pieces
         if others:
             raise refused
         raise _PieceError(piece, refused.locate(path=piece.file.path))
 
-    def finish(self) -> list[StagedFile]:
-        sources = tuple(dict.fromkeys(piece.file.path for piece in self._output.pieces))
-        stem, suffix = self._output.stem, self._task.suffix
-        names = [f"{stem}-{number:05d}{suffix}" for number in range(len(self._done))]
-        if len(names) == 1:
-            names = [stem + suffix]
-        return [
-            StagedFile(staged, name, rows, size, sources)
-            for name, (staged, rows, size) in zip(names, self._done, strict=True)
-        ]
+    def files(self) -> list[StagedFile]:
+        """The files that were written. A single one is called after the output, without a number."""
+        if len(self._files) == 1:
+            return [replace(self._files[0], path=self._output.stem + self._settings.target.suffix)]
+        return self._files
 
     def abort(self) -> None:
         if self._writer is not None:
@@ -261,13 +263,13 @@ class _Rolling:
             self._writer = None
 
 
-def _reason(error: MosaicError) -> str:
-    """The message without the path, which is told beside it."""
+def _without_path(error: MosaicError) -> str:
+    """The message without the path, which the summary has beside it."""
     text, path = str(error), str(error.place.get("path", ""))
     return text[len(path) :].lstrip(":, ") if path and text.startswith(path) else text
 
 
 def peak_memory() -> int:
-    """The most this process has held so far, in bytes."""
+    """The most memory that this process has held so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

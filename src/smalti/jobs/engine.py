@@ -1,36 +1,49 @@
-"""Running tasks: the executor's contract, and the one for this machine. The Spark one is in `smalti.spark.executor`."""
+"""Running tasks: what an executor is, and the executor for this machine. Spark's is in `smalti.spark.executor`.
+
+The arguments that all jobs have in common are checked here too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smalti import threads
 from smalti.errors import MosaicError
 from smalti.jobs.events import Meter, Report
+from smalti.options import WriterOptions
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: The session that a user passes for engine "spark"; None stands for the active one, or a new local one.
+AnySession: TypeAlias = "SparkSession | None"
+Task = TypeVar("Task")
 Result = TypeVar("Result")
-#: A module-level function of a picklable task.
-Work = Callable[[Any, Report], Result]
+#: What is done with a task. It travels to other processes, so it is a module-level function or a `partial` of one, and
+#: tasks and results can be pickled. Spark repeats a task that raises, so errors about data are returned as results.
+Work = Callable[[Task, Report], Result]
 
 ENGINES = ("local", "spark")
+ON_ERROR = ("raise", "skip")
 
 
 class Executor(Protocol):
-    """Runs tasks somewhere and hands back their results, in any order, with the task's position."""
+    """Runs tasks somewhere and returns their results, in any order, each with the position of its task."""
 
     name: str
-    #: Threads each task may use for itself.
+    #: Threads that each task may use for itself; None if tasks share the threads of this process.
     task_threads: int | None
     #: Tasks that can run at once.
     slots: int
 
-    def run(self, work: Work[Result], tasks: Sequence[Any], meter: Meter) -> Iterator[tuple[int, Result]]: ...
+    def run(self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter) -> Iterator[tuple[int, Result]]: ...
 
 
 class LocalExecutor:
-    """A thread pool: the kernels, Arrow and zstd all release the GIL, and nothing has to be copied or started.
+    """Runs tasks in threads, since the kernels, Arrow and zstd all release the GIL.
 
     Parameters
     ----------
@@ -41,21 +54,19 @@ class LocalExecutor:
     name = "local"
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise MosaicError("workers out of range", found=workers, expected="1 at least")
-        self._workers = workers or threads.cpu_count()
+        check_positive(workers=workers)
         self.task_threads: int | None = None
-        self.slots = self._workers
+        self.slots = workers or threads.cpu_count()
 
-    def run(self, work: Work[Result], tasks: Sequence[Any], meter: Meter) -> Iterator[tuple[int, Result]]:
-        """Results as they come; when the caller stops asking, tasks that have not begun never do."""
-        if self._workers == 1 or len(tasks) <= 1:
+    def run(self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter) -> Iterator[tuple[int, Result]]:
+        """Results as tasks finish. If the caller stops asking, tasks that have not begun are not run."""
+        if self.slots == 1 or len(tasks) <= 1:
             for index, task in enumerate(tasks):
                 result = work(task, meter.add)
-                meter.finish()
+                meter.add(0, 0, done=1)
                 yield index, result
             return
-        with ThreadPoolExecutor(min(self._workers, len(tasks)), thread_name_prefix="smalti-job") as pool:
+        with ThreadPoolExecutor(min(self.slots, len(tasks)), thread_name_prefix="smalti-job") as pool:
             running: dict[Future[Result], int] = {
                 pool.submit(work, task, meter.add): index for index, task in enumerate(tasks)
             }
@@ -65,15 +76,15 @@ class LocalExecutor:
                     for future in finished:
                         index = running.pop(future)
                         result = future.result()
-                        meter.finish()
+                        meter.add(0, 0, done=1)
                         yield index, result
             finally:
                 for future in running:
                     future.cancel()
 
 
-def choose_executor(engine: str, spark: Any = None, workers: int | None = None) -> Executor:
-    """The executor of an engine; pyspark is imported only for "spark"."""
+def choose_executor(engine: str, spark: AnySession = None, workers: int | None = None) -> Executor:
+    """The executor of an engine. pyspark is imported only for "spark"."""
     if engine == "local":
         if spark is not None:
             raise MosaicError('spark is given, so engine should be "spark"', found=engine)
@@ -83,3 +94,22 @@ def choose_executor(engine: str, spark: Any = None, workers: int | None = None) 
 
         return SparkExecutor(spark)
     raise MosaicError("unknown engine", found=engine, expected=" or ".join(ENGINES))
+
+
+def options_for(executor: Executor, options: WriterOptions | None) -> WriterOptions:
+    """Options of a writer that uses as many threads as the executor grants a task, unless the user says how many."""
+    options = options or WriterOptions()
+    return options if options.threads is not None else replace(options, threads=executor.task_threads)
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuse an `on_error` that no job knows."""
+    if on_error not in ON_ERROR:
+        raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
+
+
+def check_positive(**numbers: int | None) -> None:
+    """Refuse arguments below 1; None stands for the default."""
+    for name, value in numbers.items():
+        if value is not None and value < 1:
+            raise MosaicError(f"{name} out of range", found=value, expected="1 at least")

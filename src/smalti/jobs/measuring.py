@@ -1,16 +1,17 @@
-"""The task of `profile`: what can be said of each column of some row groups, in a form that merges."""
+"""The task of `profile`: measure each column of some row groups, in a form that can be merged with other parts."""
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from pyarrow.fs import FileSystem
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
@@ -18,18 +19,19 @@ from smalti.file.intake import Intake
 from smalti.io.places import Place
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
 from smalti.jobs.events import Report
-from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, reading
+from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.formats.sampling import scan_all
+from smalti.jobs.formats.text import scan_types
+from smalti.table.partitions import repeat_value
 from smalti.table.schemas import widen
 from smalti.table.splits import Piece
 
 
 @dataclass(frozen=True)
 class MeasureTask:
-    """A piece of a source; the first piece of a Mosaic file also looks at how the file is laid out."""
+    """A piece of a source to measure. With `layout`, encodings and bytes of the whole Mosaic file are added."""
 
-    filesystem: Any
+    filesystem: FileSystem
     piece: Piece
     request: ReadRequest
     layout: bool
@@ -37,13 +39,17 @@ class MeasureTask:
 
 @dataclass
 class ColumnMeasure:
-    """What is known of one column so far. `registers` are None for types that are not compared (arrays, maps)."""
+    """What is known of one column so far.
+
+    `registers` are those of the estimate of distinct values, in bytes once they are packed by `pack`. They are None for
+    types without an estimate (arrays, maps, booleans), and as long as there are no values.
+    """
 
     type: pa.DataType
     rows: int = 0
     nulls: int = 0
     bounds: list[pa.Scalar] = field(default_factory=list)
-    registers: bytearray | None = None
+    registers: bytearray | bytes | None = None
     encodings: Counter[str] = field(default_factory=Counter)
     stored_bytes: int = 0
     raw_bytes: int = 0
@@ -57,21 +63,27 @@ class ColumnMeasure:
         ends = pc.min_max(array)
         self.bounds += [ends["min"], ends["max"]]
         if pt.is_boolean(self.type):
-            return  # two values at most: the bounds tell
-        if self.registers is None:
-            self.registers = bytearray(REGISTERS)
-        buffers = array.buffers()
-        validity = buffers[0].address if buffers[0] is not None and array.null_count else 0
+            return  # The bounds are all the values there are.
+        registers = self.unpack()
+        addresses = [0 if buffer is None else buffer.address for buffer in array.buffers()]
+        validity = addresses[0] if array.null_count else 0
         if pt.is_string(self.type) or pt.is_binary(self.type):
-            values = buffers[2].address if buffers[2] is not None else 0
-            add_variable(self.registers, buffers[1].address, values, validity, array.offset, len(array))
+            add_variable(registers, addresses[1], addresses[2], validity, array.offset, len(array))
         else:
-            add_fixed(self.registers, buffers[1].address, self.type.bit_width // 8, validity, array.offset, len(array))
+            add_fixed(registers, addresses[1], self.type.bit_width // 8, validity, array.offset, len(array))
 
-    def settle(self) -> None:
-        """Bounds of many batches down to two values."""
+    def pack(self) -> None:
+        """Make the measure small for its way to the driver: two bounds in all, and compressed registers."""
         if len(self.bounds) > 2:
             self.bounds = _ends(self.bounds, self.type)
+        if isinstance(self.registers, bytearray):
+            self.registers = zlib.compress(self.registers, 1)
+
+    def unpack(self) -> bytearray:
+        """The registers, ready to be added to."""
+        if not isinstance(self.registers, bytearray):
+            self.registers = bytearray(zlib.decompress(self.registers) if self.registers else REGISTERS)
+        return self.registers
 
     def merge(self, other: ColumnMeasure) -> None:
         """Take in what another part of the same column knows."""
@@ -86,71 +98,41 @@ class ColumnMeasure:
         self.stored_bytes += other.stored_bytes
         self.raw_bytes += other.raw_bytes
         if other.registers is not None:
-            if self.registers is None:
-                self.registers = bytearray(REGISTERS)
-            merge(self.registers, other.registers)
+            merge(self.unpack(), other.unpack())
 
 
 def _ends(scalars: Sequence[pa.Scalar], type_: pa.DataType) -> list[pa.Scalar]:
     if not scalars:
         return []
-    values = pa.concat_arrays([pa.repeat(scalar.cast(type_), 1) for scalar in scalars])
+    values = pa.concat_arrays([repeat_value(scalar.cast(type_), 1) for scalar in scalars])
     ends = pc.min_max(values)
     return [ends["min"], ends["max"]]
 
 
 @dataclass(frozen=True)
 class MeasureResult:
-    """Measures by column, packed to travel; or what went wrong."""
+    """The packed measures of a piece, by column."""
 
-    num_rows: int = 0
-    names: tuple[str, ...] = ()
-    measures: tuple[tuple[Any, ...], ...] = ()
-    failure: MosaicError | None = None
-
-    def columns(self) -> dict[str, ColumnMeasure]:
-        return {name: _unpack(*packed) for name, packed in zip(self.names, self.measures, strict=True)}
+    num_rows: int
+    columns: dict[str, ColumnMeasure]
 
 
-def _unpack(*packed: Any) -> ColumnMeasure:
-    measure = ColumnMeasure(*packed)
-    if measure.registers is not None:
-        measure.registers = bytearray(zlib.decompress(measure.registers))
-    return measure
-
-
-def _pack(measure: ColumnMeasure) -> tuple[Any, ...]:
-    registers = None if measure.registers is None else zlib.compress(bytes(measure.registers), 1)
-    return (
-        measure.type,
-        measure.rows,
-        measure.nulls,
-        measure.bounds,
-        registers,
-        measure.encodings,
-        measure.stored_bytes,
-        measure.raw_bytes,
-    )
-
-
-def measure(task: MeasureTask, report: Report) -> MeasureResult:
-    """Measure every column of a piece."""
-    format_ = FORMATS[task.piece.format]
+def measure(task: MeasureTask, report: Report) -> MeasureResult | MosaicError:
+    """Measure every column of a piece; an error about data is returned."""
+    place, format_ = Place(task.filesystem, task.piece.file.path), FORMATS[task.piece.format]
     try:
-        with reading(task.piece.file.path, format_.title):
+        with content_errors(place.path, format_.title):
             try:
-                return _measure(task, report)
+                return _measure(task, place, task.request, report)
             except SchemaDrift:
-                types = scan_all(task.filesystem, task.piece.file.path, format_, task.request)
-                return _measure(replace(task, request=replace(task.request, types=types)), report)
+                types = scan_types(place, format_, task.request)
+                return _measure(task, place, replace(task.request, types=types), report)
     except MosaicError as error:
-        return MeasureResult(failure=error)
+        return error
 
 
-def _measure(task: MeasureTask, report: Report) -> MeasureResult:
-    place = Place(task.filesystem, task.piece.file.path)
-    reader = FORMATS[task.piece.format].reader(place, task.request)
-    try:
+def _measure(task: MeasureTask, place: Place, request: ReadRequest, report: Report) -> MeasureResult:
+    with contextlib.closing(FORMATS[task.piece.format].reader(place, request)) as reader:
         intake = Intake(reader.schema)
         columns = {field.name: ColumnMeasure(field.type) for field in intake.schema}
         rows = 0
@@ -159,17 +141,15 @@ def _measure(task: MeasureTask, report: Report) -> MeasureResult:
                 column.add(array)
             rows += batch.num_rows
             report(batch.num_rows, num_bytes)
-    finally:
-        reader.close()
-    for column in columns.values():
-        column.settle()
     if task.layout:
         _add_layout(place, columns)
-    return MeasureResult(rows, tuple(columns), tuple(_pack(column) for column in columns.values()))
+    for column in columns.values():
+        column.pack()
+    return MeasureResult(rows, columns)
 
 
 def _add_layout(place: Place, columns: dict[str, ColumnMeasure]) -> None:
-    """Encodings and bytes of each column. Columns that were compressed together share the bytes by size."""
+    """Add encodings and bytes. Columns that were compressed together share the compressed bytes by their sizes."""
     with smalti.open(place.path, filesystem=place.filesystem) as file:
         layout = file.layout()
     for group in layout.row_groups:
@@ -179,8 +159,8 @@ def _add_layout(place: Place, columns: dict[str, ColumnMeasure]) -> None:
                 column = columns.get(part.name)
                 if column is None:
                     continue
-                stored = part.stored_size if part.stored_size is not None else bucket.size * part.size // whole
-                column.stored_bytes += stored
+                shared = bucket.size * part.size // whole
+                column.stored_bytes += shared if part.stored_size is None else part.stored_size
                 column.raw_bytes += part.size
                 if part.path == part.name:
                     column.encodings[part.encoding] += 1

@@ -1,6 +1,7 @@
-"""Which task writes which files: pure functions from what was found to splits, and nothing that touches a file.
+"""Which task writes which files: pure functions, which touch no file.
 
-An output is the pieces that become one file (or several, if it is rolled at a size); a split is what one task does.
+An output is the pieces of sources that become one file, or several if a new file begins at a size. A split is the
+outputs that one task writes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import PurePosixPath
 from smalti.table.listing import FoundFile
 from smalti.table.splits import SPLIT_BYTES, Piece, cut, pack
 
-#: Row groups of a Mosaic file smaller than this are worth gathering.
+#: If the row groups of a Mosaic file are smaller than this, it is worth writing the file anew.
 SMALL_ROW_GROUP = 8 << 20
 
 
@@ -25,10 +26,10 @@ class FileFacts:
     ----------
     file : FoundFile
     relative : str
-        Its path below the directory that was asked for.
+        The path of the file below the directory that was listed.
     format : str
     group_bytes : tuple of int
-        Bytes of each row group; empty if they were not counted, or the format cannot be read from the middle.
+        Bytes of each row group; empty if they were not counted, or if the format has no row groups.
     """
 
     file: FoundFile
@@ -54,7 +55,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Output:
-    """Pieces, in order, that become `stem` plus the suffix of the target's format; rolled at `roll_bytes`."""
+    """Pieces, in order, that become `stem` with the suffix of the target; a new file begins at `roll_bytes`."""
 
     pieces: tuple[Piece, ...]
     stem: str
@@ -78,7 +79,7 @@ class Split:
 
 
 def stems(files: Sequence[FileFacts], suffixes: Sequence[str]) -> list[str]:
-    """Relative names without their suffix; where two would meet, both keep it.
+    """Relative names without their suffix. If two files would get the same name, both keep the suffix.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def plan_convert(
     roll_bytes: int | None = None,
     cut_files: bool = True,
 ) -> list[Split]:
-    """File by file: large ones cut at row groups where that is possible, small ones several to a task."""
+    """Every file becomes a file, but large ones are cut at row groups if they have any; small ones share a task."""
     outputs: list[Output] = []
     for file, stem in zip(files, names, strict=True):
         pieces = file.pieces(split_bytes) if cut_files else [file.whole]
@@ -115,10 +116,10 @@ def plan_convert(
 def plan_compact(
     files: Sequence[FileFacts], *, target_bytes: int, label: str, rewrite_all: bool
 ) -> tuple[list[Split], list[FileFacts]]:
-    """Neighbours of one directory into files of about `target_bytes`, and the files that are read for it.
+    """Put neighbours of one directory together to files of about `target_bytes`; return splits and the files they read.
 
-    Without `rewrite_all`, a file that is alone in its group and whose row groups are not small stays as it is. Rows
-    keep the order of the file names. Each split is one output; `label` makes its name the job's own.
+    Without `rewrite_all`, a file that has no neighbour to go with and whose row groups are not small stays as it is.
+    Rows keep the order of the file names. Each split is one output; `label` keeps names of different jobs apart.
     """
     by_directory: dict[str, list[FileFacts]] = {}
     for file in files:

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError
 from smalti.io import Place, locate, write_whole
+from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
-from smalti.jobs.converting import ON_ERROR, file_facts, list_sources
-from smalti.jobs.engine import choose_executor
-from smalti.jobs.events import Meter, Progress
+from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor
+from smalti.jobs.events import Listener, Meter
 from smalti.jobs.formats.reading import ReadRequest
-from smalti.jobs.formats.registry import format_of_source, format_of_target
-from smalti.jobs.formats.sampling import agree_on_types
+from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
+from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, measure
+from smalti.jobs.sources import AnySource, file_facts, list_sources
 from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
 from smalti.report.page import render_profile
 from smalti.report.units import show_bytes
+from smalti.table.listing import Listing
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
-SCHEMA = pa.schema(
-    [
-        ("column", pa.string()),
-        ("type", pa.string()),
-        ("rows", pa.int64()),
-        ("nulls", pa.int64()),
-        ("min", pa.string()),
-        ("max", pa.string()),
-        ("distinct", pa.int64()),
-        ("encodings", pa.string()),
-        ("stored_bytes", pa.int64()),
-        ("raw_bytes", pa.int64()),
-    ]
-)
-#: Longest text of a bound.
+#: The most characters shown of a bound.
 MAX_SHOWN = 200
 
 
@@ -78,12 +65,12 @@ class Profile:
 
 
 def profile(
-    source: Any,
+    source: AnySource,
     *,
-    output: Any = None,
-    html: Any = None,
+    output: AnyPath | None = None,
+    html: AnyPath | None = None,
     engine: str = "local",
-    spark: Any = None,
+    spark: AnySession = None,
     source_format: str | None = None,
     columns: Sequence[str] | None = None,
     overwrite: bool = False,
@@ -91,19 +78,19 @@ def profile(
     split_bytes: int = SPLIT_BYTES,
     batch_rows: int | None = None,
     workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    filesystem: Any = None,
+    progress: Listener | None = None,
+    filesystem: AnyFileSystem = None,
 ) -> Profile:
     """Null counts, bounds, distinct values, encodings and bytes of every column of some files.
 
     Parameters
     ----------
     source : path, URI, glob or list of them
-        Of any format `convert` reads; encodings and bytes are told of Mosaic files.
+        Of any format that `convert` reads; encodings and bytes are known of Mosaic files only.
     output : path or URI, optional
-        Where to write the table: Mosaic, Parquet or another format, by suffix.
+        Where to write the table; the suffix says the format.
     html : path or URI, optional
-        Where to write a page that shows it.
+        Where to write a page that shows the table.
     engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_rows, workers, progress, filesystem
         As for `convert`.
 
@@ -114,45 +101,40 @@ def profile(
     [{'column': 'id', 'nulls': 0, 'distinct': 3}]
     """
     began = time.monotonic()
-    if on_error not in ON_ERROR:
-        raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
-    targets = [locate(place, filesystem).absolute() for place in (output, html) if place is not None]
-    for place in targets:
-        if place.is_file() and not overwrite:
+    check_on_error(on_error)
+    check_positive(split_bytes=split_bytes, batch_rows=batch_rows)
+    table_place, page_place = (None if path is None else locate(path, filesystem).absolute() for path in (output, html))
+    for place in (table_place, page_place):
+        if place is not None and place.is_file() and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", place.path)
+    # What is read.
     listing = list_sources(source, filesystem)
-    files = listing.files
-    formats = format_of_source([file.path for file in files], source_format)
+    formats = format_of_source([file.path for file in listing.files], source_format)
+    # Which task reads what, and how.
     executor = choose_executor(engine, spark, workers)
-    split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),
         batch_rows=batch_rows,
         threads=executor.task_threads is None,
     )
-    types = agree_on_types(listing, formats, request)
-    request = replace(request, types=types)
-    tasks: list[MeasureTask] = []
-    for file, (format_, _) in zip(files, formats, strict=True):
-        facts = file_facts(listing, file, format_, count_groups=file.size > split_bytes)
-        for number, piece in enumerate(facts.pieces(split_bytes)):
-            own = replace(request, row_groups=piece.row_groups)
-            tasks.append(MeasureTask(listing.filesystem, piece, own, number == 0 and format_.name == "mosaic"))
+    split_bytes = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)
+    tasks = _plan(listing, formats, with_agreed_types(request, listing, formats), split_bytes)
     meter = Meter("profile", len(tasks), sum(task.piece.num_bytes for task in tasks), progress)
     merged, rows, skipped = _merge(tasks, executor.run(measure, tasks, meter), skip=on_error == "skip")
+    unread = {item.path for item in skipped}
     result = Profile(
         source=str(source),
         table=_table(merged),
         num_rows=rows,
-        num_files=len(files) - len(skipped),
-        num_bytes=sum(file.size for file in files if file.path not in {item.path for item in skipped}),
+        num_files=len(listing.files) - len(skipped),
+        num_bytes=sum(file.size for file in listing.files if file.path not in unread),
         skipped=skipped,
         engine=executor.name,
         seconds=time.monotonic() - began,
     )
-    if output is not None:
-        _write_table(result.table, locate(output, filesystem).absolute())
-    if html is not None:
+    if table_place is not None:
+        _write_table(result.table, table_place)
+    if page_place is not None:
         page = render_profile(
             result.source,
             result.table,
@@ -161,60 +143,51 @@ def profile(
             num_bytes=result.num_bytes,
             num_skipped=len(skipped),
         )
-        write_whole(locate(html, filesystem).absolute(), page.encode())
+        write_whole(page_place, page.encode())
     return result
 
 
+def _plan(
+    listing: Listing, formats: Sequence[tuple[Format, str]], request: ReadRequest, split_bytes: int
+) -> list[MeasureTask]:
+    tasks = []
+    for file, (format_, _) in zip(listing.files, formats, strict=True):
+        facts = file_facts(listing, file, format_, count_groups=file.size > split_bytes)
+        for number, piece in enumerate(facts.pieces(split_bytes)):
+            own = replace(request, row_groups=piece.row_groups)
+            # The layout is that of the whole file, so only one of its tasks looks at it.
+            tasks.append(MeasureTask(listing.filesystem, piece, own, number == 0 and format_.name == "mosaic"))
+    return tasks
+
+
 def _merge(
-    tasks: Sequence[MeasureTask], results: Any, *, skip: bool
+    tasks: Sequence[MeasureTask], results: Iterator[tuple[int, MeasureResult | MosaicError]], *, skip: bool
 ) -> tuple[dict[str, ColumnMeasure], int, tuple[Skipped, ...]]:
-    """All results as one. A file of which a part failed is left out whole."""
-    kept: dict[int, MeasureResult] = {}
+    """Merge all results. If a part of a file failed, the whole file is left out."""
+    measured: dict[int, MeasureResult] = {}
     skipped: dict[str, Skipped] = {}
     for index, result in results:
-        if result.failure is None:
-            kept[index] = result
+        if isinstance(result, MeasureResult):
+            measured[index] = result
         elif skip:
             path = tasks[index].piece.file.path
-            skipped[path] = Skipped(path, result.failure.reason)
+            skipped[path] = Skipped(path, result.reason)
         else:
-            raise JobError((result.failure,))
+            raise JobError((result,))
     merged: dict[str, ColumnMeasure] = {}
     rows = 0
-    for index in sorted(kept):
+    for index, result in sorted(measured.items()):
         path = tasks[index].piece.file.path
         if path in skipped:
             continue
-        rows += kept[index].num_rows
-        for name, found in kept[index].columns().items():
+        rows += result.num_rows
+        for name, column in result.columns.items():
             try:
-                if name in merged:
-                    merged[name].merge(found)
-                else:
-                    merged[name] = found
+                if merged.setdefault(name, column) is not column:
+                    merged[name].merge(column)
             except MosaicError as error:
                 raise error.locate(path=path, column=name) from None
     return merged, rows, tuple(skipped[path] for path in sorted(skipped))
-
-
-def _table(columns: dict[str, ColumnMeasure]) -> pa.Table:
-    rows = []
-    for name, column in columns.items():
-        rows.append(
-            {
-                "column": name,
-                "type": str(column.type),
-                "rows": column.rows,
-                "nulls": column.nulls,
-                "min": _shown(column.bounds[0]) if column.bounds else None,
-                "max": _shown(column.bounds[1]) if column.bounds else None,
-                "distinct": _distinct(column),
-                "encodings": ", ".join(f"{key} {count}" for key, count in column.encodings.most_common()) or None,
-                "stored_bytes": column.stored_bytes if column.encodings else None,
-                "raw_bytes": column.raw_bytes if column.encodings else None,
-            }
-        )
-    return pa.Table.from_pylist(rows, SCHEMA)
 
 
 def _distinct(column: ColumnMeasure) -> int | None:
@@ -226,7 +199,11 @@ def _distinct(column: ColumnMeasure) -> int | None:
         return len({bound.as_py() for bound in column.bounds})
     if column.registers is None:
         return None
-    return max(1, min(column.rows - column.nulls, round(estimate(column.registers))))
+    return max(1, min(column.rows - column.nulls, round(estimate(column.unpack()))))
+
+
+def _listed(counts: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts)
 
 
 def _shown(scalar: pa.Scalar) -> str:
@@ -234,15 +211,34 @@ def _shown(scalar: pa.Scalar) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
+#: The columns of the table: name, type, and how to fill it from the name and the measure of a column.
+_COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int | None]]] = [
+    ("column", pa.string(), lambda name, _: name),
+    ("type", pa.string(), lambda _, found: str(found.type)),
+    ("rows", pa.int64(), lambda _, found: found.rows),
+    ("nulls", pa.int64(), lambda _, found: found.nulls),
+    ("min", pa.string(), lambda _, found: _shown(found.bounds[0]) if found.bounds else None),
+    ("max", pa.string(), lambda _, found: _shown(found.bounds[1]) if found.bounds else None),
+    ("distinct", pa.int64(), lambda _, found: _distinct(found)),
+    ("encodings", pa.string(), lambda _, found: _listed(found.encodings.most_common()) or None),
+    ("stored_bytes", pa.int64(), lambda _, found: found.stored_bytes if found.encodings else None),
+    ("raw_bytes", pa.int64(), lambda _, found: found.raw_bytes if found.encodings else None),
+]
+
+
+def _table(columns: dict[str, ColumnMeasure]) -> pa.Table:
+    arrays = [pa.array([fill(*item) for item in columns.items()], type_) for _, type_, fill in _COLUMNS]
+    return pa.table(arrays, schema=pa.schema([(name, type_) for name, type_, _ in _COLUMNS]))
+
+
 def _write_table(table: pa.Table, place: Place) -> None:
     format_, _, names_file = format_of_target(place.path, None)
     if not names_file:
         raise MosaicError("cannot tell the format by the name", path=place.path, expected=".mosaic, .parquet or .csv")
-    place.parent.make_directory()
-    hidden = place.parent.child(f".{place.name}.smalti-tmp") if place.is_local else place
-    writer = format_.writer(hidden, table.schema, WriterOptions())
-    for batch in table.to_batches():
-        writer.write(batch)
-    writer.close()
-    if hidden is not place:
-        Path(hidden.path).replace(place.path)
+    with tempfile.TemporaryDirectory() as directory:
+        made = locate(directory).child(place.name)
+        writer = format_.writer(made, table.schema, WriterOptions())
+        for batch in table.to_batches():
+            writer.write(batch)
+        writer.close()
+        write_whole(place, made.read_bytes())

@@ -4,109 +4,96 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from smalti.errors import MosaicError
-from smalti.jobs.copying import CopyTask, copy_split
+from smalti.jobs.copying import CopySettings, copy_split
 from smalti.jobs.engine import Executor
-from smalti.jobs.events import Meter, Progress
+from smalti.jobs.events import Listener, Meter
 from smalti.jobs.planning import Split
-from smalti.jobs.staging import Staging, finish_commits, log_of, settle, written
-from smalti.jobs.summary import JobError, JobSummary, SplitResult
+from smalti.jobs.staging import committable_files
+from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
 
 
-@dataclass(frozen=True)
-class CopyJob:
-    """A job that writes files, planned.
+def run_copy(
+    job: JobSummary,
+    splits: Sequence[Split],
+    settings: CopySettings,
+    replaces: Mapping[str, str],
+    executor: Executor,
+    progress: Listener | None,
+) -> JobSummary:
+    """Run the splits that an earlier run has not finished, then commit.
 
-    Attributes
+    Parameters
     ----------
-    task : CopyTask
-        The task of every split, but for its split.
-    removals : callable
-        From the source paths that went into the result to the files, relative to the root, that it replaces.
+    job : JobSummary
+        Says which job this is; what was done is filled in.
+    replaces : mapping of str to str
+        The files that the result replaces: their paths, and their names relative to the root. A file stays if it turns
+        out to be a source that cannot be read.
     """
-
-    name: str
-    source: str
-    target: str
-    splits: Sequence[Split]
-    task: CopyTask
-    removals: Callable[[set[str]], Iterable[str]]
-
-
-def earlier(staging: Staging, *, resume: bool) -> JobSummary | None:
-    """Finish commits that were interrupted; the summary, if it was this very job's. Without `resume`, start afresh."""
-    summary = finish_commits(staging.root).get(staging.job_id)
-    if summary is None and not resume:
-        staging.discard()
-    return summary
-
-
-def run_copy(job: CopyJob, executor: Executor, *, progress: Callable[[Progress], None] | None) -> JobSummary:
-    """Run the splits that are not done yet, then commit."""
     began = time.monotonic()
-    staging = job.task.staging
-    results = {
+    finished = {
         index: result
-        for index, result in staging.finished().items()
-        # What an earlier run skipped is tried again, unless it may be skipped again.
-        if index < len(job.splits) and (job.task.skip_errors or not result.skipped)
+        for index, result in settings.staging.finished_splits().items()
+        # Files that an earlier run skipped are tried again, unless they may be skipped again.
+        if index < len(splits) and (settings.skip_errors or not result.skipped)
     }
-    resumed = len(results)
-    waiting = [split for split in job.splits if split.index not in results]
-    meter = Meter(job.name, len(job.splits), sum(split.num_bytes for split in job.splits), progress)
-    if resumed:
-        meter.add(0, sum(split.num_bytes for split in job.splits if split.index in results))
-        meter.finish(resumed)
-    log_of(staging.root).check_links({output.stem.rpartition("/")[0] for s in waiting for output in s.outputs})
-    failures: list[MosaicError] = []
-    tasks = [replace(job.task, split=split) for split in waiting]
-    for index, result in executor.run(copy_split, tasks, meter):
-        if result.failure is not None:
-            failures.append(result.failure)
-            break
-        results[waiting[index].index] = result
-    if failures:
-        if not results and not staging.finished():
-            staging.discard()
-        raise JobError(tuple(failures))
-    return _commit(job, executor.name, [results[split.index] for split in job.splits], resumed, began)
-
-
-def _commit(job: CopyJob, engine: str, results: list[SplitResult], resumed: int, began: float) -> JobSummary:
-    files, skipped = settle(results)
-    names = Counter(file.path for file in files)
-    for name, count in names.items():
+    results = _run_splits(job.job, splits, finished, settings, executor, progress)
+    files, skipped = committable_files([results[split.index] for split in splits])
+    for name, count in Counter(file.path for file in files).items():
         if count > 1:
             raise MosaicError("several outputs would have the same name", path=job.target, found=name)
-    missed = {item.path for item in skipped}
-    sizes: dict[str, int] = {}
-    for split in job.splits:
-        for output in split.outputs:
-            for piece in output.pieces:
-                if piece.file.path not in missed:
-                    sizes[piece.file.path] = sizes.get(piece.file.path, 0) + piece.num_bytes
-    summary = JobSummary(
-        job=job.name,
-        engine=engine,
-        source=job.source,
-        target=job.target,
+    unread = {item.path for item in skipped}
+    pieces = [piece for split in splits for output in split.outputs for piece in output.pieces]
+    read = [piece for piece in pieces if piece.file.path not in unread]
+    written = [WrittenFile(file.path, file.num_rows, file.num_bytes) for file in files]
+    summary = replace(
+        job,
+        engine=executor.name,
         num_rows=sum(file.num_rows for file in files),
-        source_files=len(sizes),
-        source_bytes=sum(sizes.values()),
-        files=written(files),
-        splits=len(job.splits),
-        resumed_splits=resumed,
+        source_files=len({piece.file.path for piece in read}),
+        source_bytes=sum(piece.num_bytes for piece in read),
+        files=tuple(sorted(written, key=lambda file: file.path)),
+        splits=len(splits),
+        resumed_splits=len(finished),
         skipped=skipped,
         seconds=time.monotonic() - began,
-        peak_memory=max((result.peak_memory for result in results), default=0),
+        peak_memory=max((result.peak_memory for result in results.values()), default=0),
     )
-    if not job.splits:
-        return summary
-    removals = list(job.removals(set(sizes)))
-    if removals and not files:
+    removals = [relative for path, relative in replaces.items() if path not in unread]
+    if removals and not files and splits:
         raise MosaicError("nothing could be read, so nothing is replaced", path=job.target, found=skipped[0].path)
-    job.task.staging.commit(files, removals, summary)
+    if splits:
+        settings.staging.commit(files, removals, summary)
     return summary
+
+
+def _run_splits(
+    job: str,
+    splits: Sequence[Split],
+    finished: Mapping[int, SplitResult],
+    settings: CopySettings,
+    executor: Executor,
+    progress: Listener | None,
+) -> dict[int, SplitResult]:
+    """Run the splits that are not finished, and return the results of all."""
+    results = dict(finished)
+    waiting = [split for split in splits if split.index not in finished]
+    meter = Meter(job, len(splits), sum(split.num_bytes for split in splits), progress)
+    if finished:
+        meter.add(0, sum(split.num_bytes for split in splits if split.index in finished), len(finished))
+    settings.staging.log.check_links({output.stem.rpartition("/")[0] for split in waiting for output in split.outputs})
+    for index, result in executor.run(partial(copy_split, settings), waiting, meter):
+        if isinstance(result, MosaicError):
+            failure = result
+            break  # Leaving the loop ends the executor, which waits for the tasks that are running.
+        results[waiting[index].index] = result
+    else:
+        return results
+    if not results and not settings.staging.finished_splits():
+        settings.staging.discard()
+    raise JobError((failure,))

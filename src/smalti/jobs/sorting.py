@@ -1,7 +1,7 @@
-"""Sorting what does not fit in memory: order the keys, then gather the rows chunk by chunk.
+"""Sorting rows that do not fit in memory: sort the keys first, then gather the rows in chunks.
 
-Only the key columns are held whole. Every chunk of the result reads the source once more, so a file of a few row
-groups costs a few passes, and memory stays at a chunk plus a batch.
+Only the key columns are in memory as a whole. The source is read once more for every chunk of the result, so memory
+holds no more than a chunk and a batch, and a file of a few chunks is read a few times.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from smalti.errors import MosaicError, SchemaError
 CHUNK_BYTES = 128 << 20
 ORDERS = ("ascending", "descending")
 
-#: Reads everything from the start, each time it is called.
+#: Returns all batches from the start, each time it is called.
 Batches = Callable[[], Iterator[tuple[pa.RecordBatch, int]]]
 
 
 def parse_sort(sort_by: str | Sequence[str | tuple[str, str]] | None) -> tuple[tuple[str, str], ...]:
-    """Keys as (name, order).
+    """Sort keys as pairs of name and order.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def parse_sort(sort_by: str | Sequence[str | tuple[str, str]] | None) -> tuple[t
 
 
 def check_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
-    """Refuse keys that are not there or have no order."""
+    """Refuse keys that are not in the schema, and types that have no order."""
     for name, _ in keys:
         if schema.get_field_index(name) < 0:
             raise SchemaError("no such column to sort by", found=name)
@@ -51,7 +51,7 @@ def check_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
 def sorted_batches(
     batches: Batches, schema: pa.Schema, keys: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """All rows in the order of `keys`, nulls last, equal rows as they were."""
+    """All rows in the order of `keys`. Nulls come last, and rows with equal keys keep their order."""
     order, row_bytes, source_bytes = _order(batches, keys)
     if len(order) == 0:
         return
@@ -67,7 +67,9 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
     parts = []
     rows = held = source = 0
     for batch, num_bytes in batches():
-        parts.append(_copy(batch.select(names)))
+        # A copy, because a slice would keep everything in memory that it was cut from.
+        keys_only = batch.select(names)
+        parts.append(_concatenate([keys_only.slice(0, 0), keys_only]))
         rows += batch.num_rows
         held += batch.nbytes
         source += num_bytes
@@ -75,13 +77,13 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
         return pa.array([], pa.uint64()), 1, source
     table = pa.Table.from_batches(parts)
     # Arrow's sort is stable and puts nulls last.
-    ordered = pc.sort_indices(table, sort_keys=list(keys))
+    ordered = pc.sort_indices(table, sort_keys=list(keys))  # type: ignore[arg-type]
     return ordered, held // rows, source
 
 
-def _copy(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """In memory of its own: a slice would keep everything it was cut from."""
-    return pa.concat_batches([batch.slice(0, 0), batch])
+def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several, in memory of its own."""
+    return pa.concat_batches(batches)  # type: ignore[attr-defined, no-any-return]
 
 
 def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBatch:
@@ -92,13 +94,13 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
     base = at = 0
     for batch, _ in batches():
         end = base + batch.num_rows
-        stop = at + pc.sum(pc.less(wanted.slice(at), end)).as_py() if at < len(wanted) else at
+        stop = at + pc.less(wanted.slice(at), pa.scalar(end, pa.uint64())).true_count if at < len(wanted) else at
         if stop > at:
             parts.append(batch.take(pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
         base, at = end, stop
         if at == len(wanted):
             break
-    gathered = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
-    # by_number[k] is the place in `order` of the k-th gathered row: its inverse puts rows back.
+    gathered = _concatenate(parts) if len(parts) > 1 else parts[0]
+    # by_number[k] is the place in `order` of the k-th gathered row, so its inverse puts the rows in order.
     result = gathered.take(pc.sort_indices(by_number))
     return pa.RecordBatch.from_arrays(result.columns, schema=schema)

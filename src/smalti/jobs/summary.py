@@ -1,9 +1,11 @@
-"""What a job says when it is over: a frozen summary, or an error that names every file that failed."""
+"""What tasks and jobs return: the files of a split, the summary of a job, or an error that names files that failed."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from smalti.errors import MosaicError
 from smalti.report.units import show_bytes
@@ -11,7 +13,7 @@ from smalti.report.units import show_bytes
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file a job wrote; `path` is relative to the target directory."""
+    """A file that a job wrote; `path` is relative to the target directory."""
 
     path: str
     num_rows: int
@@ -19,13 +21,10 @@ class WrittenFile:
 
 
 @dataclass(frozen=True)
-class StagedFile:
-    """A file on its way: where it is `staged` and its `path` to be, below the target, made from `sources`."""
+class StagedFile(WrittenFile):
+    """A file that is not committed yet: `staged` is where it is now, `sources` are the files that its rows are from."""
 
     staged: str
-    path: str
-    num_rows: int
-    num_bytes: int
     sources: tuple[str, ...]
 
 
@@ -42,13 +41,17 @@ class Skipped:
 
 @dataclass(frozen=True)
 class SplitResult:
-    """What a task hands back: small, and the same on every engine."""
+    """What the task of a split returns: small, and the same on every engine."""
 
-    files: tuple[StagedFile, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
-    num_rows: int = 0
-    peak_memory: int = 0
-    failure: MosaicError | None = None
+    files: tuple[StagedFile, ...]
+    skipped: tuple[Skipped, ...]
+    peak_memory: int
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> SplitResult:
+        """The result of which `dataclasses.asdict` made these values."""
+        files = tuple(StagedFile(**{**file, "sources": tuple(file["sources"])}) for file in values["files"])
+        return cls(files, tuple(Skipped(**item) for item in values["skipped"]), values["peak_memory"])
 
 
 @dataclass(frozen=True)
@@ -61,15 +64,15 @@ class JobSummary:
     source, target : str
     num_rows : int
     source_files, source_bytes : int
-        What was read, files that were skipped not counted.
+        What was read, not counting files that were skipped.
     files : tuple of WrittenFile
     splits, resumed_splits : int
-        Tasks in all, and those an earlier, interrupted run had finished already.
+        Tasks in all, and those that an earlier, interrupted run had finished already.
     skipped : tuple of Skipped
         Files that could not be read, with ``on_error="skip"``.
     seconds : float
     peak_memory : int
-        The most memory a process that ran tasks ever held, in bytes.
+        The most memory that any process which ran tasks has held, in bytes.
     """
 
     job: str
@@ -97,6 +100,7 @@ class JobSummary:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> JobSummary:
+        """The summary of which `to_dict` made these values."""
         known = {key: value for key, value in values.items() if key != "num_bytes"}
         known["files"] = tuple(WrittenFile(**file) for file in values["files"])
         known["skipped"] = tuple(Skipped(**item) for item in values["skipped"])
@@ -116,7 +120,9 @@ class JobSummary:
 
 
 class JobError(MosaicError):
-    """Some files could not be read. What was finished is kept: fix them and run the same job again, or skip them.
+    """Some files could not be read or written.
+
+    Finished splits are kept: repair these files and run the same job again, or skip them with ``on_error="skip"``.
 
     Attributes
     ----------
@@ -129,13 +135,13 @@ class JobError(MosaicError):
         super().__init__(text)
         self.failures = failures
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[JobError], tuple[tuple[MosaicError, ...]]]:
         return JobError, (self.failures,)
 
 
-def show_value(scalar: Any) -> str:
-    """An Arrow scalar for people; as its number where no Python value can hold it, such as a date past year 9999."""
+def show_value(scalar: pa.Scalar) -> str:
+    """An Arrow scalar as text; as its number if Python has no value for it, such as a date after the year 9999."""
     try:
         return str(scalar.as_py())
     except (ValueError, OverflowError):
-        return str(scalar.cast("int32" if scalar.type.bit_width == 32 else "int64").as_py())
+        return str(scalar.cast(pa.int32() if scalar.type.bit_width == 32 else pa.int64()).as_py())

@@ -12,9 +12,9 @@ from typing import Any
 from smalti.errors import MosaicError
 from smalti.file.reader import open_file
 from smalti.jobs.checking import CheckTask, FileReport, Problem, check
-from smalti.jobs.converting import list_sources
 from smalti.jobs.engine import choose_executor
 from smalti.jobs.events import Meter, Progress
+from smalti.jobs.sources import list_sources
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes, pack

@@ -1,7 +1,7 @@
 """A batch of cells in Kudu's terms: how many elements each has, which are null, and the elements themselves.
 
-Owns the way from Arrow lists (list, large_list, fixed_size_list) or plain arrays to that form, and the cutting of it
-into blocks' worth. Values under a null list are dropped, as they are no part of the column.
+Owns the way from Arrow lists (list, large_list, fixed_size_list) or plain arrays to that form, and cutting it into
+blocks. Values that Arrow keeps under a null list are dropped, since they are no part of the column.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
 from smalti.kudu._kernels import lists
-from smalti.kudu.encodings.dense import Dense, dense_of
-from smalti.kudu.types import Physical, data_type_of, physical_of, to_physical
+from smalti.kudu.encodings.dense import Dense, buffer_view, dense_of
+from smalti.kudu.types import physical_of, to_physical
+
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 
 
 @dataclass(frozen=True)
 class Bitmap:
-    """`count` bits of a buffer from bit `start`; no buffer means all ones."""
+    """`count` bits of a buffer from bit `start`; no buffer means that all are ones."""
 
     buffer: memoryview | None
     start: int
@@ -32,7 +34,7 @@ class Bitmap:
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of one column: `lengths` are uint16, `values` the non-null elements."""
+    """Cells of one column: `lengths` are the uint16 numbers of elements, `values` the non-null elements."""
 
     lengths: memoryview
     non_null_cells: Bitmap
@@ -43,7 +45,7 @@ class Cells:
         return len(self.lengths) // 2
 
     def cut(self, cells: int, elements: int, values: int) -> tuple[Cells, Cells]:
-        """The first cells with their elements and values, and the rest."""
+        """The first cells, which have so many elements and non-null values, and the rest."""
         front = Cells(
             self.lengths[: cells * 2],
             self.non_null_cells.slice(0, cells),
@@ -60,55 +62,49 @@ class Cells:
 
 
 def is_list(arrow: pa.DataType) -> bool:
-    """Whether an Arrow type is one of the lists Kudu's arrays come from."""
-    types = pa.types
-    return bool(types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow))
+    """Whether an Arrow type is one of the lists that can become Kudu's arrays."""
+    return isinstance(arrow, _LISTS)
 
 
 def element_type_of(arrow: pa.DataType | str) -> pa.DataType:
-    """The element type of a list type, or of its name ("int32"); any other type is taken for an element type."""
+    """The element type of a list type; any other type, or its name ("int32"), is an element type itself."""
     if isinstance(arrow, str):
         try:
-            arrow = pa.type_for_alias(arrow)
+            named: pa.DataType = pa.type_for_alias(arrow)  # type: ignore[call-overload]
         except ValueError:
             raise SchemaError("unknown element type", found=arrow) from None
-    return arrow.value_type if is_list(arrow) else arrow
+        return element_type_of(named)
+    return arrow.value_type if isinstance(arrow, _LISTS) else arrow
 
 
 def cells_of_lists(array: pa.Array) -> Cells:
-    """Cells of a list array. An array of more than 65,535 elements is refused."""
+    """Cells of a list array. A list of more than 65,535 elements is refused."""
     if not is_list(array.type):
         raise SchemaError(
             "not an array of lists", found=str(array.type), expected="list, large_list or fixed_size_list"
         )
-    physical = physical_of(data_type_of(array.type.value_type))
-    return _cells(memoryview(lengths_of(array)), _non_null(array), array.flatten(), physical)
+    return _cells(memoryview(lengths_of(array)), _non_null(array), pc.list_flatten(array))
 
 
 def lengths_of(array: pa.Array) -> bytes:
-    """uint16 numbers of elements of a list array, 0 for a null; one that does not fit is refused."""
+    """The uint16 numbers of elements of a list array, 0 for a null. A number that does not fit is refused."""
     lengths = pc.fill_null(pc.list_value_length(array), 0)
     if lengths.type != pa.int32():  # of large lists; what is too long for int32 is too long for Kudu
         lengths = pc.min_element_wise(lengths, pa.scalar((1 << 31) - 1, pa.int64())).cast(pa.int32())
     at = lengths.offset * 4
-    return lists.narrow_lengths(_bytes(lengths.buffers()[1])[at : at + len(lengths) * 4])
+    return lists.narrow_lengths(buffer_view(lengths.buffers()[1])[at : at + len(lengths) * 4])
 
 
 def cells_of_values(array: pa.Array) -> Cells:
-    """Cells of a plain array: one element each; a null cell counts as one null element."""
-    physical = physical_of(data_type_of(array.type))
-    return _cells(memoryview(b"\1\0" * len(array)), Bitmap(None, 0, len(array)), array, physical)
+    """Cells of a plain array: each has one element, and a null cell counts as one null element."""
+    return _cells(memoryview(b"\1\0" * len(array)), Bitmap(None, 0, len(array)), array)
 
 
-def _cells(lengths: memoryview, cells: Bitmap, elements: pa.Array, physical: Physical) -> Cells:
+def _cells(lengths: memoryview, non_null_cells: Bitmap, elements: pa.Array) -> Cells:
     stored = to_physical(elements)
     values = stored.drop_null() if stored.null_count else stored
-    return Cells(lengths, cells, _non_null(stored), dense_of(values, physical))
+    return Cells(lengths, non_null_cells, _non_null(stored), dense_of(values, physical_of(elements.type)))
 
 
 def _non_null(array: pa.Array) -> Bitmap:
-    return Bitmap(_bytes(array.buffers()[0]) if array.null_count else None, array.offset, len(array))
-
-
-def _bytes(buffer: pa.Buffer | None) -> memoryview:
-    return memoryview(b"") if buffer is None or not buffer.size else memoryview(buffer).cast("B")
+    return Bitmap(buffer_view(array.buffers()[0]) if array.null_count else None, array.offset, len(array))

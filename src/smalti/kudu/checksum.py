@@ -1,7 +1,7 @@
-"""CRC-32C, the checksum of blocks, header and footer: Castagnoli, not masked, little endian (note, section 6).
+"""CRC-32C, the checksum of blocks, header and footer: Castagnoli polynomial, not masked, little endian.
 
-The sum itself is google-crc32c's: hardware instructions, Apache licence, and no second implementation to keep right.
-Owns where the four bytes are and what a mismatch says.
+google-crc32c computes it with hardware instructions and has an Apache licence. This module owns where the four bytes
+lie and what a mismatch says.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import struct
 import google_crc32c
 
 from smalti.errors import CorruptFileError
+from smalti.kudu.parsing import need
 from smalti.kudu.spec import CHECKSUM_SIZE
 
 
@@ -28,14 +29,13 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 def seal(data: bytes) -> bytes:
-    """The bytes with their checksum behind them."""
+    """Append the checksum to the bytes."""
     return data + struct.pack("<I", crc32c(data))
 
 
 def unseal(data: memoryview) -> memoryview:
-    """The bytes before the checksum, once it is found right."""
-    if len(data) < CHECKSUM_SIZE:
-        raise CorruptFileError("no room for the checksum", found=len(data), expected=CHECKSUM_SIZE, offset=0)
+    """Verify the checksum at the end of the bytes and return what is before it."""
+    need(data, CHECKSUM_SIZE, "the checksum")
     body = data[:-CHECKSUM_SIZE]
     check(body, data[-CHECKSUM_SIZE:], offset=len(body))
     return body

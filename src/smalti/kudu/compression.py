@@ -1,7 +1,9 @@
-"""Compressed blocks: a 4-byte size, then the codec's output, or the block itself where that saves too little.
+"""Compressed blocks: the size before compression in 4 bytes, then the codec's output.
 
-LZ4 and Snappy are pyarrow's (the bytes equal Kudu's), zlib is Python's. Owns the size header and the store-raw rule
-(note, section 6). Refuses blocks of more than 16 MiB and output of another size than the header says.
+A block that the codec does not make at least a tenth smaller is stored as it is, behind the same 4 bytes (Kudu's
+`block_compression.cc`). pyarrow compresses LZ4 and Snappy, which gives Kudu's bytes, and decompresses Snappy; LZ4 is
+decompressed by a kernel of this package, which proves the size; zlib is Python's. This module owns the size header
+and the rule of storing raw. It refuses blocks of more than 16 MiB and output of another size than the header says.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ import pyarrow as pa
 
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.kudu._kernels import leb128, lz4
+from smalti.kudu.parsing import inside, need
 from smalti.kudu.spec import MAX_COMPRESSED_BLOCK, MAX_RATIO, Compression
 
 _SIZE = struct.Struct("<I")
 
 
 def compress_block(data: bytes, compression: Compression) -> bytes:
-    """Wrap a block as Kudu stores it; without a codec it stays as it is.
+    """The block as Kudu stores it; without a codec it stays as it is.
 
     Examples
     --------
@@ -41,12 +44,11 @@ def compress_block(data: bytes, compression: Compression) -> bytes:
 
 
 def decompress_block(data: memoryview, compression: Compression) -> memoryview:
-    """The block inside the wrapping of `compress_block`."""
+    """The block that `compress_block` was given."""
     if compression is Compression.NONE:
         return data
-    if len(data) < _SIZE.size:
-        raise CorruptFileError("no room for the size of a compressed block", found=len(data), expected=4, offset=0)
-    (size,) = _SIZE.unpack(data[: _SIZE.size])
+    need(data, _SIZE.size, "the size of a compressed block")
+    (size,) = _SIZE.unpack_from(data)
     packed = data[_SIZE.size :]
     if size > MAX_COMPRESSED_BLOCK:
         raise CorruptFileError(
@@ -54,19 +56,17 @@ def decompress_block(data: memoryview, compression: Compression) -> memoryview:
         )
     if len(packed) == size:
         return packed
-    try:
-        return memoryview(_decompress(packed, size, compression))
-    except CorruptFileError as error:
-        raise error.locate(offset=_SIZE.size) from None
-    except (OSError, pa.ArrowInvalid, zlib.error) as error:
-        raise CorruptFileError(f"{compression.name} data does not decompress", found=str(error), offset=4) from None
+    with inside(base=_SIZE.size):
+        try:
+            return memoryview(_decompress(packed, size, compression))
+        except (OSError, pa.ArrowInvalid, zlib.error) as error:
+            raise CorruptFileError(f"{compression.name} data does not decompress", found=str(error), offset=0) from None
 
 
 def _compress(data: bytes, compression: Compression) -> bytes:
     if compression is Compression.ZLIB:
         return zlib.compress(data)
-    codec = pa.Codec("lz4_raw" if compression is Compression.LZ4 else "snappy")
-    packed: bytes = codec.compress(data, asbytes=True)
+    packed: bytes = pa.Codec("lz4_raw" if compression is Compression.LZ4 else "snappy").compress(data, asbytes=True)
     return packed
 
 
@@ -74,18 +74,14 @@ def _decompress(packed: memoryview, size: int, compression: Compression) -> byte
     if compression is Compression.LZ4:
         return lz4.decompress(packed, size)
     if compression is Compression.ZLIB:
-        return _inflate(packed, size)
-    # Snappy says its size itself; the codec trusts ours, so both must agree first.
+        inflater = zlib.decompressobj()
+        data = inflater.decompress(packed, size + 1)  # never more than one byte too many
+        if len(data) != size or not inflater.eof or inflater.unused_data:
+            raise CorruptFileError("zlib block has another size than said", found=len(data), expected=size, offset=0)
+        return data
+    # A Snappy block begins with its own size, and the codec trusts the one it is given: the two must agree first.
     stated, _ = leb128.decode32(packed)
     if stated != size:
-        raise CorruptFileError("snappy block has another size than said", found=stated, expected=size)
-    data: bytes = pa.Codec("snappy").decompress(pa.py_buffer(packed), size, asbytes=True)
-    return data
-
-
-def _inflate(packed: memoryview, size: int) -> bytes:
-    inflater = zlib.decompressobj()
-    data = inflater.decompress(packed, size + 1)
-    if len(data) != size or not inflater.eof or inflater.unused_data:
-        raise CorruptFileError("zlib block has another size than said", found=len(data), expected=size)
-    return data
+        raise CorruptFileError("snappy block has another size than said", found=stated, expected=size, offset=0)
+    inflated: bytes = pa.Codec("snappy").decompress(pa.py_buffer(packed), size, asbytes=True)
+    return inflated

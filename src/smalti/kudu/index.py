@@ -1,7 +1,8 @@
-"""The positional index: a B-tree from first ordinals to blocks (note, section 7).
+"""The positional index: a B-tree from the ordinals of blocks' first cells to the blocks (Kudu's index_block.cc).
 
 Owns the bytes of one index block, the growing of the tree while a file is written, and the walk over it, which
-visits no block twice however the pointers lie. Knows nothing of files: blocks come and go through functions.
+visits no block twice however the pointers lie. Knows nothing of files: callers pass functions that read and write
+blocks.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import accumulate
 
 from smalti.errors import CorruptFileError
 from smalti.kudu._kernels import leb128
 from smalti.kudu.messages import BlockPointer, pack_trailer, parse_trailer
-from smalti.kudu.place import inside
+from smalti.kudu.parsing import inside, need
 from smalti.kudu.spec import INDEX_BLOCK_SIZE, INDEX_TRAILER_ESTIMATE
 
 _U32 = struct.Struct("<I")
 _KEY = struct.Struct(">I")
-_MIN_ENTRY = 1 + _KEY.size + 2  # length, key, and pointers of a byte each
+_MIN_ENTRY = 1 + _KEY.size + 2  # length of the key, key, and at least a byte each for offset and size
 _MAX_DEPTH = 16
 
 
@@ -32,32 +34,28 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """A block and the ordinal of its first cell."""
+    """A block and the ordinal (number in the column) of its first cell."""
 
     ordinal: int
     pointer: BlockPointer
 
     def pack(self) -> bytes:
-        """As an index block has it: length-prefixed key, offset, size."""
+        """The entry's bytes in an index block: length-prefixed key, offset, size."""
         key = _KEY.pack(self.ordinal)
         return leb128.encode(len(key)) + key + leb128.encode(self.pointer.offset) + leb128.encode(self.pointer.size)
 
 
 def pack_index_block(entries: list[Entry], level: Level) -> bytes:
-    """One index block: entries, where each starts, trailer, length of the trailer."""
+    """One index block: the entries, the offset of each, the trailer and the length of the trailer."""
     packed = [entry.pack() for entry in entries]
-    starts, at = [], 0
-    for entry in packed:
-        starts.append(_U32.pack(at))
-        at += len(entry)
+    *starts, _ = accumulate(map(len, packed), initial=0)
     trailer = pack_trailer(len(entries), level)
-    return b"".join((*packed, *starts, trailer, _U32.pack(len(trailer))))
+    return b"".join((*packed, *map(_U32.pack, starts), trailer, _U32.pack(len(trailer))))
 
 
 def parse_index_block(data: memoryview) -> tuple[list[Entry], Level]:
-    """The entries of an index block, back to back and in ascending order of their keys."""
-    if len(data) < _U32.size:
-        raise CorruptFileError("no room for the length of the trailer", found=len(data), expected=4, offset=0)
+    """The entries of an index block, which must lie back to back in ascending order of their keys."""
+    need(data, _U32.size, "the length of the trailer")
     end = len(data) - _U32.size
     (size,) = _U32.unpack(data[end:])
     if size > end:
@@ -100,7 +98,7 @@ def _parse_entry(data: memoryview, at: int) -> tuple[Entry, int]:
 
 
 def walk_index(root: BlockPointer, read: Callable[[BlockPointer], memoryview]) -> list[Entry]:
-    """The entries of all leaves, in order; `read` gives the inside of an index block."""
+    """The entries of all leaves, in order. `read` returns the inside of an index block."""
     leaves: list[Entry] = []
     seen: set[int] = set()
 
@@ -126,18 +124,11 @@ def walk_index(root: BlockPointer, read: Callable[[BlockPointer], memoryview]) -
 
 
 @dataclass
-class _Open:
-    """An index block that still takes entries."""
+class _OpenBlock:
+    """An index block that still takes entries. Its size is counted as Kudu does."""
 
     entries: list[Entry] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        self.size += len(entry.pack()) + _U32.size
-
-    def passes(self, block_size: int) -> bool:
-        return len(self.entries) > 1 and self.size + INDEX_TRAILER_ESTIMATE > block_size
+    size: int = INDEX_TRAILER_ESTIMATE
 
 
 class IndexBuilder:
@@ -146,7 +137,7 @@ class IndexBuilder:
     Parameters
     ----------
     write : callable
-        Stores the inside of an index block and says where.
+        Stores the inside of an index block and returns the pointer to it.
     block_size : int
         Bytes at which an index block is closed.
     """
@@ -154,33 +145,33 @@ class IndexBuilder:
     def __init__(self, write: Callable[[bytes], BlockPointer], block_size: int = INDEX_BLOCK_SIZE) -> None:
         self._write = write
         self._block_size = block_size
-        self._levels = [_Open()]
+        self._levels = [_OpenBlock()]  # from the leaves up
 
-    def add(self, ordinal: int, pointer: BlockPointer) -> None:
-        """A block was written whose first cell is `ordinal`."""
-        self._add(Entry(ordinal, pointer), 0)
+    def add(self, ordinal: int, pointer: BlockPointer, height: int = 0) -> None:
+        """Note that a block was written whose first cell is `ordinal`; `height` 0 is for data blocks."""
+        if height == len(self._levels):
+            self._levels.append(_OpenBlock())
+        entry, block = Entry(ordinal, pointer), self._levels[height]
+        block.entries.append(entry)
+        block.size += len(entry.pack()) + _U32.size
+        if len(block.entries) > 1 and block.size > self._block_size:
+            self._close(height)
 
     def finish(self) -> BlockPointer:
-        """Write what is open, leaves first, and return the root."""
+        """Write the blocks that are still open, leaves first, and return the root."""
         height = 0
         while height < len(self._levels) - 1:
-            self._close(height)
+            if self._levels[height].entries:
+                self._close(height)
             height += 1
-        return self._write(self._pack(height))
-
-    def _add(self, entry: Entry, height: int) -> None:
-        if height == len(self._levels):
-            self._levels.append(_Open())
-        self._levels[height].add(entry)
-        if self._levels[height].passes(self._block_size):
-            self._close(height)
+        return self._write_level(height)
 
     def _close(self, height: int) -> None:
-        entries = self._levels[height].entries
-        if entries:
-            pointer = self._write(self._pack(height))
-            self._levels[height] = _Open()
-            self._add(Entry(entries[0].ordinal, pointer), height + 1)
+        first = self._levels[height].entries[0].ordinal
+        pointer = self._write_level(height)
+        self._levels[height] = _OpenBlock()
+        self.add(first, pointer, height + 1)
 
-    def _pack(self, height: int) -> bytes:
-        return pack_index_block(self._levels[height].entries, Level.INTERNAL if height else Level.LEAF)
+    def _write_level(self, height: int) -> BlockPointer:
+        level = Level.INTERNAL if height else Level.LEAF
+        return self._write(pack_index_block(self._levels[height].entries, level))

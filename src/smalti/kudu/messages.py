@@ -1,39 +1,37 @@
-"""Header, footer, index trailer and block pointer of a CFile as frozen objects (note, section 7).
+"""The protobuf messages of a CFile as frozen objects: footer, header, index trailer and block pointer (cfile.proto).
 
-Owns which field is which, what must be there, and the order Kudu writes them in. A field that comes twice counts
-the last time, as protobuf has it.
+Owns which field is which, which ones must be there, and the order in which Kudu writes them. Of a field that comes
+twice the last value counts, as in protobuf.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from smalti.errors import CorruptFileError
-from smalti.kudu.protobuf import Field, as_bytes, as_int, fields, put_bytes, put_int
-from smalti.kudu.spec import Compression
+from smalti.kudu.protobuf import parse, put_bytes, put_int
+from smalti.kudu.spec import Compression, Feature
 
 
 @dataclass(frozen=True)
 class BlockPointer:
-    """Where a block lies; the size includes its checksum."""
+    """`BlockPointerPB`: where a block lies. The size includes its checksum."""
 
     offset: int
     size: int
 
     def pack(self) -> bytes:
-        """As `BlockPointerPB`."""
         return put_int(1, self.offset) + put_int(2, self.size)
 
     @classmethod
     def parse(cls, data: memoryview) -> BlockPointer:
-        """From `BlockPointerPB`."""
-        found = _numbers(data, {1: "offset", 2: "size"})
-        return cls(found["offset"], found["size"])
+        return cls(*_two_numbers(data, {1: "offset", 2: "size"}))
 
 
 @dataclass(frozen=True)
 class Footer:
-    """`CFileFooterPB`: codes as numbers, since a file may name ones this version does not know."""
+    """`CFileFooterPB`. Codes are plain numbers, since a file may name ones that this version does not know."""
 
     data_type: int
     encoding: int
@@ -46,59 +44,64 @@ class Footer:
     features: int = 0
     is_array: bool = False
 
+    @property
+    def checksum(self) -> bool:
+        """Whether blocks, header and footer have checksums."""
+        return bool(self.features & Feature.CHECKSUM)
+
     def pack(self) -> bytes:
-        """In the order of the fields' numbers, as protobuf writes them; `is_type_array` only when it is one."""
-        parts = [put_int(1, self.data_type), put_int(2, self.encoding), put_int(3, self.num_values)]
-        if self.index is not None:
-            parts.append(put_bytes(4, put_bytes(1, self.index.pack())))
-        parts.append(put_int(6, self.compression))
-        parts.append(pack_metadata(7, self.metadata))
-        parts.append(put_int(8, self.nullable))
-        if self.dictionary is not None:
-            parts.append(put_bytes(9, self.dictionary.pack()))
-        parts.append(put_int(10, self.features))
-        if self.is_array:
-            parts.append(put_int(12, 1))
+        """The message with its fields in the order of their numbers; Kudu leaves out `is_type_array` if it is false."""
+        parts = [
+            put_int(1, self.data_type),
+            put_int(2, self.encoding),
+            put_int(3, self.num_values),
+            b"" if self.index is None else put_bytes(4, put_bytes(1, self.index.pack())),
+            put_int(6, self.compression),
+            *(put_bytes(7, put_bytes(1, key.encode()) + put_bytes(2, value)) for key, value in self.metadata.items()),
+            put_int(8, self.nullable),
+            b"" if self.dictionary is None else put_bytes(9, self.dictionary.pack()),
+            put_int(10, self.features),
+            put_int(12, 1) if self.is_array else b"",
+        ]
         return b"".join(parts)
 
     @classmethod
     def parse(cls, data: memoryview) -> Footer:
-        """Read what is known; `data_type`, `encoding` and `num_values` must be there."""
-        numbers = {6: int(Compression.NONE), 8: 0, 10: 0, 12: 0}
-        pointers: dict[int, BlockPointer] = {}
-        metadata: dict[str, bytes] = {}
-        for item in fields(data):
-            number = item[0]
-            if number in (1, 2, 3, 6, 8, 10, 12):
-                numbers[number] = as_int(item)
-            elif number == 4:
-                pointers[4] = _root(as_bytes(item))
-            elif number == 7:
-                metadata.update([parse_pair(item)])
-            elif number == 9:
-                pointers[9] = BlockPointer.parse(as_bytes(item))
-        for number, name in ((1, "data_type"), (2, "encoding"), (3, "num_values")):
-            if number not in numbers:
-                raise CorruptFileError("message lacks a field it must have", expected=name)
+        """Read the fields that are known; `data_type`, `encoding` and `num_values` must be there."""
+        numbers, parts = parse(data, (1, 2, 3, 6, 8, 10, 12), (4, 7, 9))
+        _require(numbers, {1: "data_type", 2: "encoding", 3: "num_values"})
         return cls(
-            numbers[1], numbers[2], numbers[3], pointers.get(4), numbers[6], metadata,
-            bool(numbers[8]), pointers.get(9), numbers[10] & 0xFFFFFFFF, bool(numbers[12]),
-        )  # fmt: skip
-
-
-def pack_metadata(number: int, metadata: dict[str, bytes]) -> bytes:
-    """Key and value pairs, each a `FileMetadataPairPB`."""
-    return b"".join(put_bytes(number, put_bytes(1, k.encode()) + put_bytes(2, v)) for k, v in metadata.items())
+            data_type=numbers[1],
+            encoding=numbers[2],
+            num_values=numbers[3],
+            index=_last([_parse_root(part) for part in parts[4]]),
+            compression=numbers.get(6, Compression.NONE),
+            metadata=dict(map(_parse_pair, parts[7])),
+            nullable=bool(numbers.get(8)),
+            dictionary=_last([BlockPointer.parse(part) for part in parts[9]]),
+            features=numbers.get(10, 0) & 0xFFFFFFFF,
+            is_array=bool(numbers.get(12)),
+        )
 
 
 def parse_header(data: memoryview) -> dict[str, bytes]:
     """The metadata of `CFileHeaderPB`."""
-    return dict(parse_pair(item) for item in fields(data) if item[0] == 3)
+    return dict(map(_parse_pair, parse(data, (), (3,))[1][3]))
 
 
-def parse_pair(item: Field) -> tuple[str, bytes]:
-    """One `FileMetadataPairPB`."""
-    found = {inner[0]: bytes(as_bytes(inner)) for inner in fields(as_bytes(item)) if inner[0] in (1, 2)}
+def parse_trailer(data: memoryview) -> tuple[int, int]:
+    """The number of entries and the type of an index block, from its `IndexBlockTrailerPB`."""
+    return _two_numbers(data, {1: "num_entries", 2: "type"})
+
+
+def pack_trailer(num_entries: int, kind: int) -> bytes:
+    """An `IndexBlockTrailerPB`."""
+    return put_int(1, num_entries) + put_int(2, kind)
+
+
+def _parse_pair(data: memoryview) -> tuple[str, bytes]:
+    """The key and the value of a `FileMetadataPairPB`."""
+    found = {number: bytes(parts[-1]) for number, parts in parse(data, (), (1, 2))[1].items() if parts}
     if found.keys() != {1, 2}:
         raise CorruptFileError("metadata pair lacks its key or value", found=sorted(found), expected=[1, 2])
     try:
@@ -107,28 +110,25 @@ def parse_pair(item: Field) -> tuple[str, bytes]:
         raise CorruptFileError("metadata key is not UTF-8", found=found[1]) from None
 
 
-def _root(data: memoryview) -> BlockPointer:
-    """The root of a `BTreeInfoPB`."""
-    root = [as_bytes(item) for item in fields(data) if item[0] == 1]
-    if not root:
-        raise CorruptFileError("message lacks a field it must have", expected="root_block")
-    return BlockPointer.parse(root[-1])
+def _parse_root(data: memoryview) -> BlockPointer:
+    """The only field of a `BTreeInfoPB`."""
+    found = {number: parts[-1] for number, parts in parse(data, (), (1,))[1].items() if parts}
+    _require(found, {1: "root_block"})
+    return BlockPointer.parse(found[1])
 
 
-def _numbers(data: memoryview, names: dict[int, str]) -> dict[str, int]:
-    found = {names[item[0]]: as_int(item) for item in fields(data) if item[0] in names}
-    for name in names.values():
-        if name not in found:
+def _last(pointers: list[BlockPointer]) -> BlockPointer | None:
+    return pointers[-1] if pointers else None
+
+
+def _two_numbers(data: memoryview, names: Mapping[int, str]) -> tuple[int, int]:
+    """Fields 1 and 2 of a message, both numbers."""
+    found, _ = parse(data, names)
+    _require(found, names)
+    return found[1], found[2]
+
+
+def _require(found: Mapping[int, object], names: Mapping[int, str]) -> None:
+    for number, name in names.items():
+        if number not in found:
             raise CorruptFileError("message lacks a field it must have", expected=name)
-    return found
-
-
-def parse_trailer(data: memoryview) -> tuple[int, int]:
-    """Number of entries and type of an `IndexBlockTrailerPB`."""
-    found = _numbers(data, {1: "num_entries", 2: "type"})
-    return found["num_entries"], found["type"]
-
-
-def pack_trailer(num_entries: int, kind: int) -> bytes:
-    """An `IndexBlockTrailerPB`."""
-    return put_int(1, num_entries) + put_int(2, kind)

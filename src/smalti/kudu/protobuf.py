@@ -1,14 +1,13 @@
-"""The few protobuf messages of a CFile, read and written by hand.
+"""The wire format of protobuf, as far as the messages of a CFile use it: varint and length-delimited fields.
 
-Five small messages of a fixed schema need a page of code; the `protobuf` runtime would be a dependency with a compiled
-schema, a version window of its own, and no bound on what it takes from untrusted bytes. Owns the wire format: varint
-and length-delimited fields. Unknown fields are skipped, as protobuf asks; wrong wire types and bytes that end early
-are refused.
+Five small messages of a fixed schema need a page of code. The `protobuf` runtime would be a dependency with a compiled
+schema and a window of versions, and would not bound what it takes from untrusted bytes. Unknown fields are skipped, as
+protobuf asks; wrong wire types and bytes that end early are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from smalti.errors import CorruptFileError
 from smalti.kudu._kernels import leb128
@@ -16,18 +15,9 @@ from smalti.kudu._kernels import leb128
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED_SIZE = {FIXED64: 8, FIXED32: 4}
 
-#: A field's number, and its value: a number, or the bytes of a string or message.
-Field = tuple[int, "int | memoryview"]
 
-
-def fields(data: memoryview) -> Iterator[Field]:
-    """The fields of a message in the order they come.
-
-    Examples
-    --------
-    >>> [(number, value) for number, value in fields(memoryview(bytes.fromhex("08051001")))]
-    [(1, 5), (2, 1)]
-    """
+def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """The fields of a message in the order they come: their numbers, and their values as numbers or bytes."""
     at = 0
     while at < len(data):
         start = at
@@ -51,20 +41,28 @@ def fields(data: memoryview) -> Iterator[Field]:
         at += size
 
 
-def as_int(field: Field) -> int:
-    """The number of a varint field."""
-    number, value = field
-    if not isinstance(value, int):
-        raise CorruptFileError(f"protobuf field {number} is no number", found=bytes(value[:16]))
-    return value
+def parse(
+    data: memoryview, numbers: Collection[int], parts: Collection[int] = ()
+) -> tuple[dict[int, int], dict[int, list[memoryview]]]:
+    """The fields asked for: the last value of each of `numbers`, and all values of the strings and messages `parts`.
 
-
-def as_bytes(field: Field) -> memoryview:
-    """The bytes of a length-delimited field."""
-    number, value = field
-    if isinstance(value, int):
-        raise CorruptFileError(f"protobuf field {number} is no string or message", found=value)
-    return value
+    Examples
+    --------
+    >>> parse(memoryview(bytes.fromhex("08051007")), numbers=[1])
+    ({1: 5}, {})
+    """
+    last: dict[int, int] = {}
+    every: dict[int, list[memoryview]] = {number: [] for number in parts}
+    for number, value in fields(data):
+        if number in numbers:
+            if not isinstance(value, int):
+                raise CorruptFileError(f"protobuf field {number} is no number", found=bytes(value[:16]))
+            last[number] = value
+        elif number in parts:
+            if isinstance(value, int):
+                raise CorruptFileError(f"protobuf field {number} is no string or message", found=value)
+            every[number].append(value)
+    return last, every
 
 
 def put_int(number: int, value: int) -> bytes:
@@ -78,7 +76,7 @@ def put_bytes(number: int, value: bytes) -> bytes:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Like LEB128, but protobuf reads numbers written in more bytes than they need."""
+    """Read a LEB128 number. Unlike the kernel, protobuf accepts numbers written in more bytes than they need."""
     value, start = 0, at
     for shift in range(0, 70, 7):
         if at >= len(data):

@@ -1,43 +1,43 @@
-"""Kudu's CFile as data: magic, codes, limits, each with its section of the note on the array block.
+"""Kudu's CFile as data: magic, codes and limits, with the file of Kudu's source each comes from.
 
-Owns the numbers and how users name them. Refuses nothing by itself except unknown names and codes.
+Owns the numbers and the names users give them. Refuses only names and codes that it does not know.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 from typing import TypeVar
 
 from smalti.errors import SchemaError, UnsupportedFeatureError
 
-#: Both ends of a version 2 file (7).
+#: A file of version 2 has these bytes near both of its ends (cfile_writer.cc).
 MAGIC = b"kuducfl2"
-#: Version 1, which had another compressed block (6); not read.
+#: Version 1, whose compressed blocks differ. It is not read.
 MAGIC_V1 = b"kuducfil"
-#: CRC-32C behind a block or header, before a footer (6, 7).
+#: Bytes of the CRC-32C that stands behind a block and the header, and before the footer.
 CHECKSUM_SIZE = 4
 
-#: Element numbers are 16 bits wide (8). Kudu's writer does not check; we do.
-MAX_ARRAY_LENGTH = 65535
-#: Bytes of a block before compression, with a codec (6).
+#: With a codec, a block may have this many bytes before compression (block_compression.cc).
 MAX_COMPRESSED_BLOCK = 16 << 20
-#: A block is stored raw when its compressed form is more than this part of it (6).
+#: A block is stored raw when its compressed form takes more than this part of its size (block_compression.cc).
 MAX_RATIO = 0.9
-#: Bytes of an index block before the next is begun, as Kudu counts them: 16 more for the trailer.
+#: Size at which an index block is closed. Kudu counts 16 bytes for the trailer (index_block.cc).
 INDEX_BLOCK_SIZE = 32 * 1024
 INDEX_TRAILER_ESTIMATE = 16
 #: Kudu raises smaller block sizes to this one.
 MIN_BLOCK_SIZE = 512
 DEFAULT_BLOCK_SIZE = 262144
 
-# Runs let a few bytes stand for any number of cells, so no count of bytes bounds an allocation. These two are limits
-# of this package, far above what Kudu's row sets hold; the writer begins a new block before it reaches them.
+# A run of a few bytes can stand for any number of cells, so the size of a block does not bound what decoding it
+# allocates. These two limits of this package do. They lie far above what Kudu's row sets hold, and the writer begins a
+# new block before it reaches them.
 MAX_BLOCK_CELLS = 1 << 24
 MAX_BLOCK_ELEMENTS = 1 << 24
 
 
 class DataType(IntEnum):
-    """`CFileFooterPB.data_type`: the type of the elements (7)."""
+    """`CFileFooterPB.data_type` of cfile.proto: the type of the elements."""
 
     UINT8 = 0
     INT8 = 1
@@ -62,7 +62,7 @@ class DataType(IntEnum):
 
 
 class Encoding(IntEnum):
-    """`CFileFooterPB.encoding` (7)."""
+    """`CFileFooterPB.encoding`."""
 
     PLAIN = 1
     PREFIX = 2
@@ -72,7 +72,7 @@ class Encoding(IntEnum):
 
 
 class Compression(IntEnum):
-    """`CFileFooterPB.compression` (6)."""
+    """`CFileFooterPB.compression`."""
 
     NONE = 1
     SNAPPY = 2
@@ -81,7 +81,7 @@ class Compression(IntEnum):
 
 
 class Feature(IntFlag):
-    """`CFileFooterPB.incompatible_features` (7)."""
+    """`CFileFooterPB.incompatible_features`: a reader must know each of them."""
 
     CHECKSUM = 1
     ARRAY_DATA_BLOCK = 2
@@ -91,53 +91,42 @@ KNOWN_FEATURES = int(Feature.CHECKSUM | Feature.ARRAY_DATA_BLOCK)
 
 
 class DictMode(IntEnum):
-    """First word of a DICT block: codes, or plain values once the dictionary is full (5)."""
+    """First number of a DICT block: codes follow, or plain values if the dictionary was full (binary_dict_block.cc)."""
 
     CODES = 1
     PLAIN = 2
 
 
 _ENCODING_NAMES = {
-    "plain": Encoding.PLAIN,
-    "plain_encoding": Encoding.PLAIN,
-    "prefix": Encoding.PREFIX,
-    "prefix_encoding": Encoding.PREFIX,
-    "rle": Encoding.RLE,
-    "dict": Encoding.DICT,
-    "dict_encoding": Encoding.DICT,
-    "bit_shuffle": Encoding.BIT_SHUFFLE,
+    **{encoding.name.lower(): encoding for encoding in Encoding},
+    **{f"{encoding.name.lower()}_encoding": encoding for encoding in (Encoding.PLAIN, Encoding.PREFIX, Encoding.DICT)},
     "bitshuffle": Encoding.BIT_SHUFFLE,
 }
-_COMPRESSION_NAMES = {
-    "none": Compression.NONE,
-    "no_compression": Compression.NONE,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zlib": Compression.ZLIB,
-}
+_COMPRESSION_NAMES = {**{codec.name.lower(): codec for codec in Compression}, "no_compression": Compression.NONE}
 _E = TypeVar("_E", bound=IntEnum)
 
 
 def encoding_named(name: str) -> Encoding:
-    """The encoding a user names, in our spelling or Kudu's."""
-    try:
-        return _ENCODING_NAMES[name.lower()]
-    except (KeyError, AttributeError):
-        raise SchemaError("no such encoding", found=name, expected="plain, bit_shuffle, rle or dict") from None
+    """The encoding a user names, in the spelling of this package or of Kudu."""
+    return _named(_ENCODING_NAMES, name, "encoding", "plain, bit_shuffle, rle or dict")
 
 
 def compression_named(name: str | None) -> Compression:
-    """The compression a user names, in our spelling or Kudu's; `None` is none."""
+    """The compression a user names, in the spelling of this package or of Kudu; `None` is no compression."""
     if name is None:
         return Compression.NONE
-    try:
-        return _COMPRESSION_NAMES[name.lower()]
-    except (KeyError, AttributeError):
-        raise SchemaError("no such compression", found=name, expected="None, lz4, snappy or zlib") from None
+    return _named(_COMPRESSION_NAMES, name, "compression", "None, lz4, snappy or zlib")
+
+
+def _named(members: Mapping[str, _E], name: str, what: str, expected: str) -> _E:
+    found = members.get(name.lower()) if isinstance(name, str) else None
+    if found is None:
+        raise SchemaError(f"no such {what}", found=name, expected=expected)
+    return found
 
 
 def known(kind: type[_E], code: int, what: str) -> _E:
-    """The member of an enumeration a file names by number."""
+    """The member of an enumeration whose code a footer gives."""
     try:
         return kind(code)
     except ValueError:

@@ -1,36 +1,35 @@
-"""When a block is full: the value whose adding makes Kudu's encoder say so (note, section 7).
+"""Where a block ends: with the array that holds the value at which Kudu's encoder says it is full.
 
-Pure functions of values and a block size, one rule per encoding. Kudu asks after each non-empty array, so a block
-ends with the array that holds that value, and may be far larger than the block size.
+Pure functions of values and a block size, with one rule per encoding. Kudu asks the encoder after each array that is
+not empty and never splits an array, so a block may be far larger than the block size.
 """
 
 from __future__ import annotations
 
 from smalti.kudu._kernels import lists, rle_bits, rle_ints, strings
 from smalti.kudu.cells import Cells
-from smalti.kudu.encodings import Dense, Dictionary
-from smalti.kudu.encodings.plain import TEXT_HEADER, WORD_HEADER
+from smalti.kudu.encodings import Dense, Dictionary, plain
 from smalti.kudu.spec import MAX_BLOCK_CELLS, MAX_BLOCK_ELEMENTS, Encoding
 
-_CODE_WIDTH = 4  # what a dictionary's code counts while the block is built
+_CODE_WIDTH = 4  # Kudu counts this many bytes for a dictionary's code while it builds the block
 
 
 def fill_point(values: Dense, encoding: Encoding, block_size: int, words: Dictionary | None) -> int:
-    """Index of the value that fills a fresh block, or -1 if these values do not."""
+    """Index of the value that fills a new block, or -1 if these values do not."""
     if encoding is Encoding.DICT and words is not None and not words.full:
         codes = block_size // _CODE_WIDTH
         first = words.first_to_fill(values.slice(0, min(codes, values.count)).to_texts())
         return first if first >= 0 else _within(codes - 1, values)
-    if values.is_text:
-        return strings.plain_full_at(values.offsets, 0, TEXT_HEADER, block_size)
-    width = values.physical.width
+    if values.physical.is_text:
+        return strings.plain_full_at(values.offsets, block_size)
+    width, header = values.physical.width, plain.HEADER.size
     if encoding is Encoding.BIT_SHUFFLE:
         return _within(block_size // width - 1, values)
     if encoding is Encoding.RLE:
         if width:
-            return rle_ints.full_at(values.data, width, WORD_HEADER, block_size)
-        return rle_bits.full_at(values.data, values.start, values.count, WORD_HEADER, block_size)
-    room = block_size - WORD_HEADER
+            return rle_ints.full_at(values.data, width, header, block_size)
+        return rle_bits.full_at(values.data, values.start, values.count, header, block_size)
+    room = block_size - header
     return _within(room // width if width else room * 8, values)
 
 

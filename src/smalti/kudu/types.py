@@ -1,6 +1,6 @@
-"""One table: Arrow element type, Kudu data type, the physical form Kudu stores, the encodings that form has.
+"""One table of the element types: Kudu's type, its Arrow type, the physical form in a block and that form's encodings.
 
-Owns the two conversions between an Arrow array and its physical form. Refuses types Kudu cannot hold in an array:
+Owns the two conversions between an Arrow array and its physical form. Refuses types that Kudu cannot hold in an array:
 nested ones, unsigned integers, decimals of more than 18 digits.
 """
 
@@ -14,63 +14,54 @@ import pyarrow as pa
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.kudu.spec import DataType, Encoding
 
-_INTEGER = (Encoding.BIT_SHUFFLE, Encoding.PLAIN, Encoding.RLE)
-
 
 @dataclass(frozen=True)
 class Physical:
-    """How values of a type lie in a block. The first encoding is the one Kudu takes by itself (section 5)."""
+    """How the values of a type lie in a block, and the encodings that Kudu has for them, its default first."""
 
     arrow: pa.DataType
-    width: int  # bytes; 0 for bits and for strings
+    width: int  # bytes of a value; 0 for bits and for texts
     encodings: tuple[Encoding, ...]
 
+    @property
+    def is_text(self) -> bool:
+        """Whether values differ in length."""
+        return bool(self.arrow == pa.binary())
 
+
+_INTEGER = (Encoding.BIT_SHUFFLE, Encoding.PLAIN, Encoding.RLE)
+_FLOAT = (Encoding.BIT_SHUFFLE, Encoding.PLAIN)
 _BITS = Physical(pa.bool_(), 0, (Encoding.RLE, Encoding.PLAIN))
-_BYTES = Physical(pa.binary(), 0, (Encoding.DICT, Encoding.PLAIN))
 _INT32 = Physical(pa.int32(), 4, _INTEGER)
 _INT64 = Physical(pa.int64(), 8, _INTEGER)
+#: Strings and bytes.
+TEXT = Physical(pa.binary(), 0, (Encoding.DICT, Encoding.PLAIN))
 
-_PHYSICAL = {
-    DataType.INT8: Physical(pa.int8(), 1, _INTEGER),
-    DataType.INT16: Physical(pa.int16(), 2, _INTEGER),
-    DataType.INT32: _INT32,
-    DataType.INT64: _INT64,
-    DataType.FLOAT: Physical(pa.float32(), 4, (Encoding.BIT_SHUFFLE, Encoding.PLAIN)),
-    DataType.DOUBLE: Physical(pa.float64(), 8, (Encoding.BIT_SHUFFLE, Encoding.PLAIN)),
-    DataType.BOOL: _BITS,
-    DataType.STRING: _BYTES,
-    DataType.VARCHAR: _BYTES,
-    DataType.BINARY: _BYTES,
-    DataType.DATE: _INT32,
-    DataType.UNIXTIME_MICROS: _INT64,
-    DataType.DECIMAL32: _INT32,
-    DataType.DECIMAL64: _INT64,
+# For each Kudu type the Arrow type that a reader gives when the file says no more (a CFile knows no precision, scale
+# or time zone), and the physical form. A string is written as the first type that has it, STRING.
+_TYPES: dict[DataType, tuple[pa.DataType, Physical]] = {
+    DataType.INT8: (pa.int8(), Physical(pa.int8(), 1, _INTEGER)),
+    DataType.INT16: (pa.int16(), Physical(pa.int16(), 2, _INTEGER)),
+    DataType.INT32: (pa.int32(), _INT32),
+    DataType.INT64: (pa.int64(), _INT64),
+    DataType.FLOAT: (pa.float32(), Physical(pa.float32(), 4, _FLOAT)),
+    DataType.DOUBLE: (pa.float64(), Physical(pa.float64(), 8, _FLOAT)),
+    DataType.BOOL: (pa.bool_(), _BITS),
+    DataType.STRING: (pa.string(), TEXT),
+    DataType.VARCHAR: (pa.string(), TEXT),
+    DataType.BINARY: (pa.binary(), TEXT),
+    DataType.DATE: (pa.date32(), _INT32),
+    DataType.UNIXTIME_MICROS: (pa.timestamp("us"), _INT64),
+    DataType.DECIMAL32: (pa.decimal128(9, 0), _INT32),
+    DataType.DECIMAL64: (pa.decimal128(18, 0), _INT64),
 }
-
-# What a reader gives when the file does not say more: a CFile knows no precision, scale or time zone.
-_DEFAULT_ARROW = {
-    DataType.INT8: pa.int8(),
-    DataType.INT16: pa.int16(),
-    DataType.INT32: pa.int32(),
-    DataType.INT64: pa.int64(),
-    DataType.FLOAT: pa.float32(),
-    DataType.DOUBLE: pa.float64(),
-    DataType.BOOL: pa.bool_(),
-    DataType.STRING: pa.string(),
-    DataType.VARCHAR: pa.string(),
-    DataType.BINARY: pa.binary(),
-    DataType.DATE: pa.date32(),
-    DataType.UNIXTIME_MICROS: pa.timestamp("us"),
-    DataType.DECIMAL32: pa.decimal128(9, 0),
-    DataType.DECIMAL64: pa.decimal128(18, 0),
-}
+_DECIMALS = (DataType.DECIMAL32, DataType.DECIMAL64)
 
 
 def data_type_of(element_type: pa.DataType) -> DataType:
-    """The Kudu type an Arrow element type is stored as."""
-    for data_type, arrow in _DEFAULT_ARROW.items():
-        if element_type == arrow and data_type is not DataType.VARCHAR:
+    """The Kudu type that an Arrow element type is stored as."""
+    for data_type, (arrow, _) in _TYPES.items():
+        if element_type == arrow:
             return data_type
     if pa.types.is_large_string(element_type):
         return DataType.STRING
@@ -78,7 +69,7 @@ def data_type_of(element_type: pa.DataType) -> DataType:
         return DataType.BINARY
     if pa.types.is_timestamp(element_type):
         return DataType.UNIXTIME_MICROS
-    if pa.types.is_decimal128(element_type) and element_type.precision <= 18:
+    if isinstance(element_type, pa.Decimal128Type) and element_type.precision <= 18:
         return DataType.DECIMAL32 if element_type.precision <= 9 else DataType.DECIMAL64
     raise SchemaError(
         "Kudu arrays cannot hold this element type",
@@ -87,63 +78,56 @@ def data_type_of(element_type: pa.DataType) -> DataType:
     )
 
 
-def physical_of(data_type: DataType) -> Physical:
-    """How the values of a Kudu type lie in a block."""
-    try:
-        return _PHYSICAL[data_type]
-    except KeyError:
-        raise UnsupportedFeatureError("element type is not read", found=data_type.name, section="footer") from None
+def physical_of(element_type: pa.DataType) -> Physical:
+    """How the values of an Arrow element type lie in a block."""
+    return _TYPES[data_type_of(element_type)][1]
 
 
 def default_arrow(data_type: DataType) -> pa.DataType:
     """The Arrow type of a Kudu type about which nothing else is known."""
-    physical_of(data_type)
-    return _DEFAULT_ARROW[data_type]
+    if data_type not in _TYPES:
+        raise UnsupportedFeatureError("element type is not read", found=data_type.name, section="footer")
+    return _TYPES[data_type][0]
 
 
 def normal_type(element_type: pa.DataType) -> pa.DataType:
-    """The Arrow type that comes back: 32-bit offsets, microseconds."""
+    """The Arrow type that reading gives for an element type: 32-bit offsets, microseconds."""
     data_type = data_type_of(element_type)
-    if data_type is DataType.UNIXTIME_MICROS:
+    if isinstance(element_type, pa.TimestampType):
         return pa.timestamp("us", element_type.tz)
-    return element_type if data_type in (DataType.DECIMAL32, DataType.DECIMAL64) else _DEFAULT_ARROW[data_type]
+    return element_type if data_type in _DECIMALS else default_arrow(data_type)
 
 
 def type_note(element_type: pa.DataType) -> bytes | None:
     """What a file must remember of a type beyond Kudu's code: precision, scale and time zone; `None` if nothing."""
     normal = normal_type(element_type)
-    return None if normal == _DEFAULT_ARROW[data_type_of(normal)] else str(normal).encode()
+    return None if normal == default_arrow(data_type_of(normal)) else str(normal).encode()
 
 
 def noted_type(note: bytes, data_type: DataType) -> pa.DataType:
-    """The type of a `type_note`, which must be one stored as `data_type`."""
+    """The type that a `type_note` describes, which must be one that is stored as `data_type`."""
     text = note.decode(errors="replace")
     decimal = re.fullmatch(r"decimal128\((\d{1,2}), (-?\d{1,2})\)", text)
     zone = re.fullmatch(r"timestamp\[us, tz=([^\]]{1,64})\]", text)
+    found: pa.DataType | None = None
     if decimal and 1 <= int(decimal[1]) <= 18:
         found = pa.decimal128(int(decimal[1]), int(decimal[2]))
     elif zone:
         found = pa.timestamp("us", zone[1])
-    else:
-        found = None
     if found is None or data_type_of(found) is not data_type:
         raise CorruptFileError("note of the element type", found=text[:80], expected=data_type.name)
     return found
 
 
 def to_physical(values: pa.Array) -> pa.Array:
-    """Values as the numbers, bits or bytes Kudu stores; a value that would change is refused."""
+    """Values as the numbers, bits or bytes that Kudu stores. A value that would change is refused."""
     data_type = data_type_of(values.type)
-    arrow = _PHYSICAL[data_type].arrow
+    arrow = physical_of(values.type).arrow
     try:
         if data_type is DataType.UNIXTIME_MICROS:
             return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
-        if data_type in (DataType.DECIMAL32, DataType.DECIMAL64):
-            # The same number without its point: Kudu stores the unscaled value.
-            unscaled = pa.Array.from_buffers(
-                pa.decimal128(values.type.precision, 0), len(values), values.buffers(), offset=values.offset
-            )
-            return unscaled.cast(arrow)
+        if data_type in _DECIMALS:  # Kudu stores the unscaled value: the same number without its point
+            return _with_type(values, pa.decimal128(values.type.precision, 0)).cast(arrow)
         return values if values.type == arrow else values.cast(arrow)
     except pa.ArrowInvalid as error:
         raise SchemaError("value does not fit Kudu's type", found=str(error), expected=data_type.name) from None
@@ -154,24 +138,21 @@ def from_physical(values: pa.Array, element_type: pa.DataType) -> pa.Array:
     data_type = data_type_of(element_type)
     if values.type == element_type:
         return values
-    if data_type in (DataType.DECIMAL32, DataType.DECIMAL64):
-        return _decimals(values, element_type)
-    if data_type is DataType.UNIXTIME_MICROS:
-        return values.view(pa.timestamp("us", element_type.tz))
-    if data_type is DataType.DATE:
-        return values.view(pa.date32())
+    if data_type in (DataType.UNIXTIME_MICROS, DataType.DATE):
+        return values.view(element_type)
     try:
-        return values.cast(element_type)
-    except pa.ArrowInvalid as error:
-        raise CorruptFileError("string is not UTF-8", found=str(error)) from None
-
-
-def _decimals(values: pa.Array, element_type: pa.DataType) -> pa.Array:
-    try:
+        if not isinstance(element_type, pa.Decimal128Type):
+            return values.cast(element_type)
         # Room for any 64-bit number first, so that only the column's own precision can refuse it.
-        wide = values.cast(pa.decimal128(19, 0)).cast(pa.decimal128(element_type.precision, 0))
+        unscaled = values.cast(pa.decimal128(19, 0)).cast(pa.decimal128(element_type.precision, 0))
+        return _with_type(unscaled, element_type)
     except pa.ArrowInvalid as error:
-        raise CorruptFileError(
-            "decimal has more digits than its type", found=str(error), expected=str(element_type)
-        ) from None
-    return pa.Array.from_buffers(element_type, len(wide), wide.buffers(), offset=wide.offset)
+        if data_type not in _DECIMALS:
+            raise CorruptFileError("string is not UTF-8", found=str(error)) from None
+        reason = "decimal has more digits than its type"
+        raise CorruptFileError(reason, found=str(error), expected=str(element_type)) from None
+
+
+def _with_type(values: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """The same buffers read as another type of the same layout."""
+    return pa.Array.from_buffers(arrow, len(values), values.buffers(), offset=values.offset)

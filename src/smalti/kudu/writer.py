@@ -1,42 +1,34 @@
-"""Writing a CFile: Arrow arrays in, blocks as they fill, index, dictionary and footer at the end.
+"""Writing a CFile: a block whenever the arrays taken so far fill one; index, dictionary and footer at the end.
 
-Owns the order of the file and how much waits for a block to fill. A path holds the file only once it is complete.
+Owns the order of the file and how much waits for a block to fill. A file appears under its path only when it is
+complete.
 """
 
 from __future__ import annotations
 
-import struct
-from types import TracebackType
-from typing import Any
+import os
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.io import open_sink
-from smalti.kudu.array_block import encode_array_cells
+from smalti.kudu.blocks import encode_array_body, encode_plain_body, wrap_block
 from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list, lengths_of
-from smalti.kudu.checksum import crc32c, seal
-from smalti.kudu.compression import compress_block
 from smalti.kudu.encodings import Dictionary, choose_encoding
+from smalti.kudu.ends import pack_footer, pack_header
 from smalti.kudu.index import IndexBuilder
 from smalti.kudu.messages import BlockPointer, Footer
-from smalti.kudu.spec import (
-    DEFAULT_BLOCK_SIZE,
-    MAGIC,
-    MIN_BLOCK_SIZE,
-    Encoding,
-    Feature,
-    compression_named,
-    encoding_named,
-)
+from smalti.kudu.spec import DEFAULT_BLOCK_SIZE, MIN_BLOCK_SIZE, Encoding, Feature, compression_named
 from smalti.kudu.splitting import cut_block
 from smalti.kudu.types import data_type_of, normal_type, physical_of, type_note
-from smalti.kudu.value_block import encode_value_cells
 
-_U32 = struct.Struct("<I")
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
 #: Input is taken in pieces of about this many bytes, so that conversions do not double a large array.
 _PIECE = 8 << 20
-#: Key under which the footer remembers precision, scale and time zone, which Kudu keeps elsewhere.
+#: Key under which the footer remembers precision, scale and time zone, which Kudu keeps in the table's schema.
 TYPE_KEY = "smalti.element_type"
 
 
@@ -46,7 +38,7 @@ class CFileWriter:
     Parameters
     ----------
     path : str, os.PathLike or binary file object
-        Where the file goes; a path holds it only once it is complete.
+        Where the file goes. It appears under a path only when it is complete.
     element_type : pyarrow.DataType
         The type of the elements (a list type stands for its element type).
     nullable : bool
@@ -61,6 +53,8 @@ class CFileWriter:
         Bytes at which a block is closed, counted before compression; at least 512.
     array : bool
         `False` writes a plain column: one value a cell.
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
+        Where a path is looked up; by default the local machine, or what the URI names.
 
     Examples
     --------
@@ -75,7 +69,7 @@ class CFileWriter:
 
     def __init__(
         self,
-        path: Any,
+        path: str | os.PathLike[str] | pa.NativeFile | BinaryIO,
         element_type: pa.DataType | str,
         *,
         nullable: bool = True,
@@ -84,12 +78,12 @@ class CFileWriter:
         checksum: bool = True,
         block_size: int = DEFAULT_BLOCK_SIZE,
         array: bool = True,
+        filesystem: FileSystem | str | None = None,
     ) -> None:
         element_type = element_type_of(element_type)
         self._data_type = data_type_of(element_type)
         self._element_type = normal_type(element_type)
-        physical = physical_of(self._data_type)
-        self._encoding = choose_encoding(None if encoding == "auto" else encoding_named(encoding), physical)
+        self._encoding = choose_encoding(encoding, physical_of(element_type))
         self._compression = compression_named(compression)
         if block_size < MIN_BLOCK_SIZE:
             raise SchemaError("block size is too small", found=block_size, expected=f"{MIN_BLOCK_SIZE} at least")
@@ -106,14 +100,13 @@ class CFileWriter:
         self.num_values = 0
         self._offset = 0
         self._closed = False
-        self._sink = open_sink(path)
-        header = MAGIC + _U32.pack(0)  # CFileHeaderPB is empty
-        self._append(seal(header) if checksum else header)
+        self._sink = open_sink(path, filesystem)
+        self._append(pack_header(checksum))
 
     def write(self, array: pa.Array | pa.ChunkedArray) -> None:
         """Append the cells of an array; blocks are written as they fill.
 
-        An array that does not fit the column is refused before anything of it is taken, and writing may go on.
+        An array that does not fit the column is refused as a whole, and writing may go on with another.
         """
         if self._closed:
             raise ValueError("write to a closed CFileWriter")
@@ -123,7 +116,7 @@ class CFileWriter:
         try:
             for chunk in chunks:
                 self._take(chunk)
-        except BaseException:  # a disk that is full, say: some blocks may be out, others not
+        except BaseException:  # when the disk is full, for example, some blocks may be written and others not
             self.abort()
             raise
         self.num_values += len(array)
@@ -136,7 +129,7 @@ class CFileWriter:
             rest = self._write_full_blocks()
             if rest is not None and len(rest):
                 self._write_cells(rest)
-            self._append(self._footer())
+            self._append(pack_footer(self._footer()))
             self._closed = True
             self._sink.commit()
         except BaseException:
@@ -144,7 +137,7 @@ class CFileWriter:
             raise
 
     def abort(self) -> None:
-        """Give up: no file appears."""
+        """Give up; no file appears under the path."""
         self._closed = True
         self._waiting.clear()
         self._sink.abort()
@@ -152,16 +145,14 @@ class CFileWriter:
     def __enter__(self) -> CFileWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:
             self.abort()
 
     def _fitted(self, chunk: pa.Array) -> pa.Array:
-        """The array with the column's own element type, once all of it is known to fit."""
+        """The array with the column's own element type, after a check that all of it fits."""
         found = chunk.type
         if is_list(found) is not self._array or normal_type(element_type_of(found)) != self._element_type:
             kind = f"lists of {self._element_type}" if self._array else str(self._element_type)
@@ -169,7 +160,7 @@ class CFileWriter:
         if chunk.null_count and not self._nullable:
             raise SchemaError("null cells in a column that is not nullable", found=chunk.null_count, expected=0)
         if self._array:
-            lengths_of(chunk)
+            lengths_of(chunk)  # refuses lists that are too long
         wanted = pa.list_(self._element_type) if self._array else self._element_type
         if found == wanted:
             return chunk
@@ -188,7 +179,7 @@ class CFileWriter:
                 self._write_full_blocks()
 
     def _write_full_blocks(self) -> Cells | None:
-        """Write the blocks that what waits can fill, and keep the rest; the rest is also returned as cells."""
+        """Write the blocks that the waiting arrays fill. The rest keeps waiting, and is also returned as cells."""
         if not self._waiting:
             return None
         waiting = pa.concat_arrays(self._waiting)
@@ -199,31 +190,31 @@ class CFileWriter:
             self._write_cells(block)
         self._waiting = [waiting.slice(total - len(cells))] if len(cells) else []
         self._waiting_bytes = sum(piece.nbytes for piece in self._waiting)
-        # Runs may take any amount before a block is full: looking again only after twice as much keeps this linear.
+        # With runs, any amount may fit into one block. Looking again only after twice as much keeps the work linear.
         self._threshold = max(self._block_size, 2 * self._waiting_bytes)
         return cells
 
     def _write_cells(self, cells: Cells) -> None:
         if self._array:
-            body = encode_array_cells(cells, self._encoding, self._written, self._words)
+            body = encode_array_body(cells, self._encoding, self._written, self._words)
         else:
-            body = encode_value_cells(cells, self._encoding, self._written, self._words, nullable=self._nullable)
+            body = encode_plain_body(cells, self._encoding, self._written, self._words, nullable=self._nullable)
         self._index.add(self._written, self._write_block(body))
         self._written += len(cells)
 
     def _write_block(self, body: bytes) -> BlockPointer:
-        block = compress_block(body, self._compression)
-        return BlockPointer(self._offset, self._append(seal(block) if self._checksum else block))
+        return BlockPointer(self._offset, self._append(wrap_block(body, self._checksum, self._compression)))
 
     def _append(self, data: bytes) -> int:
         self._sink.write(data)
         self._offset += len(data)
         return len(data)
 
-    def _footer(self) -> bytes:
+    def _footer(self) -> Footer:
+        """Write the index and the dictionary, and return the footer that points to them."""
         index = self._index.finish()
         note = type_note(self._element_type)
-        footer = Footer(
+        return Footer(
             data_type=self._data_type,
             encoding=self._encoding,
             num_values=self._written,
@@ -234,7 +225,4 @@ class CFileWriter:
             dictionary=None if self._words is None else self._write_block(self._words.encode()),
             features=Feature.CHECKSUM * self._checksum | Feature.ARRAY_DATA_BLOCK * self._array,
             is_array=self._array,
-        ).pack()
-        end = footer + MAGIC + _U32.pack(len(footer))
-        # The footer's checksum stands before it: the reader learns from the footer whether there is one (section 7).
-        return _U32.pack(crc32c(end)) + end if self._checksum else end
+        )

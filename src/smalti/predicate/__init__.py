@@ -1,6 +1,7 @@
-"""Filters: understood once, used to skip row groups by their statistics, then applied to rows exactly."""
+"""Filters: parsed to one tree, which skips files and row groups by what is known of them and then filters rows."""
 
-from smalti.predicate.normalize import Filter, normalize_filters
-from smalti.predicate.prune import GroupStatistics, Outcome, prune
+from smalti.predicate.evaluate import Filter, filter_batch
+from smalti.predicate.prune import GroupStatistics, Outcome, prune, prune_partitions
+from smalti.predicate.python import normalize_filters
 
-__all__ = ["Filter", "GroupStatistics", "Outcome", "normalize_filters", "prune"]
+__all__ = ["Filter", "GroupStatistics", "Outcome", "filter_batch", "normalize_filters", "prune", "prune_partitions"]

@@ -1,20 +1,24 @@
-"""What statistics prove about a filter, for all row groups at once.
+"""What statistics and partition values prove about a filter, for all row groups or files at once.
 
-For every condition two questions are answered: may it be true for some row, may it be false for some row. "Unknown"
-is yes to both. Values are compared by Arrow's own kernels, the ones that later filter the rows, so that the two
-cannot disagree. NaN hides from minimum and maximum: in floating-point columns every comparison may be false.
+For every condition three questions are answered: may it be true, may it be false, may it be null for some row?
+"Unknown" is yes to all. Values are compared by Arrow's own kernels, the ones that later filter the rows, so that the
+two cannot disagree. NaN hides from minimum and maximum: in floating-point columns every comparison may be false.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smalti.predicate.tree import And, Compare, IsIn, IsNull, Not, Opaque, Or, Tree
+from smalti.predicate import tree as t
+
+#: One side of a comparison: a bound for each row group, or a value that is the same for all.
+_Bound: TypeAlias = "pa.Array | pa.Scalar"
 
 
 class Outcome(Enum):
@@ -39,14 +43,14 @@ class GroupStatistics:
 
 @dataclass(frozen=True)
 class _Answer:
-    """Per row group: may the condition be true, false, null for some row."""
+    """For each row group: may the condition be true, false, null for some row?"""
 
     true: list[bool]
     false: list[bool]
     null: list[bool]
 
 
-def prune(tree: Tree, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> list[Outcome]:
+def prune(tree: t.Tree, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> list[Outcome]:
     """Decide about every row group.
 
     Parameters
@@ -58,113 +62,114 @@ def prune(tree: Tree, statistics: Mapping[str, GroupStatistics], num_rows: list[
         Rows of each row group.
     """
     answer = _Pruner(statistics, num_rows).ask(tree)
-    outcomes = []
-    for i, rows in enumerate(num_rows):
-        if rows == 0 or not answer.true[i]:
-            outcomes.append(Outcome.NONE)
-        elif answer.false[i] or answer.null[i]:
-            outcomes.append(Outcome.SOME)
-        else:
-            outcomes.append(Outcome.ALL)
-    return outcomes
+    return [
+        Outcome.NONE if not rows or not true else Outcome.SOME if false or null else Outcome.ALL
+        for rows, true, false, null in zip(num_rows, answer.true, answer.false, answer.null, strict=True)
+    ]
+
+
+def prune_partitions(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
+    """Tell for each file whether it may have rows that match.
+
+    To a filter, a partition value is a column that has this value in every row; a column left out is unknown.
+
+    Examples
+    --------
+    >>> prune_partitions(t.Compare("day", "less", pa.scalar(3)), [{"day": pa.scalar(2)}, {"day": pa.scalar(4)}, {}])
+    [True, False, True]
+    """
+    statistics = {}
+    for name, type_ in {name: value.type for partition in partitions for name, value in partition.items()}.items():
+        column = [partition.get(name) for partition in partitions]
+        nulls = pa.array([None if value is None else int(not value.is_valid) for value in column], pa.int64())
+        values = pa.array(column, type_)
+        statistics[name] = GroupStatistics(nulls, values, values)
+    return [outcome is not Outcome.NONE for outcome in prune(tree, statistics, [1] * len(partitions))]
 
 
 class _Pruner:
     def __init__(self, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> None:
         self.statistics = statistics
         self.num_rows = num_rows
-        everything = [True] * len(num_rows)
-        self.unknown = _Answer(everything, everything, everything)
+        self.never, self.always = [False] * len(num_rows), [True] * len(num_rows)
+        self.unknown = _Answer(self.always, self.always, self.always)
 
-    def ask(self, tree: Tree) -> _Answer:
-        if isinstance(tree, And):
-            a, b = self.ask(tree.left), self.ask(tree.right)
-            return _Answer(_both(a.true, b.true), _either(a.false, b.false), _either(a.null, b.null))
-        if isinstance(tree, Or):
-            a, b = self.ask(tree.left), self.ask(tree.right)
-            return _Answer(_either(a.true, b.true), _both(a.false, b.false), _either(a.null, b.null))
-        if isinstance(tree, Not):
-            a = self.ask(tree.operand)
-            return _Answer(a.false, a.true, a.null)
-        if isinstance(tree, Opaque) or tree.column not in self.statistics:
+    def ask(self, tree: t.Tree) -> _Answer:
+        match tree:
+            case t.And(left, right):
+                a, b = self.ask(left), self.ask(right)
+                return _Answer(_both(a.true, b.true), _either(a.false, b.false), _either(a.null, b.null))
+            case t.Or(left, right):
+                a, b = self.ask(left), self.ask(right)
+                return _Answer(_either(a.true, b.true), _both(a.false, b.false), _either(a.null, b.null))
+            case t.Not(operand):
+                a = self.ask(operand)
+                return _Answer(a.false, a.true, a.null)
+            case t.Compare(op="not_equal") | t.CompareColumns(op="not_equal"):
+                return self.ask(t.Not(replace(tree, op="equal")))
+        names = list(t.columns_of(tree))
+        if isinstance(tree, t.Opaque) or not self.statistics.keys() >= set(names):
             return self.unknown
-        column = self.statistics[tree.column]
         try:
-            if isinstance(tree, Compare):
-                return self._compare(tree, column)
-            if isinstance(tree, IsIn):
-                return self._is_in(tree, column)
-            return self._is_null(tree, column)
+            return self._ask_condition(tree, [self.statistics[name] for name in names])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             return self.unknown  # what cannot be compared is for the row filter to report
 
-    def _nulls(self, column: GroupStatistics) -> tuple[list[bool], list[bool]]:
-        """May a value be null; may a value be something else."""
-        counts = column.null_count.to_pylist()
-        return (
-            [count is None or count > 0 for count in counts],
-            [count is None or count < rows for count, rows in zip(counts, self.num_rows, strict=True)],
-        )
-
-    def _compare(self, tree: Compare, column: GroupStatistics) -> _Answer:
-        may_null, may_value = self._nulls(column)
-        if not tree.value.is_valid:
-            nothing = [False] * len(self.num_rows)
-            return _Answer(nothing, nothing, [True] * len(self.num_rows))
-        low, high, value = column.min, column.max, tree.value
-        if pa.types.is_floating(value.type) and value.as_py() != value.as_py():
-            return self.unknown  # NaN compares with nothing, whatever the column holds
-        match tree.op:
-            case "equal" | "not_equal":
-                equal = _known(pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value)))
-                unequal = _known(pc.invert(pc.and_(pc.equal(low, value), pc.equal(high, value))))
-                true, false = (equal, unequal) if tree.op == "equal" else (unequal, equal)
-            case "less":
-                true, false = _known(pc.less(low, value)), _known(pc.greater_equal(high, value))
-            case "less_equal":
-                true, false = _known(pc.less_equal(low, value)), _known(pc.greater(high, value))
-            case "greater":
-                true, false = _known(pc.greater(high, value)), _known(pc.less_equal(low, value))
-            case _:
-                true, false = _known(pc.greater_equal(high, value)), _known(pc.less(low, value))
-        if pa.types.is_floating(low.type):
-            if tree.op == "not_equal":
-                true = [True] * len(true)  # NaN differs from everything
-            else:
-                false = [True] * len(false)
+    def _ask_condition(self, tree: t.Condition, columns: list[GroupStatistics]) -> _Answer:
+        """The answer for a condition on columns that all have statistics."""
+        may_null, may_value = self.never, self.always
+        for each in columns:
+            counts = each.null_count.to_pylist()
+            may_null = _either(may_null, [count is None or count > 0 for count in counts])
+            has_value = [count is None or count < rows for count, rows in zip(counts, self.num_rows, strict=True)]
+            may_value = _both(may_value, has_value)
+        column, *others = columns
+        floating = any(pa.types.is_floating(each.min.type) for each in columns)
+        match tree:
+            case t.IsNull(_, nan_is_null):
+                return _Answer(self.always if nan_is_null and floating else may_null, may_value, self.never)
+            case t.Compare(_, _, value) if not value.is_valid:
+                return _Answer(self.never, self.never, self.always)
+            case t.Compare(_, op, value):
+                true, false = self._compare(op, column, value)
+            case t.CompareColumns(_, op):
+                true, false = _compare_bounds(op, column.min, column.max, others[0].min, others[0].max)
+            case t.IsIn(_, values):
+                true, false = self.never, self.always
+                for value in values:
+                    equal, unequal = self._compare("equal", column, value)
+                    true, false = _either(true, equal), _both(false, unequal)
+            case t.MatchText(_, op, text):
+                # The bounds of a partition value are the same, and decide; others say nothing about texts in between.
+                matches, differ = getattr(pc, op)(column.min, text), _may(pc.not_equal(column.min, column.max))
+                true, false = _either(_may(matches), differ), _either(_may(pc.invert(matches)), differ)
+        if floating:
+            false = self.always  # some value may be NaN
         return _Answer(_both(true, may_value), _both(false, may_value), may_null)
 
-    def _is_in(self, tree: IsIn, column: GroupStatistics) -> _Answer:
-        """Never null: a null is in the set or it is not."""
-        may_null, may_value = self._nulls(column)
-        floating = pa.types.is_floating(column.min.type)
-        true = [False] * len(self.num_rows)
-        for value in tree.values:
-            inside = _known(pc.and_(pc.less_equal(column.min, value), pc.greater_equal(column.max, value)))
-            true = _either(true, inside)
-        if floating and any(value.as_py() != value.as_py() for value in tree.values):
-            true = [True] * len(true)
-        false = [True] * len(self.num_rows)
-        if not floating:
-            single = _known(pc.invert(pc.equal(column.min, column.max)))
-            for value in tree.values:
-                outside = _either(single, _known(pc.invert(pc.equal(column.min, value))))
-                false = _both(false, outside)
-        true, false = _both(true, may_value), _both(false, may_value)
-        if tree.match_null:
-            return _Answer(_either(true, may_null), false, [False] * len(true))
-        return _Answer(true, _either(false, may_null), [False] * len(true))
-
-    def _is_null(self, tree: IsNull, column: GroupStatistics) -> _Answer:
-        may_null, may_value = self._nulls(column)
-        if tree.nan_is_null and pa.types.is_floating(column.min.type):
-            may_null = [True] * len(may_null)
-        return _Answer(may_null, may_value, [False] * len(may_null))
+    def _compare(self, op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[list[bool], list[bool]]:
+        if pa.types.is_floating(value.type) and value.as_py() != value.as_py():
+            return self.always, self.always  # the bounds do not say whether the column holds NaN
+        return _compare_bounds(op, column.min, column.max, value, value)
 
 
-def _known(answers: pa.Array) -> list[bool]:
-    """Where statistics are unknown, Arrow's comparison is null and everything is possible."""
-    return [answer is not False for answer in answers.to_pylist()]
+def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bound) -> tuple[list[bool], list[bool]]:
+    """May `left op right` be true, may it be false, for values from `low` to `high` and from `low2` to `high2`?"""
+    if op in ("greater", "greater_equal"):
+        return _compare_bounds(t.SWAPPED[op], low2, high2, low, high)
+    if op == "less":
+        return _may(pc.less(low, high2)), _may(pc.greater_equal(high, low2))
+    if op == "less_equal":
+        return _may(pc.less_equal(low, high2)), _may(pc.greater(high, low2))
+    overlap = pc.and_(pc.less_equal(low, high2), pc.greater_equal(high, low2))
+    differ = pc.or_(pc.not_equal(low, high2), pc.not_equal(high, low2))
+    return _may(overlap), _may(differ)
+
+
+def _may(answers: _Bound) -> list[bool]:
+    """Arrow's comparison is null where statistics are unknown, and there everything is possible."""
+    # One side of a comparison is an array, and so is the answer.
+    return [answer is not False for answer in cast("pa.BooleanArray", answers).to_pylist()]
 
 
 def _both(a: list[bool], b: list[bool]) -> list[bool]:

@@ -1,4 +1,9 @@
-"""What a filter says, as far as statistics can answer: a small tree of conditions."""
+"""The one form of a filter: a small tree of conditions, whatever language the filter was written in.
+
+Conditions have SQL's three answers, true, false and null: every condition but `IsNull` is null where a column it reads
+is null, and a row is kept where the whole tree is true. Other modules parse into the tree (`python`, `text` and
+`smalti.spark.filters`), prune by it (`prune`) and apply it to rows (`evaluate`).
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,26 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-#: Comparison operators by Arrow's names for them, and what each becomes when its sides are swapped.
-SWAPPED = {
-    "equal": "equal",
-    "not_equal": "not_equal",
-    "less": "greater",
-    "less_equal": "greater_equal",
-    "greater": "less",
-    "greater_equal": "less_equal",
+#: Comparison operators as people write them, and Arrow's names for them.
+OPERATORS = {
+    "=": "equal",
+    "==": "equal",
+    "!=": "not_equal",
+    "<": "less",
+    ">": "greater",
+    "<=": "less_equal",
+    ">=": "greater_equal",
 }
+COMPARISONS = frozenset(OPERATORS.values())
+#: Comparisons that change when their sides are swapped, and what they become.
+SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
+#: Arrow's names for what it is to have a text at the beginning, at the end, anywhere.
+TEXT_MATCHES = ("starts_with", "ends_with", "match_substring")
 
 
 @dataclass(frozen=True)
 class Compare:
-    """column `op` value."""
+    """column `op` value, where `op` is one of `COMPARISONS`. Comparing with a null value is always null."""
 
     column: str
     op: str
@@ -28,17 +39,34 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class CompareColumns:
+    """left `op` right, both columns."""
+
+    left: str
+    op: str
+    right: str
+
+
+@dataclass(frozen=True)
 class IsIn:
-    """column is among values; `match_null` when the set holds null and a null column value counts as a match."""
+    """column is among `values`, which has no nulls. As Arrow compares here, NaN equals NaN and 0.0 is not -0.0."""
 
     column: str
     values: pa.Array
-    match_null: bool
+
+
+@dataclass(frozen=True)
+class MatchText:
+    """column is text that has `text` where `op`, one of `TEXT_MATCHES`, says."""
+
+    column: str
+    op: str
+    text: str
 
 
 @dataclass(frozen=True)
 class IsNull:
-    """column is null; `nan_is_null` counts NaN among them."""
+    """column is null; with `nan_is_null`, or it is NaN."""
 
     column: str
     nan_is_null: bool = False
@@ -63,22 +91,26 @@ class Not:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Anything statistics have no answer to; `names` are the columns it reads."""
+    """A part of a pyarrow expression that the tree cannot say; `names` are the columns it reads."""
 
     names: tuple[str, ...]
 
 
-Tree = Compare | IsIn | IsNull | And | Or | Not | Opaque
+Condition = Compare | CompareColumns | IsIn | MatchText | IsNull
+Tree = Condition | And | Or | Not | Opaque
 
 
 def columns_of(tree: Tree) -> Iterator[str]:
-    """Every column the tree reads, in order, repeats included."""
-    if isinstance(tree, (Compare, IsIn, IsNull)):
-        yield tree.column
-    elif isinstance(tree, (And, Or)):
-        yield from columns_of(tree.left)
-        yield from columns_of(tree.right)
-    elif isinstance(tree, Not):
-        yield from columns_of(tree.operand)
-    else:
-        yield from tree.names
+    """Every column the tree reads, in the order of the tree and as often as it is named there."""
+    match tree:
+        case And(left, right) | Or(left, right):
+            yield from columns_of(left)
+            yield from columns_of(right)
+        case Not(operand):
+            yield from columns_of(operand)
+        case CompareColumns(left_name, _, right_name):
+            yield from (left_name, right_name)
+        case Opaque(names):
+            yield from names
+        case _:
+            yield tree.column

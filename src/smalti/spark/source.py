@@ -1,12 +1,14 @@
-"""The data source itself: what Spark calls, passed on to the modules that know.
+"""The data source: the methods that Spark calls, each passed on to the module that does the work.
 
-Spark imports this in a process of its own only to learn that there is a format called mosaic, so whatever needs pyarrow
-is imported when it is called for.
+Spark also imports this module in a process that only looks for formats, so what needs pyarrow is imported when it is
+used. Tasks import `read` or `write`, and never `plan`, which is for the driver.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -14,13 +16,18 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    Filter,
+    InputPartition,
 )
 from pyspark.sql.types import StructType
 
-from smalti.spark.options import parse_read_options, parse_write_options
+from smalti.spark.names import skip_name_check
+from smalti.spark.options import ReadOptions, parse_read_options, parse_write_options
 
 if TYPE_CHECKING:
-    from smalti.table.listing import FoundFile
+    import pyarrow as pa
+
+    from smalti.spark.plan import Table
 
 FORMAT = "mosaic"
 
@@ -28,27 +35,27 @@ FORMAT = "mosaic"
 class MosaicDataSource(DataSource):
     """`spark.read.format("mosaic")`, `df.write.format("mosaic")` and their streaming twins."""
 
-    def __init__(self, options: Any) -> None:
-        super().__init__(options)
-        self._files: list[FoundFile] | None = None  # what the schema was made from is what is read
+    #: The table that the schema was derived from. The same files are then read.
+    _table: Table | None = None
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
+    @cached_property
+    def _read_options(self) -> ReadOptions:
+        return parse_read_options(self.options)
+
     def schema(self) -> StructType:
-        from smalti.spark.table import Table
+        from smalti.spark.plan import Table
         from smalti.spark.types import spark_schema
 
-        table = Table(parse_read_options(self.options))
-        self._files = table.files()
-        return spark_schema(table.schema(self._files))
+        self._table = Table(self._read_options)
+        return spark_schema(self._table.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from smalti.spark.scan import MosaicReader
-
-        files, self._files = self._files, None  # what is left of this object goes to every task
-        return MosaicReader(parse_read_options(self.options), schema, files)
+        table, self._table = self._table, None  # Spark sends this object to every task, which needs no list of files
+        return MosaicReader(self._read_options, schema, table)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from smalti.spark.write import MosaicBatchWriter
@@ -56,11 +63,58 @@ class MosaicDataSource(DataSource):
         return MosaicBatchWriter(parse_write_options(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2; the rest, 4.1
+        from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2; everything else needs 4.1
 
-        return MosaicStreamReader(parse_read_options(self.options), schema)
+        self._table = None
+        return MosaicStreamReader(self._read_options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from smalti.spark.stream import MosaicStreamWriter
 
         return MosaicStreamWriter(parse_write_options(self.options), schema, overwrite)
+
+
+class MosaicReader(DataSourceReader):
+    """One scan: `partitions` runs on the driver, `read` in the tasks.
+
+    Spark refuses a class that overrides `pushFilters` unless a setting is on, and using filters is only safe in a scan
+    that has a source object to itself. So only those scans get the method, on the instance.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType, table: Table | None) -> None:
+        from smalti.spark.types import arrow_schema
+
+        self._options = options
+        self._schema = arrow_schema(schema)
+        self._table = table
+        self._filters: list[Filter] = []
+        skip_name_check(schema)
+        if options.own_scan:
+            self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        from smalti.spark.plan import Table
+
+        splits = (self._table or Table(self._options)).splits(self._schema, self._filters)
+        return [InputPartition(split) for split in splits] or [InputPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from smalti.spark.read import read_split
+
+        return read_split(partition.value, self._schema, self._options, self._filters)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_table": None}  # a task gets its split and needs no list of files
+
+
+class _PushFilters:
+    """`MosaicReader.pushFilters`. Spark sees by `__func__` whether a method is overridden, and finds its own there."""
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, reader: MosaicReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> list[Filter]:
+        self._reader._filters = list(filters)
+        return filters  # Spark applies all of them again to the rows.

@@ -1,40 +1,29 @@
-"""Arrow (and so Mosaic) types and Spark types: one table, both ways, and arrays brought from one side to the other.
+"""Arrow types, as Mosaic stores them, and Spark types: one as the other, and arrays brought from one to the other.
 
-==============================  =====================================  ==========================================
-Mosaic, as Arrow                Spark                                  to know
-==============================  =====================================  ==========================================
-bool, int8 to int64             boolean, tinyint to bigint
-float32, float64                float, double
-string, binary, date32          string, binary, date
-decimal128(p, s)                decimal(p, s)                          a negative scale becomes decimal(p - s, 0)
-time32[ms]                      int, milliseconds of the day           back with the option `timeColumns`; see below
-timestamp[ms | us]              timestamp_ntz
-timestamp[ms | us, any zone]    timestamp                              the instant is kept; written back as UTC
-timestamp[ns], with a zone too  timestamp_ntz, timestamp               rounded down to microseconds
-list, map                       array, map
-==============================  =====================================  ==========================================
-
-Spark's own TIME type is off unless `spark.sql.timeType.enabled` is set; where it is, `.schema("t time(3)")` reads a
-column as TIME, and TIME columns are written as such if no digit below the millisecond is lost. Every column and
-element is nullable in Spark, since another file of the same table may lack it. Structs, intervals, variants and the
-like have no place in Mosaic and are refused by name.
+docs/spark.md has the table of types. Every column and element is nullable in Spark, because another file of the same
+table may lack it. Structs, intervals, variants and other types that Mosaic cannot store are refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import types as st
 
 from smalti.errors import SchemaError
+from smalti.table.schemas import widen
 from smalti.types import storage_type
 
+#: Fields of either side, and what they become.
+F = TypeVar("F", pa.Field, st.StructField)
+R = TypeVar("R")
 _MAX_PRECISION = 38
 _DAY = 86_400_000  # milliseconds
+_SPARK_TIME, _MOSAIC_TIME = pa.time64("ns"), pa.time32("ms")
 
 #: Types without parameters: the same value on both sides.
 _PLAIN: dict[pa.DataType, st.DataType] = {
@@ -78,20 +67,25 @@ def spark_type(type_: pa.DataType) -> st.DataType:
     raise SchemaError("type has no place in Spark", found=str(type_))
 
 
+def _each(fields: Iterable[F], convert_field: Callable[[F], R]) -> list[R]:
+    """Every field converted; an error names the column that it is about."""
+    converted = []
+    for field in fields:
+        try:
+            converted.append(convert_field(field))
+        except SchemaError as error:
+            raise error.locate(column=field.name) from None
+    return converted
+
+
 def spark_schema(schema: pa.Schema) -> st.StructType:
     """`spark_type` for every field."""
     cached = lru_cache(maxsize=None)(spark_type)
-    fields = []
-    for field in schema:
-        try:
-            fields.append(st.StructField(field.name, cached(field.type)))
-        except SchemaError as error:
-            raise error.locate(column=field.name) from None
-    return st.StructType(fields)
+    return st.StructType(_each(schema, lambda field: st.StructField(field.name, cached(field.type))))
 
 
-def arrow_type(type_: st.DataType) -> pa.DataType:
-    """The Arrow type in which Spark takes and hands out a type.
+def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataType:
+    """The Arrow type in which Spark takes and hands out a type. `time` is the one for TIME.
 
     Examples
     --------
@@ -103,7 +97,7 @@ def arrow_type(type_: st.DataType) -> pa.DataType:
     if isinstance(type_, st.StringType):  # char, varchar, collations
         return pa.string()
     if isinstance(type_, st.TimeType):
-        return pa.time64("ns")
+        return time
     if isinstance(type_, st.TimestampNTZType):
         return pa.timestamp("us")
     if isinstance(type_, st.TimestampType):
@@ -111,10 +105,11 @@ def arrow_type(type_: st.DataType) -> pa.DataType:
     if isinstance(type_, st.DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     if isinstance(type_, st.ArrayType):
-        return pa.list_(pa.field("element", arrow_type(type_.elementType), type_.containsNull))
+        return pa.list_(pa.field("element", arrow_type(type_.elementType, time), type_.containsNull))
     if isinstance(type_, st.MapType):
-        item = pa.field("value", arrow_type(type_.valueType), type_.valueContainsNull)
-        return pa.map_(pa.field("key", arrow_type(type_.keyType), nullable=False), item)
+        key = pa.field("key", arrow_type(type_.keyType, time), nullable=False)
+        item = pa.field("value", arrow_type(type_.valueType, time), type_.valueContainsNull)
+        return pa.map_(key, item)  # type: ignore[call-overload, no-any-return]
     if isinstance(type_, st.NullType):
         return pa.null()
     raise SchemaError("Spark type has no place in Mosaic", found=type_.simpleString())
@@ -122,46 +117,24 @@ def arrow_type(type_: st.DataType) -> pa.DataType:
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
     """What Spark's worker expects batches of a schema to look like."""
-    fields = []
-    for field in schema.fields:
-        try:
-            fields.append(pa.field(field.name, arrow_type(field.dataType), field.nullable))
-        except SchemaError as error:
-            raise error.locate(column=field.name) from None
-    return pa.schema(fields)
+    return pa.schema(_each(schema.fields, lambda f: pa.field(f.name, arrow_type(f.dataType), f.nullable)))
 
 
 def stored_schema(schema: st.StructType, time_columns: Collection[str] = ()) -> pa.Schema:
     """The Arrow schema a DataFrame of `schema` is written with; `time_columns` are ints that stand for times."""
-    fields = []
-    for field in arrow_schema(schema):
-        is_time = field.name in time_columns
-        if is_time and field.type != pa.int32():
-            raise SchemaError("option timeColumns takes int columns", column=field.name, found=str(field.type))
-        try:
-            type_ = pa.time32("ms") if is_time else storage_type(_times_in_milliseconds(field.type))
-        except SchemaError as error:
-            raise error.locate(column=field.name) from None
-        fields.append(pa.field(field.name, type_, field.nullable))
+
+    def stored(field: st.StructField) -> pa.Field:
+        type_ = storage_type(arrow_type(field.dataType, _MOSAIC_TIME))
+        if field.name in time_columns:
+            if type_ != pa.int32():
+                raise SchemaError("option timeColumns takes int columns", found=str(type_))
+            type_ = _MOSAIC_TIME
+        return pa.field(field.name, type_, field.nullable)
+
     unknown = set(time_columns) - set(schema.names)
     if unknown:
         raise SchemaError("option timeColumns names a column there is not", found=sorted(unknown))
-    return pa.schema(fields)
-
-
-def _times_in_milliseconds(type_: pa.DataType) -> pa.DataType:
-    if pt.is_time(type_):
-        return pa.time32("ms")
-    if pt.is_list(type_):
-        field = type_.value_field
-        return pa.list_(pa.field(field.name, _times_in_milliseconds(field.type), field.nullable))
-    if pt.is_map(type_):
-        key, item = type_.key_field, type_.item_field
-        return pa.map_(
-            pa.field(key.name, _times_in_milliseconds(key.type), nullable=False),
-            pa.field(item.name, _times_in_milliseconds(item.type), item.nullable),
-        )
-    return type_
+    return pa.schema(_each(schema.fields, stored))
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -186,19 +159,17 @@ def fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
         return fits(stored.value_type, wanted.value_type)
     if pt.is_map(stored) and pt.is_map(wanted):
         return fits(stored.key_type, wanted.key_type) and fits(stored.item_type, wanted.item_type)
-    if pt.is_integer(stored) and pt.is_integer(wanted):
-        return bool(stored.bit_width <= wanted.bit_width)
-    if pt.is_floating(stored) and pt.is_floating(wanted):
-        return bool(stored.bit_width <= wanted.bit_width)
     if pt.is_timestamp(stored) and pt.is_timestamp(wanted):
         return (stored.tz is None) == (wanted.tz is None)
     if pt.is_decimal(stored) and pt.is_decimal(wanted):
         whole = stored.precision - stored.scale
         return bool(wanted.scale >= max(0, stored.scale) and wanted.precision - wanted.scale >= whole)
-    return bool(pt.is_time(stored) and (pt.is_time(wanted) or wanted == pa.int32()))
+    if pt.is_time(stored):
+        return bool(pt.is_time(wanted) or wanted == pa.int32())
+    return bool(widen(stored, wanted) == wanted)
 
 
-def convert(array: Any, target: pa.DataType) -> pa.Array:
+def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
     """`array` as `target`, which it `fits` (or the other way round, when writing: then only if nothing is lost)."""
     source = array.type
     if source == target:
@@ -208,17 +179,18 @@ def convert(array: Any, target: pa.DataType) -> pa.Array:
 
         return rebuild(array, target, convert)
     if pt.is_timestamp(source) and source.unit == "ns" and pt.is_timestamp(target) and target.unit == "us":
-        return _floor_to_microseconds(array).cast(target)
+        array = _floor_to_microseconds(array)
     if pt.is_integer(source) and pt.is_time(target):
         _check_times(array)
-    return array.cast(target)
+    stored: pa.Array = array.cast(target)
+    return stored
 
 
 def _check_times(array: pa.Array) -> None:
     import pyarrow.compute as pc
 
-    outside = pc.any(pc.or_(pc.less(array, 0), pc.greater_equal(array, _DAY)), min_count=0).as_py()
-    if outside:
+    least, most = pc.min(array).as_py(), pc.max(array).as_py()
+    if least is not None and (least < 0 or most >= _DAY):
         raise SchemaError("milliseconds of the day out of range", expected=f"0 to {_DAY - 1}")
 
 

@@ -1,7 +1,8 @@
-"""Executor side of writing: Arrow batches to staged files. And the job around it, as Spark calls it.
+"""Writing: tasks stage Arrow batches as files, and a commit makes the staged files visible.
 
-A task writes below a directory of its own that no reader lists, and answers with the names of what it wrote. Of all
-attempts of a task Spark passes one answer to the commit, and only files it names become visible: `table.commits`.
+A task writes below a directory of its own that no reader lists, and answers with the names of its files. If a task ran
+several times, Spark passes one of the answers to the commit, and only the files it names become visible; see
+`smalti.table.commits`.
 """
 
 from __future__ import annotations
@@ -17,147 +18,127 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from smalti.errors import SchemaError
+from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
 from smalti.io import Place, locate
+from smalti.options import WriterOptions
 from smalti.spark.options import WriteOptions
-from smalti.spark.read import open_table_file
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
+from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Mode, plan_commit, staging_directory
-from smalti.table.listing import list_files
+from smalti.table.listing import list_files, open_found
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
 from smalti.table.schemas import unify_schemas
 
-#: Files a task writes at once, one per partition it meets; then the largest is finished. Each holds a row group.
+#: How many files a task writes at the same time, one for each partition. Each file holds a row group in memory, so when
+#: another partition comes, the largest file is finished.
 _MAX_OPEN = 8
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task attempt staged, relative to the table."""
+    """The files that one attempt of a task has staged, relative to the table."""
 
     files: tuple[str, ...]
 
 
-class Job:
-    """A table that is written to: the same for the batch and the streaming writer.
+def staged_files(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
+    """The staged files that the answers of the tasks name."""
+    return [path for message in messages if isinstance(message, Written) for path in message.files]
 
-    Parameters
-    ----------
-    options : WriteOptions
-    schema : StructType
-        Of the DataFrame.
+
+@dataclass(frozen=True)
+class WritePlan:
+    """Where and how the rows of a DataFrame are written.
+
+    The driver makes it once. It travels to the tasks and to the processes that commit or abort, and the file system
+    travels with it, so that none of them has to resolve the path again.
     """
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self.options = options
-        self.id = uuid.uuid4().hex
-        self.schema = stored_schema(schema, options.time_columns)
-        check_partition_columns(options.partition_by, self.schema)
-        partitions = set(options.partition_by)
-        self.file_schema = pa.schema([field for field in self.schema if field.name not in partitions])
+    #: The id of the job, under which its files are staged.
+    job: str
+    #: The directory of the table.
+    root: Place
+    #: All columns, with the types they are stored in.
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
+    writer: WriterOptions
+    max_file_bytes: int
 
-    def root(self) -> Place:
-        """The table's directory."""
-        return locate(self.options.path, storage=self.options.storage)
+    @classmethod
+    def of(cls, options: WriteOptions, rows: StructType) -> WritePlan:
+        schema = stored_schema(rows, options.time_columns)
+        check_partition_columns(options.partition_by, schema)
+        root = locate(options.path, storage=options.storage)
+        return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, options.max_file_bytes)
 
-    def log(self) -> CommitLog:
-        return CommitLog(self.root())
+    @property
+    def file_schema(self) -> pa.Schema:
+        """The columns in the files: all but the partition columns."""
+        partitions = set(self.partition_by)
+        return pa.schema([field for field in self.schema if field.name not in partitions])
 
-    def existing(self) -> list[str]:
-        """The table's files as they are, relative to it."""
+    def existing_files(self) -> list[str]:
+        """The files of the table before the commit, relative to it."""
         try:
-            listing = list_files(self.root(), globs=False, settled=True)
+            listing = list_files(self.root, globs=False, settled=True)
         except FileNotFoundError:
             return []
         return [listing.relative(file) for file in listing.files]
 
     def check_append(self) -> None:
-        """Refuse rows that the table could not be read together with, before a task starts."""
-        root = self.root()
+        """Refuse rows that could not be read together with the rows of the table, before a task starts."""
         try:
-            first = next(iter(list_files(root, globs=False).files), None)
+            first = next(iter(list_files(self.root, globs=False).files), None)
         except FileNotFoundError:
             return
         if first is None:
             return
-        if list(first.partition) != list(self.options.partition_by):
+        if list(first.partition) != list(self.partition_by):
             raise SchemaError(
                 "the table is partitioned in another way",
-                path=root.path,
-                found=list(self.options.partition_by),
+                path=self.root.path,
+                found=list(self.partition_by),
                 expected=list(first.partition),
             )
-        with open_table_file(first, root.filesystem) as opened:
+        with MosaicFile(open_found(first, self.root.filesystem)) as opened:
             unify_schemas([(first.path, opened.schema), ("the DataFrame", self.file_schema)])
-
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        """Stage the rows of one task."""
-        context = TaskContext.get()
-        number = context.partitionId() if context is not None else 0
-        attempt = f"{number}-{uuid.uuid4().hex[:12]}"
-        writer = TaskWriter(self.root(), staging_directory(self.id, attempt), number, self)
-        try:
-            for batch in batches:
-                writer.write(batch)
-            return writer.finish()
-        except BaseException:
-            writer.abort()
-            raise
-
-    def write_empty(self) -> list[str]:
-        """A file without rows, in the partition of nulls if any, so that a table without rows has a schema."""
-        writer = TaskWriter(self.root(), staging_directory(self.id, "empty"), 0, self)
-        writer.start(partition_directory([(name, None) for name in self.options.partition_by]))
-        return list(writer.finish().files)
 
 
 class TaskWriter:
-    """Rows of one task to files: one per partition at a time, a new one when it is large enough."""
+    """Stages the rows of one task: one open file for each partition, and a new one when a file is large enough."""
 
-    def __init__(self, root: Place, directory: str, number: int, job: Job) -> None:
-        self._root = root
-        self._directory = directory
+    def __init__(self, plan: WritePlan, attempt: str, number: int) -> None:
+        self._plan = plan
+        self._file_schema = plan.file_schema
+        self._adapter = Adapter(plan.schema, plan.schema.names, convert=_to_stored)
+        self._directory = staging_directory(plan.job, attempt)
         self._number = number
-        self._job = job
         self._open: dict[str, MosaicWriter] = {}
         self._files: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        for directory, rows in by_directory(self._stored(batch), self._job.options.partition_by):
-            writer = self._open.get(directory) or self.start(directory)
+        for partition, rows in by_directory(self._adapter.adapt(batch), self._plan.partition_by):
+            writer = self._open.get(partition) or self.start_file(partition)
             writer.write(rows)
-            if writer.estimated_size >= self._job.options.max_file_bytes:
-                self._open.pop(directory).close()
+            if writer.estimated_size >= self._plan.max_file_bytes:
+                self._open.pop(partition).close()
 
-    def _stored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = []
-        for array, target in zip(batch.columns, self._job.schema, strict=True):
-            try:
-                arrays.append(convert(array, target.type))
-            except pa.ArrowInvalid as error:
-                raise SchemaError(
-                    "value cannot be stored", column=target.name, found=str(error), expected=str(target.type)
-                ) from None
-            except SchemaError as error:
-                raise error.locate(column=target.name) from None
-        return pa.RecordBatch.from_arrays(arrays, schema=self._job.schema)
-
-    def start(self, directory: str) -> MosaicWriter:
-        """Begin another file of a partition."""
+    def start_file(self, partition: str) -> MosaicWriter:
+        """Begin another file in the directory of a partition."""
         if len(self._open) >= _MAX_OPEN:
             largest = max(self._open, key=lambda name: self._open[name].estimated_size)
             self._open.pop(largest).close()
         name = f"part-{self._number:05d}-{uuid.uuid4().hex[:12]}{FILE_SUFFIX}"
-        staged = "/".join(filter(None, [self._directory, directory, name]))
-        place = self._root.child(staged)
+        staged = "/".join(filter(None, [self._directory, partition, name]))
+        place = self._plan.root.child(staged)
         place.parent.make_directory()
-        job = self._job
-        writer = MosaicWriter(place.path, job.file_schema, job.options.writer, filesystem=place.filesystem)
-        self._open[directory] = writer
+        writer = MosaicWriter(place.path, self._file_schema, self._plan.writer, filesystem=place.filesystem)
+        self._open[partition] = writer
         self._files.append(staged)
         return writer
 
@@ -167,38 +148,65 @@ class TaskWriter:
         return Written(tuple(self._files))
 
     def abort(self) -> None:
-        """Leave as little as possible; what stays is invisible."""
+        """Delete what was staged. Files that cannot be deleted stay invisible."""
         for writer in self._open.values():
             writer.abort()
         with contextlib.suppress(OSError):
-            self._root.filesystem.delete_dir(self._root.child(self._directory).path)
+            self._plan.root.filesystem.delete_dir(self._plan.root.child(self._directory).path)
 
 
-def staged_files(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
-    """What the tasks that count have staged."""
-    return [path for message in messages if isinstance(message, Written) for path in message.files]
+def _to_stored(array: pa.Array, target: pa.Field) -> pa.Array:
+    try:
+        return convert(array, target.type)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            "value cannot be stored", column=target.name, found=str(error), expected=str(target.type)
+        ) from None
+    except SchemaError as error:
+        raise error.locate(column=target.name) from None
 
 
-class MosaicBatchWriter(DataSourceArrowWriter):
-    """One `df.write...save()`. Travels to tasks, and to the processes that commit or abort."""
+class StagingWriter:
+    """What the batch and the streaming writer share. It travels to tasks, and to processes that commit or abort."""
 
-    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
-        self._job = Job(options, schema)
-        self._mode: Mode = "append" if not overwrite else "dynamic" if options.dynamic else "overwrite"
-        if self._mode != "overwrite":
-            self._job.check_append()
+    def __init__(self, options: WriteOptions, schema: StructType, mode: Mode) -> None:
+        self._plan = WritePlan.of(options, schema)
+        self._mode = mode
+        if mode != "overwrite":
+            self._plan.check_append()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._job.write(iterator)
+        """Stage the rows of one task."""
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        writer = TaskWriter(self._plan, f"{number}-{uuid.uuid4().hex[:12]}", number)
+        try:
+            for batch in iterator:
+                writer.write(batch)
+            return writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+
+
+class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[misc]
+    """One `df.write...save()`."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        replacing: Mode = "dynamic" if options.partition_overwrite_mode == "dynamic" else "overwrite"
+        super().__init__(options, schema, replacing if overwrite else "append")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        log = self._job.log()
+        log = CommitLog(self._plan.root)
         log.recover()
         staged = staged_files(messages)
-        existing = [] if staged and self._mode == "append" else self._job.existing()
+        existing = [] if staged and self._mode == "append" else self._plan.existing_files()
         if not staged and (self._mode == "overwrite" or not existing):
-            staged = self._job.write_empty()
-        log.commit(plan_commit(self._job.id, staged, existing, self._mode))
+            # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
+            writer = TaskWriter(self._plan, "empty", 0)
+            writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
+            staged = list(writer.finish().files)
+        log.commit(plan_commit(self._plan.job, staged, existing, self._mode))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        self._job.log().abort(self._job.id)
+        CommitLog(self._plan.root).abort(self._plan.job)

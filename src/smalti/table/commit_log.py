@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from smalti.errors import MosaicError
 from smalti.io import Place, write_whole
 from smalti.table.commits import JOBS, Commit, check_inside, needs_mark, staging_job
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileInfo
 
 _RECORD = "commit.json"
 _LAST = "last"
@@ -52,7 +48,7 @@ class CommitLog:
         Two equal answers before and after a listing mean that no commit was carried out during the listing. The mark
         is read last, because a commit leaves its mark before its record is deleted.
         """
-        entries = self._list(JOBS)
+        entries = self._place(JOBS).entries()
         records: list[tuple[_Stamp, str, Commit]] = []
         for info in entries:
             if info.type.name == "Directory" and info.base_name != _STREAMS:
@@ -73,7 +69,7 @@ class CommitLog:
         for path, info in zip(staged, self._root.filesystem.get_file_info(staged), strict=True):
             if info.type.name != "File":
                 raise MosaicError("a staged file has gone; was the table cleaned meanwhile?", path=path)
-        self._write(self._record_path(commit.job), commit.to_json())
+        write_whole(self._place(self._record_path(commit.job)), commit.to_json())
 
     def carry_out(self, commit: Commit) -> None:
         """Move files into place, delete the replaced ones, then the record. Several processes may do so at once."""
@@ -88,7 +84,7 @@ class CommitLog:
         if commit.stream is not None and commit.batch is not None:
             self._remember(commit.stream, commit.batch)
         if needs_mark(commit):
-            self._write(f"{JOBS}/{_LAST}", uuid.uuid4().hex.encode())
+            write_whole(self._place(f"{JOBS}/{_LAST}"), uuid.uuid4().hex.encode())
         if self._is_current(commit):
             self.discard(commit.job)
         # The tasks of a Spark stream stage below another job than the one that commits for them.
@@ -118,7 +114,7 @@ class CommitLog:
 
     def discard(self, job: str) -> None:
         """Remove everything a job staged. Delete the record last, so that an interrupted discard can be resumed."""
-        for info in self._list(f"{JOBS}/{job}"):
+        for info in self._place(f"{JOBS}/{job}").entries():
             if info.type.name == "Directory":
                 self._delete_directory(f"{JOBS}/{job}/{info.base_name}")
         self._delete(self._record_path(job))
@@ -131,7 +127,7 @@ class CommitLog:
         for attempt in attempts:
             self._delete_directory(attempt)
         for job in {_parent(attempt) for attempt in attempts}:
-            if not self._list(job):
+            if not self._place(job).entries():
                 self._delete_directory(job)
         self._delete_if_empty(JOBS)
 
@@ -145,9 +141,9 @@ class CommitLog:
         self.recover()
         limit = datetime.now(timezone.utc) - older_than
         dropped = []
-        for info in self._list(JOBS):
+        for info in self._place(JOBS).entries():
             if info.type.name == "Directory" and info.base_name != _STREAMS:
-                entries = [info, *self._list(f"{JOBS}/{info.base_name}", recursive=True)]
+                entries = [info, *self._place(f"{JOBS}/{info.base_name}").entries(recursive=True)]
                 # Object stores know times of files only, not of directories.
                 times = [entry.mtime for entry in entries if entry.mtime is not None]
                 if not times or max(times) <= limit:
@@ -174,7 +170,7 @@ class CommitLog:
         return None if data is None else Commit.from_json(data, self.path(self._record_path(job)), job)
 
     def _stamp(self, job: str) -> _Stamp:
-        info = self._info(self._record_path(job))
+        info = self._place(self._record_path(job)).info()
         return info.mtime_ns or 0, info.size or 0
 
     def _is_current(self, commit: Commit) -> bool:
@@ -188,12 +184,12 @@ class CommitLog:
         try:
             self._root.filesystem.move(self.path(staged), self.path(final))
         except OSError:  # Object stores do not say which kind of error it is.
-            if self._info(staged).type.name == "File":
+            if self._place(staged).is_file():
                 if self._root.is_local:
                     raise
                 self._copy(staged, final)  # A store may refuse to copy a large object in one request.
                 self._delete(staged)
-            elif self._info(final).type.name != "File" and self._is_current(commit):
+            elif not self._place(final).is_file() and self._is_current(commit):
                 raise MosaicError(
                     "a committed file has gone; to give the commit up, delete its record",
                     path=self.path(staged),
@@ -220,13 +216,13 @@ class CommitLog:
 
     def _remember(self, stream: str, batch: int) -> None:
         """Remember a batch by a file of its own, so that an older batch that is written late changes nothing."""
-        self._write(f"{JOBS}/{_STREAMS}/{stream}/{batch}", b"")
+        write_whole(self._place(f"{JOBS}/{_STREAMS}/{stream}/{batch}"), b"")
         for old in self._batches(stream):
             if old < batch - _BATCHES_KEPT:
                 self._delete(f"{JOBS}/{_STREAMS}/{stream}/{old}")
 
     def _batches(self, stream: str) -> list[int]:
-        names = [info.base_name for info in self._list(f"{JOBS}/{_STREAMS}/{stream}")]
+        names = [info.base_name for info in self._place(f"{JOBS}/{_STREAMS}/{stream}").entries()]
         return [int(name) for name in names if name.isdecimal()]
 
     # --- the file system --------------------------------------------------------------------------------------------
@@ -234,20 +230,11 @@ class CommitLog:
     def _place(self, relative: str) -> Place:
         return Place(self._root.filesystem, self.path(relative))
 
-    def _list(self, directory: str, *, recursive: bool = False) -> Sequence[FileInfo]:
-        return self._place(directory).entries(recursive=recursive)
-
-    def _info(self, relative: str) -> FileInfo:
-        return self._place(relative).info()
-
     def _read(self, relative: str) -> bytes | None:
         try:
             return self._place(relative).read_bytes()
         except FileNotFoundError:
             return None
-
-    def _write(self, relative: str, data: bytes) -> None:
-        write_whole(self._place(relative), data)
 
     def _delete(self, relative: str) -> None:
         with contextlib.suppress(FileNotFoundError):  # Another process that carries out the same record was faster.

@@ -62,16 +62,16 @@ class MosaicDataset:
             for file in self._found:
                 yield from self._read_file(file, output, batch_size)
             return
-        from smalti.file.filtering import normalize_filters, prune_partitions  # see there why not at the top
+        from smalti.predicate import normalize_filters, prune_partitions  # slow to import, see smalti.file.filtering
 
         filter_ = normalize_filters(filters)
         self._check_columns(filter_.columns)
-        partitions = {
-            field.name: [partition_value(file.partition, field) for file in self._found]
-            for field in self.partition_schema
-        }
-        for file, keep in zip(self._found, prune_partitions(filter_, partitions, len(self._found)), strict=True):
-            if keep:
+        partitions = [
+            {field.name: partition_value(file.partition, field) for field in self.partition_schema}
+            for file in self._found
+        ]
+        for file, may_match in zip(self._found, prune_partitions(filter_.tree, partitions), strict=True):
+            if may_match:
                 yield from self._read_file(file, output, batch_size, filter_)
 
     def count_rows(self, filters: Any = None) -> int:
@@ -124,11 +124,10 @@ class MosaicDataset:
             if filter_ is None or self._is_pushable(opened, filter_):
                 columns = self._present(opened, output.names)
                 adapter = Adapter(output, columns, partition)
-                expression = None if filter_ is None else filter_.expression
-                for batch in opened.iter_batches(batch_size, columns, expression):
+                for batch in opened.iter_batches(batch_size, columns, filter_):
                     yield adapter.adapt(batch)
                 return
-            from smalti.file.filtering import filter_batch
+            from smalti.predicate import filter_batch
 
             needed = pa.schema([self.schema.field(name) for name in dict.fromkeys([*output.names, *filter_.columns])])
             columns = self._present(opened, needed.names)

@@ -30,6 +30,8 @@ _MAX_LISTINGS = 100
 #: `settled` finishes commits and lists again; more often than this and commits come too fast to wait for.
 _MAX_SETTLINGS = 10
 _WILDCARDS = "*?["
+#: For each table, the mark of its last commit and the commits that are being carried out.
+_States = dict[str, tuple[str, tuple[Commit, ...]]]
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,21 @@ class FoundFile:
 class Listing:
     """The files that were found, sorted by name.
 
-    `directory` is the directory that was listed, if it was a single one.
+    Attributes
+    ----------
+    directory : str, optional
+        The directory that was listed, if it was a single one.
+    unfinished : frozenset of str
+        Tables with commits under way: those that were listed as a whole, and those that have staged the files found.
+    finished : tuple of Commit
+        The interrupted commits that `list_files` finished first, because it was asked to.
     """
 
     filesystem: FileSystem
     files: list[FoundFile]
     directory: str | None = None
+    unfinished: frozenset[str] = frozenset()
+    finished: tuple[Commit, ...] = ()
 
     @property
     def base(self) -> Place:
@@ -221,57 +232,67 @@ def list_files(
         if not place.filesystem.equals(places[0].filesystem):
             raise ValueError(f"paths on several file systems: {place} is not on {places[0].filesystem.type_name}")
     listing = _list_places(places, suffix, globs=globs)
+    finished: tuple[Commit, ...] = ()
     for _ in range(_MAX_SETTLINGS if settled else 0):
-        tables = {file.table for file in listing.files if file.table is not None}
-        if not tables:
+        if not listing.unfinished:
             break
         try:
-            for table in sorted(tables):
-                CommitLog(Place(listing.filesystem, table)).recover()
+            for table in sorted(listing.unfinished):
+                finished += CommitLog(Place(listing.filesystem, table)).recover()
         except OSError:
             break  # A table that is not ours to write: its files are read from where they are staged.
         listing = _list_places(places, suffix, globs=globs)
-    return listing
+    return replace(listing, finished=finished)
 
 
 def _list_places(places: Sequence[Place], suffix: str, *, globs: bool) -> Listing:
     found: dict[str, FoundFile] = {}
     directory: str | None = None
+    unfinished: set[str] = set()
     for place in places:
-        is_directory, files = _find(place, suffix, globs=globs)
+        is_directory, files, tables = _find(place, suffix, globs=globs)
         if is_directory and len(places) == 1:
             directory = place.path
         for file in files:
             # Several paths may lead to the same file.
             same = os.path.realpath(file.name) if len(places) > 1 and place.is_local else file.name
             found.setdefault(same, file)
-    return Listing(places[0].filesystem, sorted(found.values(), key=lambda file: file.name), directory)
+        unfinished |= tables | {file.table for file in files if file.table is not None}
+    files = sorted(found.values(), key=lambda file: file.name)
+    return Listing(places[0].filesystem, files, directory, frozenset(unfinished))
 
 
-def _find(place: Place, suffix: str, *, globs: bool) -> tuple[bool, list[FoundFile]]:
-    """Whether a place is a directory, and the files found there."""
+def _find(place: Place, suffix: str, *, globs: bool) -> tuple[bool, list[FoundFile], set[str]]:
+    """Whether a place is a directory, the files found there, and the directory itself if it has commits under way."""
     fs, path, info = place.filesystem, place.path, place.info()
     kind = info.type.name
     if kind == "File":
-        return False, [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
+        return False, [FoundFile(path, info.size, modified=info.mtime_ns or 0)], set()
     if kind == "NotFound" and globs and is_glob(path):
-        files = _settled(fs, Selection.of_glob(path, suffix))
+        files, _ = _settled(fs, Selection.of_glob(path, suffix))
         if not files:
             raise FileNotFoundError(2, "Nothing matches", path)
-        return False, files
-    files = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
-    if not files and kind == "NotFound":
-        committed = _committed(fs, path)
-        if committed is None:
+        return False, files, set()
+    if kind == "NotFound":
+        # A table above may have committed files to this path that have not been moved there yet.
+        real = os.path.realpath(path) if is_local(fs) else path
+        above = _states(fs, tables_above(str(PurePosixPath(real).parent)))
+        if not any(pending for _, pending in above.values()):
+            if place.exists():  # It has been moved there meanwhile.
+                return _find(place, suffix, globs=globs)
             raise FileNotFoundError(2, "No such file or directory", path)
-        return False, [committed]
-    return True, files
+        committed = _committed(fs, path, real, above)
+        if committed is not None:
+            return False, [committed], set()
+    files, tables = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
+    if kind == "NotFound" and not files:
+        raise FileNotFoundError(2, "No such file or directory", path)
+    return True, files, tables
 
 
-def _committed(fs: FileSystem, path: str) -> FoundFile | None:
+def _committed(fs: FileSystem, path: str, real: str, states: _States) -> FoundFile | None:
     """A file that was committed, and is asked for by its final name before it has been moved there."""
-    real = os.path.realpath(path) if is_local(fs) else path
-    for table, (_, pending) in _states(fs, tables_above(str(PurePosixPath(real).parent))).items():
+    for table, (_, pending) in states.items():
         for staged, final in (pair for commit in pending for pair in commit.add):
             if f"{table}/{final}" == real:
                 info = fs.get_file_info(f"{table}/{staged}")
@@ -280,8 +301,11 @@ def _committed(fs: FileSystem, path: str) -> FoundFile | None:
     return None
 
 
-def _settled(fs: FileSystem, selection: Selection) -> list[FoundFile]:
-    """The files of a selection, as if every commit were carried out in one instant."""
+def _settled(fs: FileSystem, selection: Selection) -> tuple[list[FoundFile], set[str]]:
+    """The files of a selection, as if every commit were carried out in one instant.
+
+    Also the directory of the selection, if it has commits under way itself.
+    """
     # Records hold real paths; the table may have been asked for through a symbolic link.
     real = os.path.realpath(selection.base) if is_local(fs) else selection.base
     before = _states(fs, tables_above(real))
@@ -292,13 +316,9 @@ def _settled(fs: FileSystem, selection: Selection) -> list[FoundFile]:
         if after == before and (selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection)[0])):
             if gone:
                 raise MosaicError("a committed file has gone", path=gone[0])
-            return files
+            return files, {real} if before[real][1] else set()
         before = after
     raise MosaicError("the files keep changing while they are listed", path=selection.base)
-
-
-#: For each table, the mark of its last commit and the commits that are being carried out.
-_States = dict[str, tuple[str, tuple[Commit, ...]]]
 
 
 def _states(fs: FileSystem, tables: Iterable[str]) -> _States:

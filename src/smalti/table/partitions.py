@@ -89,10 +89,9 @@ def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
 def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.Scalar:
     """A partition value as a scalar of its column's type."""
     text = partition.get(field.name)
-    if text is None:
-        return pa.scalar(None, field.type)
     try:
-        return pa.scalar(text).cast(field.type)
+        value: pa.Scalar = pa.scalar(None, field.type) if text is None else pa.scalar(text).cast(field.type)
+        return value
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise SchemaError(
             "partition value does not fit the schema asked for",
@@ -104,8 +103,13 @@ def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.
 
 def partition_array(partition: Mapping[str, str | None], field: pa.Field, rows: int) -> pa.Array:
     """A partition value as a column."""
-    scalar = partition_value(partition, field)
-    return pa.repeat(scalar, rows) if scalar.is_valid else pa.nulls(rows, field.type)
+    return repeat_value(partition_value(partition, field), rows)
+
+
+def repeat_value(value: pa.Scalar, rows: int) -> pa.Array:
+    """An array of one value; Arrow cannot repeat a null."""
+    array: pa.Array = pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)  # type: ignore[call-overload]
+    return array
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -140,5 +144,5 @@ def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[
     seen: dict[tuple[str | None, ...], int] = {}
     codes = pa.array([seen.setdefault(key, len(seen)) for key in keys], pa.int32())
     for key, code in seen.items():
-        rows = rest if len(seen) == 1 else rest.filter(pc.equal(codes, code))
+        rows = rest if len(seen) == 1 else rest.filter(pc.equal(codes, pa.scalar(code)))
         yield partition_directory(list(zip(names, key, strict=True))), rows

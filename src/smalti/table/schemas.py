@@ -31,7 +31,7 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return None if value is None else pa.list_(value)
     if pt.is_map(a) and pt.is_map(b):
         key, item = _widen_field(a.key_field, b.key_field), _widen_field(a.item_field, b.item_field)
-        return None if key is None or item is None else pa.map_(key, item)
+        return None if key is None or item is None else pa.map_(key, item)  # type: ignore[call-overload]
     return None
 
 

@@ -70,3 +70,14 @@ def fit_split_bytes(total: int, slots: int, limit: int) -> int:
     True
     """
     return min(limit, max(MIN_SPLIT_BYTES, total // (2 * slots)))
+
+
+def rows_per_batch(row_bytes: float, target_bytes: int, least: int = 64, most: int = 65_536) -> int:
+    """Rows of batches that hold about `target_bytes`, given the size of a row, between `least` and `most`.
+
+    Examples
+    --------
+    >>> rows_per_batch(80_000, 16 << 20), rows_per_batch(8, 16 << 20)
+    (209, 65536)
+    """
+    return max(least, min(most, int(target_bytes / max(1, row_bytes))))

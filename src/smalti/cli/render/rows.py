@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.render.table import GAP, Head, table
@@ -35,12 +34,12 @@ def plain_values(array: pa.Array) -> list[Any]:
         return [None if value is None else value.hex() for value in array.to_pylist()]
     if pt.is_floating(type_):
         return [value if value is None or math.isfinite(value) else _special(value) for value in array.to_pylist()]
-    if pt.is_list(type_):
-        return _regroup(pc.list_value_length(array).to_pylist(), plain_values(pc.list_flatten(array)))
     if pt.is_map(type_):
         return plain_values(array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))))
-    if pt.is_struct(type_):  # the entries of a map: Mosaic has no other structs
-        keys, values = (plain_values(pc.struct_field(array, place)) for place in (0, 1))
+    if isinstance(array, pa.ListArray):
+        return _regroup(array.value_lengths().to_pylist(), plain_values(array.flatten()))
+    if isinstance(array, pa.StructArray):  # the entries of a map: Mosaic has no other structs
+        keys, values = map(plain_values, array.flatten())
         return [list(pair) for pair in zip(keys, values, strict=True)]
     return array.to_pylist()
 

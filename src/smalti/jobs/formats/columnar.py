@@ -7,146 +7,159 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import NativeFile
 
 import smalti
 from smalti.errors import MosaicError
 from smalti.io.places import Place
-from smalti.jobs.formats.reading import ReadRequest, check_columns, pick, rows_for, slices
+from smalti.jobs.formats.reading import (
+    BATCH_BYTES,
+    ReadRequest,
+    check_columns,
+    refuse_row_groups,
+    select_fields,
+    split_batch,
+)
+from smalti.table.splits import rows_per_batch
 
 
-class ParquetReader:
-    """Parquet, a row group at a time, in batches sized by what a row weighs."""
+class GroupedReader:
+    """What readers over pyarrow's libraries have in common: a stream, and groups of rows that are read one by one.
+
+    A group is a row group of Parquet, a stripe of ORC or a record batch of Arrow IPC.
+    """
 
     def __init__(self, place: Place, request: ReadRequest) -> None:
-        import pyarrow.parquet as pq
-
         self._request = request
-        self._stream = place.filesystem.open_input_file(place.path)
+        self._columns = None if request.columns is None else list(request.columns)
+        self._stream = self._open_stream(place)
         try:
-            self._file = pq.ParquetFile(self._stream, pre_buffer=False)
-            self.schema = pick(self._file.schema_arrow, request.columns)
+            self.schema = select_fields(self._open(), request.columns)
         except BaseException:
             self._stream.close()
             raise
+
+    def _open_stream(self, place: Place) -> NativeFile:
+        return place.filesystem.open_input_file(place.path)
+
+    def _open(self) -> pa.Schema:
+        """Open the file on the stream and return its whole schema."""
+        raise NotImplementedError
+
+    def _weights(self) -> list[int]:
+        """One number for each group; the bytes of the file are shared out among the groups by these."""
+        raise NotImplementedError
+
+    def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        raise NotImplementedError
 
     def group_bytes(self) -> tuple[int, ...]:
         return _share(self._stream.size(), self._weights())
 
-    def _weights(self) -> list[int]:
-        metadata = self._file.metadata
-        return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         sizes = self.group_bytes()
-        request, metadata = self._request, self._file.metadata
-        for group in _chosen(request.row_groups, metadata.num_row_groups):
-            facts = metadata.row_group(group)
-            if facts.num_rows == 0:
-                continue
-            share = len(self.schema) / max(1, metadata.num_columns)
-            rows = rows_for(int(facts.total_byte_size * share), facts.num_rows, request.batch_rows)
-            columns = list(request.columns) if request.columns is not None else None
-            for batch in self._file.iter_batches(
-                batch_size=rows, row_groups=[group], columns=columns, use_threads=request.threads
-            ):
-                used = sizes[group] * batch.num_rows // facts.num_rows
-                yield batch if columns is None else batch.select(columns), used
+        for group in _groups_to_read(self._request.row_groups, len(sizes)):
+            yield from self._read_group(group, sizes[group])
+
+    def _in_pieces(self, batch: pa.RecordBatch, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The columns asked for of a batch, in pieces of the size asked for."""
+        selected = batch if self._columns is None else batch.select(self._columns)
+        return split_batch(selected, self._request.batch_rows, num_bytes)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class ParquetReader(GroupedReader):
+    """Parquet, in batches whose number of rows follows from the size of a row."""
+
+    def _open(self) -> pa.Schema:
+        import pyarrow.parquet as pq
+
+        self._file = pq.ParquetFile(self._stream, pre_buffer=False)
+        return self._file.schema_arrow
+
+    def _weights(self) -> list[int]:
+        metadata = self._file.metadata
+        return [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
+
+    def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        facts = self._file.metadata.row_group(group)
+        if facts.num_rows == 0:
+            return
+        row_bytes = facts.total_byte_size / facts.num_rows * len(self.schema) / max(1, facts.num_columns)
+        rows = self._request.batch_rows or rows_per_batch(row_bytes, BATCH_BYTES, least=1, most=1 << 20)
+        for batch in self._file.iter_batches(
+            batch_size=rows, row_groups=[group], columns=self._columns, use_threads=self._request.threads
+        ):
+            yield from self._in_pieces(batch, num_bytes * batch.num_rows // facts.num_rows)
 
     def close(self) -> None:
         self._file.close()
-        self._stream.close()
+        super().close()
 
 
-class OrcReader:
+class OrcReader(GroupedReader):
     """ORC, a stripe at a time."""
 
-    def __init__(self, place: Place, request: ReadRequest) -> None:
+    def _open(self) -> pa.Schema:
         from pyarrow import orc
 
-        self._request = request
-        self._stream = place.filesystem.open_input_file(place.path)
-        try:
-            self._file = orc.ORCFile(self._stream)
-            self.schema = pick(self._file.schema, request.columns)
-        except BaseException:
-            self._stream.close()
-            raise
+        self._file = orc.ORCFile(self._stream)
+        return self._file.schema
 
-    def group_bytes(self) -> tuple[int, ...]:
-        return _share(self._stream.size(), [1] * self._file.nstripes)
+    def _weights(self) -> list[int]:
+        return [1] * self._file.nstripes
 
-    def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        columns = list(self._request.columns) if self._request.columns is not None else None
-        sizes = self.group_bytes()
-        for stripe in _chosen(self._request.row_groups, self._file.nstripes):
-            batch = self._file.read_stripe(stripe, columns=columns)
-            if batch.num_rows:
-                yield from slices(
-                    batch if columns is None else batch.select(columns), self._request.batch_rows, sizes[stripe]
-                )
-
-    def close(self) -> None:
-        self._stream.close()
+    def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        return self._in_pieces(self._file.read_stripe(group, columns=self._columns), num_bytes)
 
 
-class ArrowFileReader:
+class ArrowFileReader(GroupedReader):
     """Arrow IPC in the file format (also Feather 2), a record batch at a time."""
 
-    def __init__(self, place: Place, request: ReadRequest) -> None:
-        self._request = request
-        self._stream = place.filesystem.open_input_file(place.path)
-        try:
-            full = pa.ipc.open_file(self._stream).schema
-            self.schema = pick(full, request.columns)
-            chosen = [full.names.index(name) for name in request.columns] if request.columns is not None else None
-            options = pa.ipc.IpcReadOptions(included_fields=chosen, use_threads=request.threads)
-            self._file = pa.ipc.open_file(self._stream, options=options)
-        except BaseException:
-            self._stream.close()
-            raise
+    def _open(self) -> pa.Schema:
+        schema = pa.ipc.open_file(self._stream).schema
+        check_columns(self._columns, schema.names)
+        included = None if self._columns is None else [schema.names.index(name) for name in self._columns]
+        options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=self._request.threads)
+        self._file = pa.ipc.open_file(self._stream, options=options)
+        return schema
+
+    def _weights(self) -> list[int]:
+        return [1] * self._file.num_record_batches
+
+    def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        return self._in_pieces(_validated(self._file.get_batch(group)), num_bytes)
+
+
+class ArrowStreamReader(GroupedReader):
+    """Arrow IPC in the stream format, which can only be read from its start to its end."""
+
+    def _open_stream(self, place: Place) -> NativeFile:
+        refuse_row_groups(self._request)
+        return place.filesystem.open_input_stream(place.path, compression="detect")
+
+    def _open(self) -> pa.Schema:
+        self._file = pa.ipc.open_stream(self._stream)
+        return self._file.schema
 
     def group_bytes(self) -> tuple[int, ...]:
-        return _share(self._stream.size(), [1] * self._file.num_record_batches)
-
-    def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        sizes = self.group_bytes()
-        for index in _chosen(self._request.row_groups, self._file.num_record_batches):
-            batch = self._file.get_batch(index)
-            batch.validate(full=True)  # Arrow reads buffers as they are; a bad offset must not reach a kernel
-            if batch.num_rows:
-                batch = batch.select(self.schema.names)
-                yield from slices(batch, self._request.batch_rows, sizes[index])
-
-    def close(self) -> None:
-        self._stream.close()
-
-
-class ArrowStreamReader:
-    """Arrow IPC in the stream format, which can only be read from its start."""
-
-    def __init__(self, place: Place, request: ReadRequest) -> None:
-        _refuse_groups(request)
-        self._request = request
-        self._stream = place.filesystem.open_input_stream(place.path, compression="detect")
-        try:
-            self._file = pa.ipc.open_stream(self._stream)
-            self.schema = pick(self._file.schema, request.columns)
-        except BaseException:
-            self._stream.close()
-            raise
+        return ()
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         for batch in self._file:
-            batch.validate(full=True)
-            if batch.num_rows:
-                yield from slices(batch.select(self.schema.names), self._request.batch_rows, batch.nbytes)
+            yield from self._in_pieces(_validated(batch), batch.nbytes)
 
-    def close(self) -> None:
-        self._stream.close()
+
+def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Check the buffers of a batch, which Arrow IPC takes as they are: a wrong offset must not reach a kernel."""
+    batch.validate(full=True)
+    return batch
 
 
 def open_arrow(place: Place, request: ReadRequest) -> ArrowFileReader | ArrowStreamReader:
-    """The two formats share suffixes; the file format says so in its first bytes."""
+    """Open either of the two formats, which share suffixes: the file format says so in its first bytes."""
     with place.filesystem.open_input_stream(place.path, compression=None) as stream:
         is_file = stream.read(6) == b"ARROW1"
     return ArrowFileReader(place, request) if is_file else ArrowStreamReader(place, request)
@@ -160,7 +173,7 @@ class MosaicReader:
         self._file = smalti.open(place.path, filesystem=place.filesystem)
         try:
             check_columns(request.columns, self._file.column_names if request.columns is not None else ())
-            self.schema = pick(self._file.schema, request.columns)
+            self.schema = select_fields(self._file.schema, request.columns)
         except BaseException:
             self._file.close()
             raise
@@ -171,7 +184,7 @@ class MosaicReader:
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         sizes = self.group_bytes()
         columns = self._request.columns
-        for group in _chosen(self._request.row_groups, self._file.num_row_groups):
+        for group in _groups_to_read(self._request.row_groups, self._file.num_row_groups):
             rows = self._file.row_group(group).num_rows
             for batch in self._file.iter_batches(self._request.batch_rows, columns, row_groups=[group]):
                 yield batch, sizes[group] * batch.num_rows // rows
@@ -189,7 +202,7 @@ def group_bytes(place: Place, opener: Any) -> tuple[int, ...]:
         reader.close()
 
 
-def _chosen(row_groups: tuple[int, ...] | None, count: int) -> Sequence[int]:
+def _groups_to_read(row_groups: tuple[int, ...] | None, count: int) -> Sequence[int]:
     if row_groups is None:
         return range(count)
     if any(group >= count for group in row_groups):
@@ -197,12 +210,7 @@ def _chosen(row_groups: tuple[int, ...] | None, count: int) -> Sequence[int]:
     return row_groups
 
 
-def _refuse_groups(request: ReadRequest) -> None:
-    if request.row_groups is not None:
-        raise MosaicError("this format has no row groups", found=request.row_groups)
-
-
 def _share(total: int, weights: Sequence[int]) -> tuple[int, ...]:
-    """`total` spread by weight."""
+    """Share out `total` by weight."""
     whole = math.fsum(weights) or 1
     return tuple(int(total * weight / whole) for weight in weights)

@@ -1,4 +1,4 @@
-"""What every reader offers, and how an error of any library becomes one of ours, with the path and the reason."""
+"""What every reader offers, and how errors of the libraries below become errors of ours, with path and reason."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ import pyarrow as pa
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 
-#: A batch holds about so many bytes, unless rows are counted for it.
+#: Bytes that a batch holds, about, unless the caller says how many rows it wants.
 BATCH_BYTES = 32 << 20
-
-
-#: How Arrow's file systems begin to speak of trouble on the way; local trouble has an `errno`.
+#: Found in messages of Arrow's remote file systems when a request failed. Local failures have an `errno` instead.
 _TRANSPORT = ("AWS Error", "google::cloud", "Azure", "HDFS")
 
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What is wanted of a file.
+    """What to read of a file, and how.
 
     Parameters
     ----------
     row_groups : tuple of int, optional
-        All of them by default; formats without any refuse.
+        All of them by default. Formats without row groups refuse a choice.
     columns : tuple of str, optional
     batch_rows : int, optional
-        Rows of a batch at most; by default as many as `BATCH_BYTES` hold.
+        The most rows of a batch; by default as many as `BATCH_BYTES` hold.
     types : pyarrow.Schema, optional
         Types of columns of text formats, which would be guessed otherwise.
     threads : bool
-        Whether libraries may use threads of their own.
+        Whether the library that reads may use threads of its own.
     """
 
     row_groups: tuple[int, ...] | None = None
@@ -44,7 +42,7 @@ class ReadRequest:
 
 
 class Reader(Protocol):
-    """An open file. Batches come with the bytes of the file that were used up for them, for progress."""
+    """An open file. Each batch comes with the number of bytes of the file that were read for it, for progress."""
 
     schema: pa.Schema
 
@@ -58,10 +56,10 @@ class SchemaDrift(Exception):
 
 
 @contextlib.contextmanager
-def reading(path: str, format_name: str) -> Iterator[None]:
-    """Errors about the content of a file, from whichever library, as `MosaicError` with its path.
+def content_errors(path: str, format_name: str) -> Iterator[None]:
+    """Raise errors about the content of a file, from whichever library, as `MosaicError` with its path.
 
-    A missing file, a failing disk or a lost connection says nothing about the content and stays what it is.
+    A missing file, a failing disk or a lost connection says nothing about the content; these errors stay as they are.
     """
     try:
         yield
@@ -80,31 +78,31 @@ def _first_line(error: BaseException) -> str:
     return text[0] if text else type(error).__name__
 
 
-def rows_for(num_bytes: int, num_rows: int, wanted: int | None) -> int:
-    """Rows of a batch, for data of `num_bytes` in `num_rows`."""
-    if wanted is not None:
-        return wanted
-    return max(1, min(1 << 20, BATCH_BYTES * max(1, num_rows) // max(1, num_bytes)))
-
-
 def check_columns(columns: Sequence[str] | None, names: Sequence[str]) -> None:
-    """Refuse columns that are not there."""
+    """Refuse columns that are not among `names`."""
     missing = [name for name in columns or () if name not in set(names)]
     if missing:
         raise SchemaError("no such column", found=missing[0])
 
 
-def pick(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The fields of `columns`, in that order."""
+def select_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """The fields of `columns`, in that order; all fields if it is None."""
     if columns is None:
         return schema
     check_columns(columns, schema.names)
     return pa.schema([schema.field(name) for name in columns])
 
 
-def slices(batch: pa.RecordBatch, rows: int | None, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """A batch in pieces of at most `rows`, with their share of its bytes."""
+def refuse_row_groups(request: ReadRequest) -> None:
+    """Raise if row groups are asked for of a format that has none."""
+    if request.row_groups is not None:
+        raise MosaicError("this format has no row groups", found=request.row_groups)
+
+
+def split_batch(batch: pa.RecordBatch, rows: int | None, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Cut a batch into pieces of at most `rows` rows, each with its share of `num_bytes`."""
     step = max(1, rows or batch.num_rows)
     for start in range(0, batch.num_rows, step):
-        part = batch.slice(start, step)
+        # A slice of a wide batch takes time, even if it is the whole batch.
+        part = batch if step >= batch.num_rows else batch.slice(start, step)
         yield part, num_bytes * part.num_rows // batch.num_rows

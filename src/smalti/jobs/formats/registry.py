@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePosixPath
 
 import pyarrow as pa
 
 from smalti.errors import MosaicError
 from smalti.io.places import Place
+from smalti.jobs.formats import writers
 from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
 from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
 from smalti.jobs.formats.reading import Reader, ReadRequest
 from smalti.jobs.formats.text import CsvReader, JsonReader
-from smalti.jobs.formats.writers import (
-    ArrowFileWriter,
-    ArrowStreamWriter,
-    CsvFileWriter,
-    FileWriter,
-    JsonFileWriter,
-    MosaicFileWriter,
-    OrcFileWriter,
-    ParquetFileWriter,
-)
 from smalti.options import WriterOptions
 
 
@@ -34,13 +25,13 @@ class Format:
     Attributes
     ----------
     name : str
-        What users call it.
+        The name in arguments.
     title : str
-        What messages call it.
+        The name in messages.
     suffixes : tuple of str
-        The first is what files get.
+        Suffixes of file names; new files get the first.
     grouped : bool
-        Whether a file can be read from the middle.
+        Whether the rows are stored in groups (row groups, stripes, record batches) that can be read one by one.
     """
 
     name: str
@@ -48,7 +39,7 @@ class Format:
     suffixes: tuple[str, ...]
     grouped: bool
     reader: Callable[[Place, ReadRequest], Reader]
-    writer: Callable[[Place, pa.Schema, WriterOptions], FileWriter]
+    writer: Callable[[Place, pa.Schema, WriterOptions], writers.FileWriter]
 
     @property
     def is_text(self) -> bool:
@@ -58,23 +49,23 @@ class Format:
 FORMATS: dict[str, Format] = {
     format_.name: format_
     for format_ in [
-        Format("mosaic", "Mosaic", (".mosaic",), True, MosaicReader, MosaicFileWriter),
-        Format("parquet", "Parquet", (".parquet", ".pq", ".parq"), True, ParquetReader, ParquetFileWriter),
-        Format("orc", "ORC", (".orc",), True, OrcReader, OrcFileWriter),
-        Format("arrow", "Arrow IPC", (".arrow", ".feather", ".ipc"), True, open_arrow, ArrowFileWriter),
-        Format("arrows", "Arrow IPC stream", (".arrows",), False, open_arrow, ArrowStreamWriter),
-        Format("csv", "CSV", (".csv",), False, CsvReader, CsvFileWriter),
-        Format("json", "JSON lines", (".jsonl", ".ndjson", ".json"), False, JsonReader, JsonFileWriter),
+        Format("mosaic", "Mosaic", (".mosaic",), True, MosaicReader, writers.MosaicFileWriter),
+        Format("parquet", "Parquet", (".parquet", ".pq", ".parq"), True, ParquetReader, writers.ParquetFileWriter),
+        Format("orc", "ORC", (".orc",), True, OrcReader, writers.OrcFileWriter),
+        Format("arrow", "Arrow IPC", (".arrow", ".feather", ".ipc"), True, open_arrow, writers.ArrowFileWriter),
+        Format("arrows", "Arrow IPC stream", (".arrows",), False, open_arrow, writers.ArrowStreamWriter),
+        Format("csv", "CSV", (".csv",), False, CsvReader, writers.CsvFileWriter),
+        Format("json", "JSON lines", (".jsonl", ".ndjson", ".json"), False, JsonReader, writers.JsonFileWriter),
         Format("cfile", "Kudu CFile", (".cfile",), False, CFileColumnReader, CFileColumnWriter),
     ]
 }
-#: Other names people use.
+#: Other names that people use for these formats.
 _ALIASES = {"jsonl": "json", "ndjson": "json", "ipc": "arrow", "feather": "arrow", "arrow_stream": "arrows"}
 _COMPRESSED = (".gz", ".bz2", ".zst")
 
 
-def named(name: str) -> Format:
-    """A format by name."""
+def format_by_name(name: str) -> Format:
+    """A format by the name in an argument."""
     known = FORMATS.get(_ALIASES.get(name.lower(), name.lower()))
     if known is None:
         raise MosaicError("unknown format", found=name, expected=", ".join(FORMATS))
@@ -82,7 +73,7 @@ def named(name: str) -> Format:
 
 
 def format_of_path(path: str) -> tuple[Format, str] | None:
-    """The format and the suffix of a path, or None.
+    """The format and the suffix of a path, or None if the suffix is not known.
 
     Examples
     --------
@@ -102,18 +93,18 @@ def format_of_path(path: str) -> tuple[Format, str] | None:
 
 def format_of_source(paths: Sequence[str], wanted: str | None) -> list[tuple[Format, str]]:
     """The format and suffix of each file."""
+    format_ = None if wanted is None else format_by_name(wanted)
     found: list[tuple[Format, str]] = []
     for path in paths:
         guess = format_of_path(path)
-        if wanted is not None:
-            format_ = named(wanted)
-            found.append((format_, guess[1] if guess is not None and guess[0] is format_ else _last_suffix(path)))
-        elif guess is None:
+        if guess is not None and format_ in (None, guess[0]):
+            found.append(guess)
+        elif format_ is not None:
+            found.append((format_, PurePosixPath(path.lower()).suffix))
+        else:
             raise MosaicError(
                 "cannot tell the format by the name; give source_format", path=path, expected=", ".join(FORMATS)
             )
-        else:
-            found.append(guess)
     return found
 
 
@@ -122,12 +113,7 @@ def format_of_target(path: str, wanted: str | None) -> tuple[Format, str, bool]:
     guess = format_of_path(path)
     if wanted is None:
         return (guess[0], guess[1], True) if guess is not None else (FORMATS["mosaic"], ".mosaic", False)
-    format_ = named(wanted)
+    format_ = format_by_name(wanted)
     if guess is not None and guess[0] is not format_:
         raise MosaicError("the target's name says another format", path=path, found=format_.name)
     return format_, guess[1] if guess else format_.suffixes[0], guess is not None
-
-
-def _last_suffix(path: str) -> str:
-    name: Any = path.rsplit("/", 1)[-1]
-    return "." + name.rsplit(".", 1)[1].lower() if "." in name.lstrip(".") else ""

@@ -1,39 +1,54 @@
 """Readers of CSV and JSON lines, in blocks of whole lines, with types guessed from the first block.
 
-Nothing but one block is held. When a later line does not fit the guess, `SchemaDrift` is raised, and `scan_types` reads
-the file once over to find types that hold every line.
+Only one block is in memory at a time. If a later line does not fit the guess, `SchemaDrift` is raised.
+Then `scan_types` reads the whole file to find types that hold every line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
+from pyarrow import NativeFile
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.places import Place
-from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, check_columns, slices
+from smalti.jobs.formats.reading import (
+    ReadRequest,
+    SchemaDrift,
+    content_errors,
+    refuse_row_groups,
+    select_fields,
+    split_batch,
+)
+from smalti.table.listing import Listing
+
+if TYPE_CHECKING:
+    from smalti.jobs.formats.registry import Format
 
 #: Bytes of text parsed at once: some hundred lines of a 10,000-column table.
 BLOCK_BYTES = 16 << 20
+#: About how many files are sampled, spread evenly over all text files.
+MAX_SAMPLED = 50
 
 
-def line_blocks(stream: Any, size: int, *, quoted: bool) -> Iterator[bytes]:
-    """Whole lines, about `size` bytes at a time; a longer line comes whole.
+def line_blocks(stream: NativeFile, size: int, *, quoted: bool) -> Iterator[bytes]:
+    """Whole lines, about `size` bytes at a time; a line that is longer than that stays whole.
 
-    With `quoted`, a line feed between quotes does not end a line: those before it are odd in number.
+    With `quoted`, a line feed between quotes does not end a line: the number of quotes before it is odd.
     """
     rest = b""
     while data := stream.read(size):
         data = rest + data
         cut = data.rfind(b"\n") + 1
         odd = quoted and data.count(b'"', 0, cut) % 2
-        while odd and cut and len(data) < 8 * size:  # beyond that a quote was forgotten, and parsing will say so
-            earlier = data.rfind(b"\n", 0, cut - 1) + 1
-            odd ^= data.count(b'"', earlier, cut) % 2
-            cut = earlier
+        while odd and cut and len(data) < 8 * size:  # beyond that a closing quote is missing
+            previous = data.rfind(b"\n", 0, cut - 1) + 1
+            odd ^= data.count(b'"', previous, cut) % 2
+            cut = previous
         if cut:
             yield data[:cut]
         rest = data[cut:]
@@ -42,36 +57,30 @@ def line_blocks(stream: Any, size: int, *, quoted: bool) -> Iterator[bytes]:
 
 
 class TextReader:
-    """What CSV and JSON lines have in common."""
+    """What the readers of CSV and JSON lines have in common."""
 
-    name = ""
     #: Whether line feeds may stand between quotes.
     quoted = False
 
     def __init__(self, place: Place, request: ReadRequest) -> None:
-        if request.row_groups is not None:
-            raise MosaicError("this format has no row groups", found=request.row_groups)
+        refuse_row_groups(request)
         self._place = place
         self._request = request
-        first = next(self._blocks(BLOCK_BYTES), b"")
-        self.schema = self._guess(first)
-        check_columns(request.columns, self.schema.names)
-        if request.columns is not None:
-            self.schema = pa.schema([self.schema.field(name) for name in request.columns])
+        self.schema = select_fields(self._guess(next(self._blocks(), b"")), request.columns)
 
-    def _blocks(self, size: int) -> Iterator[bytes]:
+    def _blocks(self) -> Iterator[bytes]:
         with self._place.filesystem.open_input_stream(self._place.path, compression="detect") as stream:
-            yield from line_blocks(stream, size, quoted=self.quoted)
+            yield from line_blocks(stream, BLOCK_BYTES, quoted=self.quoted)
 
     def _guess(self, block: bytes) -> pa.Schema:
-        """The types of a block, as far as they are not given; sets whatever reading later blocks needs."""
+        """The schema of the first block: types that were given, and guesses for the others."""
         raise NotImplementedError
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
         raise NotImplementedError
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        for number, block in enumerate(self._blocks(BLOCK_BYTES)):
+        for number, block in enumerate(self._blocks()):
             try:
                 table = self._parse(block, self.schema, first=number == 0)
             except pa.ArrowInvalid as error:
@@ -79,17 +88,35 @@ class TextReader:
                     raise
                 raise SchemaDrift(str(error)) from error
             for batch in table.combine_chunks().to_batches():
-                yield from slices(batch, self._request.batch_rows, len(block))
+                yield from split_batch(batch, self._request.batch_rows, len(block))
 
     def scan_types(self) -> pa.Schema:
         """Types that hold every line of the file; reads all of it."""
-        found: pa.Schema | None = None
-        for number, block in enumerate(self._blocks(BLOCK_BYTES)):
-            schema = self._parse(block, None, first=number == 0).schema
-            found = schema if found is None else union([found, schema], self._widen)
-        return self.schema if found is None else found
+        blocks = enumerate(self._blocks())
+        return self.unify(self._parse(block, None, first=number == 0).schema for number, block in blocks) or self.schema
 
-    _widen: Callable[[pa.DataType, pa.DataType], pa.DataType | None]
+    @classmethod
+    def unify(cls, guesses: Iterable[pa.Schema]) -> pa.Schema | None:
+        """Every column of some guesses, in the order they are first seen, with a type that fits all of them."""
+        types: dict[str, pa.DataType] | None = None
+        for guess in guesses:
+            types = {} if types is None else types
+            for field in guess:
+                known = types.get(field.name, field.type)
+                both = cls._widen(known, field.type)
+                if both is None:
+                    raise SchemaError(
+                        "values of different kinds in one column",
+                        column=field.name,
+                        found=str(field.type),
+                        expected=str(known),
+                    )
+                types[field.name] = both
+        return None if types is None else pa.schema(list(types.items()))
+
+    @staticmethod
+    def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+        return widen_text(a, b)
 
     def close(self) -> None:
         pass
@@ -98,27 +125,25 @@ class TextReader:
 class CsvReader(TextReader):
     """CSV with a header line. An empty field is null; an empty string is written as `""`."""
 
-    name = "CSV"
     quoted = True
 
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
             raise MosaicError("CSV file has no header line")
         # An empty table may end without a line feed after its header.
-        guess = self._read(block if b"\n" in block else block + b"\n", [], None).schema
+        guess = self._parse(block if b"\n" in block else block + b"\n", None, first=True).schema
         self._names = guess.names
-        return _override(guess, self._request.types)
+        return with_given_types(guess, self._request.types)
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
-        return self._read(block, [] if first else self._names, schema)
-
-    def _read(self, block: bytes, names: list[str], schema: pa.Schema | None) -> pa.Table:
         from pyarrow import csv
 
         return csv.read_csv(
-            pa.BufferReader(block),
+            pa.BufferReader(block),  # type: ignore[arg-type]
             read_options=csv.ReadOptions(
-                use_threads=self._request.threads, block_size=len(block) + 1, column_names=names or None
+                use_threads=self._request.threads,
+                block_size=len(block) + 1,
+                column_names=None if first else self._names,
             ),
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
@@ -137,13 +162,11 @@ class CsvReader(TextReader):
 class JsonReader(TextReader):
     """One JSON object a line."""
 
-    name = "JSON lines"
-
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
             return pa.schema([])
-        guess = _override(self._parse(block, None, first=True).schema, self._request.types)
-        # A key may come later than the first block: what is told of it beforehand is a column.
+        guess = with_given_types(self._parse(block, None, first=True).schema, self._request.types)
+        # A key may first occur after the first block; if its type was given, it is a column all the same.
         more = [field for field in self._request.types or () if guess.get_field_index(field.name) < 0]
         return pa.schema([*guess, *more])
 
@@ -152,20 +175,18 @@ class JsonReader(TextReader):
 
         if not block.strip():
             return pa.schema([] if schema is None else list(schema)).empty_table()
-        unexpected = "infer" if schema is None else "ignore" if self._request.columns is not None else "error"
+        unexpected: Literal["infer", "ignore", "error"] = (
+            "infer" if schema is None else "ignore" if self._request.columns is not None else "error"
+        )
         return json.read_json(
-            pa.BufferReader(block),
+            pa.BufferReader(block),  # type: ignore[arg-type]
             read_options=json.ReadOptions(use_threads=self._request.threads, block_size=len(block) + 1),
             parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
         )
 
-    @staticmethod
-    def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-        return widen_text(a, b)
-
 
 def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type two guesses about the same text agree on, or None.
+    """The type that two guesses about the same column agree on, or None.
 
     Examples
     --------
@@ -192,28 +213,48 @@ def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def union(
-    schemas: Iterable[pa.Schema], widen: Callable[[pa.DataType, pa.DataType], pa.DataType | None] = widen_text
-) -> pa.Schema:
-    """Every column of some guesses, in the order they are first seen, with a type that fits all."""
-    fields: dict[str, pa.DataType] = {}
-    for schema in schemas:
-        for field in schema:
-            known = fields.get(field.name, field.type)
-            both = known if known == field.type else widen(known, field.type)
-            if both is None:
-                raise SchemaError(
-                    "values of different kinds in one column",
-                    column=field.name,
-                    found=str(field.type),
-                    expected=str(known),
-                )
-            fields[field.name] = both
-    return pa.schema(list(fields.items()))
-
-
-def _override(guess: pa.Schema, given: pa.Schema | None) -> pa.Schema:
+def with_given_types(guess: pa.Schema, given: pa.Schema | None) -> pa.Schema:
+    """The columns of a guess, with the types of those that were given."""
     if given is None:
         return guess
     types = dict(zip(given.names, given.types, strict=True))
     return pa.schema([pa.field(field.name, types.get(field.name, field.type)) for field in guess])
+
+
+# --- types that the beginning of one file does not tell --------------------------------------------------------------
+
+
+def with_agreed_types(request: ReadRequest, listing: Listing, formats: Sequence[tuple[Format, str]]) -> ReadRequest:
+    """The request with types on which the text files of a listing agree; types that it has already come first.
+
+    A broken file is passed over: the task that reads it will fail and say why.
+    """
+    text = [(file.path, format_) for file, (format_, _) in zip(listing.files, formats, strict=True) if format_.is_text]
+    if len(text) < 2:
+        return request
+    whole = replace(request, columns=None)
+    agreed: pa.Schema | None = None
+    for path, format_ in text[:: max(1, len(text) // MAX_SAMPLED)]:
+        try:
+            with content_errors(path, format_.title):
+                reader = _open_text(Place(listing.filesystem, path), format_, whole)
+                agreed = reader.unify([reader.schema] if agreed is None else [agreed, reader.schema])
+        except MosaicError:
+            continue
+    return request if agreed is None else replace(request, types=with_given_types(agreed, request.types))
+
+
+def scan_types(place: Place, format_: Format, request: ReadRequest) -> pa.Schema:
+    """Types that hold all of a text file whose first lines led to a wrong guess; reads the file once."""
+    with content_errors(place.path, format_.title):
+        reader = _open_text(place, format_, replace(request, types=None, columns=None))
+        found = reader.scan_types()
+        known = set(found.names)
+        given = [field for field in request.types or () if field.name in known]
+        return reader.unify([found, pa.schema(given)]) or found
+
+
+def _open_text(place: Place, format_: Format, request: ReadRequest) -> TextReader:
+    reader = format_.reader(place, request)
+    assert isinstance(reader, TextReader)
+    return reader

@@ -1,13 +1,13 @@
-"""Writers: one file from batches, on any file system. Where, and when it is shown, is the job's affair."""
+"""Writers: one file from batches, on any file system. The job decides where the file is and when readers see it."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import datetime
 import decimal
 import json
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -22,7 +22,7 @@ GROUP_BYTES = 64 << 20
 
 
 class FileWriter(Protocol):
-    """Takes batches of one schema; `close` gives the size of the file."""
+    """Takes batches of one schema; `close` returns the size of the file."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
@@ -56,12 +56,18 @@ class MosaicFileWriter:
         self._writer.abort()
 
 
+class LibraryWriter(Protocol):
+    """A writer of pyarrow that is open on a stream."""
+
+    def write(self, table: pa.Table, /) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class StreamWriter:
-    """What the writers of other libraries have in common: an output stream, and rows gathered before they are written.
+    """What writers over other libraries have in common: an output stream, and rows gathered before they are written."""
 
-    `_GATHER` is the Arrow bytes to gather; 0 writes batch by batch.
-    """
-
+    #: Arrow bytes to gather before they are written; 0 writes batch by batch.
     _GATHER = 0
 
     def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
@@ -71,16 +77,19 @@ class StreamWriter:
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
         self._stream = place.filesystem.open_output_stream(place.path, compression="detect")
-        self._writer = self._open()
+        #: None for a format that is written to the stream without a library.
+        self._writer: LibraryWriter | None = None
+        self._open()
 
     def _check(self) -> None:
-        """Refuse types the format cannot hold, by name."""
+        """Refuse types that the format cannot hold, with the name of the column."""
 
-    def _open(self) -> Any:
-        raise NotImplementedError
+    def _open(self) -> None:
+        """Set `_writer`, for a format that is written by a library."""
 
     def _put(self, table: pa.Table) -> None:
-        self._writer.write_table(table)
+        assert self._writer is not None
+        self._writer.write(table)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
@@ -106,42 +115,43 @@ class StreamWriter:
         return int(self._place.info().size)
 
     def abort(self) -> None:
-        with contextlib.suppress(pa.ArrowException, OSError):  # some complain later if they are not closed
+        with contextlib.suppress(pa.ArrowException, OSError):  # Some writers complain later if they are not closed.
             if self._writer is not None:
                 self._writer.close()
         self._stream.close()
 
 
 class ParquetFileWriter(StreamWriter):
-    """Parquet with zstd, as Mosaic has."""
+    """Parquet with zstd, which is also what Mosaic files have; a row group for each gathered table."""
 
     _GATHER = GROUP_BYTES
 
-    def _open(self) -> Any:
+    def _open(self) -> None:
         import pyarrow.parquet as pq
 
-        return pq.ParquetWriter(self._stream, self._schema, compression="zstd")
+        self._writer = self._parquet = pq.ParquetWriter(self._stream, self._schema, compression="zstd")
 
     def _put(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self._parquet.write_table(table, row_group_size=max(1, table.num_rows))
 
 
 class OrcFileWriter(StreamWriter):
     """ORC with zstd. A file without rows keeps its schema."""
 
     _GATHER = GROUP_BYTES
+    _wrote = False
 
-    def _open(self) -> Any:
+    def _open(self) -> None:
         from pyarrow import orc
 
-        return orc.ORCWriter(self._stream, compression="zstd")
+        self._writer = orc.ORCWriter(self._stream, compression="ZSTD")
 
     def _put(self, table: pa.Table) -> None:
-        self._writer.write(table)
+        super()._put(table)
         self._wrote = True
 
     def close(self) -> int:
-        if not self._waiting and not getattr(self, "_wrote", False):
+        if not self._waiting and not self._wrote:
             self._put(self._schema.empty_table())
         return super().close()
 
@@ -149,15 +159,15 @@ class OrcFileWriter(StreamWriter):
 class ArrowFileWriter(StreamWriter):
     """Arrow IPC, file format."""
 
-    def _open(self) -> Any:
-        return pa.ipc.new_file(self._stream, self._schema)
+    def _open(self) -> None:
+        self._writer = pa.ipc.new_file(self._stream, self._schema)
 
 
 class ArrowStreamWriter(StreamWriter):
     """Arrow IPC, stream format."""
 
-    def _open(self) -> Any:
-        return pa.ipc.new_stream(self._stream, self._schema)
+    def _open(self) -> None:
+        self._writer = pa.ipc.new_stream(self._stream, self._schema)
 
 
 class CsvFileWriter(StreamWriter):
@@ -168,17 +178,14 @@ class CsvFileWriter(StreamWriter):
             if pt.is_nested(field.type) or pt.is_binary(field.type):
                 raise SchemaError("CSV has no place for this type", column=field.name, found=str(field.type))
 
-    def _open(self) -> Any:
+    def _open(self) -> None:
         from pyarrow import csv
 
-        return csv.CSVWriter(self._stream, self._schema)
+        self._writer = csv.CSVWriter(self._stream, self._schema)  # type: ignore[arg-type]
 
 
 class JsonFileWriter(StreamWriter):
     """JSON lines: times in ISO 8601, decimals as text, binary as base64, maps as lists of pairs."""
-
-    def _open(self) -> Any:
-        return None
 
     def _put(self, table: pa.Table) -> None:
         lines = [json.dumps(row, default=_as_json, ensure_ascii=False) for row in table.to_pylist()]
@@ -186,13 +193,13 @@ class JsonFileWriter(StreamWriter):
             self._stream.write(("\n".join(lines) + "\n").encode())
 
 
-def _as_json(value: Any) -> Any:
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return value.isoformat()
+def _as_json(value: object) -> str:
     if isinstance(value, decimal.Decimal):
         return str(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if hasattr(value, "isoformat"):  # pandas' nanosecond timestamps
-        return value.isoformat()
-    raise TypeError(f"no JSON for {type(value).__name__}")
+    # Dates, times, and pandas' timestamps, which Arrow makes of nanoseconds.
+    isoformat: Callable[[], str] | None = getattr(value, "isoformat", None)
+    if isoformat is None:
+        raise TypeError(f"no JSON for {type(value).__name__}")
+    return isoformat()

@@ -1,17 +1,16 @@
-"""The bit transposition of BIT_SHUFFLE blocks, chunk by chunk (note, section 5).
+"""The bit transposition of BIT_SHUFFLE blocks, chunk by chunk.
 
 A chunk of n elements becomes 8 * width planes of n / 8 bytes; plane b holds bit b of every element. Chunks hold
 max(128, 8192 / width) elements, the last one what is left. Owns the transposition and the walk over the compressed
-chunks; the 20-byte header is read by `smalti.kudu.values`, and pyarrow's LZ4 compresses what `shuffle` gives.
+chunks. `smalti.kudu.encodings.bitshuffle` reads the 20-byte header and compresses what `shuffle` returns.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need
-from smalti._core.fault cimport corrupt, no_memory
+from smalti._core.fault cimport corrupt
 from smalti.kudu._kernels.lz4 cimport lz4_block
 
 ctypedef fused word:
@@ -21,7 +20,8 @@ ctypedef fused word:
     uint64_t
 
 cdef enum:
-    CHUNK_BYTES = 8192  # elements of up to 64 bytes make chunks of this size
+    CHUNK_BYTES = 8192   # elements of up to 64 bytes make chunks of this size
+    CHUNK_WORDS = 1024   # of 64 bits
 
 
 cdef inline uint64_t _transpose8(uint64_t x) noexcept nogil:
@@ -36,15 +36,12 @@ cdef inline uint64_t _transpose8(uint64_t x) noexcept nogil:
 
 
 cdef bint _all_zero(const uint8_t* at, int64_t n) noexcept nogil:
+    """Whether n bytes are zero, n a multiple of 8."""
     cdef uint64_t seen = 0, x
-    cdef int64_t i = 0
-    while n - i >= 8:
+    cdef int64_t i
+    for i in range(0, n, 8):
         memcpy(&x, at + i, 8)
         seen |= x
-        i += 8
-    while i < n:
-        seen |= at[i]
-        i += 1
     return seen == 0
 
 
@@ -88,7 +85,7 @@ cdef void _unshuffle_chunk(const uint8_t* src, int64_t n, word* dst, uint8_t* ro
 
 
 def shuffle(const uint8_t[::1] values, int width):
-    """Shuffle elements whose number is a multiple of 8; chunks lie back to back, each the size it had."""
+    """Shuffle elements whose number is a multiple of 8; the chunks of the result lie back to back."""
     cdef int64_t size = values.shape[0]
     if width not in (1, 2, 4, 8) or size % (8 * width):
         raise ValueError(f"{size} bytes are no multiple of 8 elements of {width} bytes")
@@ -100,11 +97,8 @@ def shuffle(const uint8_t[::1] values, int width):
     cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(result)
     cdef const uint8_t* src = &values[0]
     cdef int64_t at = 0, nbytes
-    cdef uint8_t* row = <uint8_t*>malloc(2 * CHUNK_BYTES)
-    cdef uint64_t* bits
-    if row == NULL:
-        no_memory(2 * CHUNK_BYTES)
-    bits = <uint64_t*>(row + CHUNK_BYTES)
+    cdef uint8_t row[CHUNK_BYTES]
+    cdef uint64_t bits[CHUNK_WORDS]
     with nogil:
         while at < size:
             nbytes = min(CHUNK_BYTES, size - at)
@@ -117,13 +111,13 @@ def shuffle(const uint8_t[::1] values, int width):
             else:
                 _shuffle_chunk[uint64_t](<const uint64_t*>(src + at), nbytes >> 3, out + at, row, bits)
             at += nbytes
-        free(row)
     return result
 
 
-cdef int _unshuffle_all(Cursor* c, int width, int64_t size, uint8_t* out, uint8_t* planes) except -1 nogil:
+cdef int _unshuffle_all(Cursor* c, int width, int64_t size, uint8_t* out) except -1 nogil:
     cdef int64_t at = 0, nbytes, packed
-    cdef uint8_t* row = planes + CHUNK_BYTES
+    cdef uint8_t planes[CHUNK_BYTES]
+    cdef uint8_t row[CHUNK_BYTES]
     while at < size:
         nbytes = min(CHUNK_BYTES, size - at)
         need(c, 4)
@@ -151,17 +145,11 @@ def unshuffle(const uint8_t[::1] data, int width, int64_t count):
     cdef int64_t n = data.shape[0], size = count * width
     if width not in (1, 2, 4, 8) or count < 0 or count % 8:
         raise ValueError(f"{count} elements of {width} bytes are no bitshuffle block")
-    if size // 255 > n:  # LZ4 cannot grow further: refuse before allocating
+    if size // 255 > n:  # LZ4 expands no further, so refuse before allocating
         corrupt(b"bitshuffle block cannot hold its elements (bytes there, bytes needed)", 0, n, size // 255)
     cdef bytes result = PyBytes_FromStringAndSize(NULL, size)
     cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(result)
     cdef Cursor c = cursor_over(&data[0] if n else NULL, n)
-    cdef uint8_t* planes = <uint8_t*>malloc(2 * CHUNK_BYTES)
-    if planes == NULL:
-        no_memory(2 * CHUNK_BYTES)
-    try:
-        with nogil:
-            _unshuffle_all(&c, width, size, out, planes)
-    finally:
-        free(planes)
+    with nogil:
+        _unshuffle_all(&c, width, size, out)
     return result

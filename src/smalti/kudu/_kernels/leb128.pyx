@@ -1,6 +1,7 @@
-"""Unsigned LEB128 as Kudu writes it: 32 bits for counts and sizes, 64 bits for file offsets and protobuf.
+"""Unsigned LEB128 for Python: 32 bits for the counts and sizes of blocks, 64 bits for file offsets and protobuf.
 
-Owns the bytes of one number. Refuses numbers that do not fit, are cut off or are longer than they need be.
+Reading goes through the bounded cursor, which refuses numbers that do not fit, are cut off or take more bytes than
+they need.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize

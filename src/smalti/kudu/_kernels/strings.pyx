@@ -1,16 +1,16 @@
-"""Strings and bytes in blocks: group-varint offsets of PLAIN blocks, and words looked up by code (note, section 5).
+"""Strings and bytes in blocks: group-varint offsets of PLAIN blocks, and words looked up by code.
 
-Owns offsets, their order and their ends. Refuses offsets that go back or past the bytes, codes without a word, and a
-block that would grow past a gigabyte.
+A group varint is a selector byte, with two bits for the size of each of four numbers, and the numbers in 1 to 4 bytes.
+Owns the offsets, their order and their ends. Refuses offsets that go back or past the bytes, codes without a word, and
+a block that would grow past a gigabyte.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from smalti._core.cursor cimport Cursor, cursor_over, need
-from smalti._core.fault cimport corrupt, no_memory
+from smalti._core.fault cimport corrupt
 from smalti.errors import UnsupportedFeatureError
 
 cdef enum:
@@ -27,34 +27,29 @@ cdef inline int _byte_width(uint32_t value) noexcept nogil:
 
 
 def pack_offsets(const uint8_t[::1] offsets):
-    """Group varints of the places where values start: int32 Arrow offsets (n + 1 of them) moved behind the header."""
+    """Group varints of the places where values start, from n + 1 int32 Arrow offsets; the last group has zeros."""
     cdef int64_t n = offsets.shape[0] // 4 - 1, i, k
     if n <= 0:
         return b""
     cdef const int32_t* src = <const int32_t*>&offsets[0]
-    cdef int64_t room = (n + 3) // 4 * 17
-    cdef uint8_t* out = <uint8_t*>malloc(room)
+    cdef bytes result = PyBytes_FromStringAndSize(NULL, (n + 3) // 4 * 17)
+    cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(result)
     cdef uint8_t* at = out
     cdef uint8_t* selector
     cdef uint32_t value
     cdef int width
-    if out == NULL:
-        no_memory(room)
-    try:
-        with nogil:
-            for i in range(0, n, 4):
-                selector = at
-                selector[0] = 0
-                at += 1
-                for k in range(4):
-                    value = <uint32_t>(src[i + k] - src[0] + HEADER) if i + k < n else 0
-                    width = _byte_width(value)
-                    selector[0] |= <uint8_t>((width - 1) << (6 - 2 * k))
-                    memcpy(at, &value, width)
-                    at += width
-        return PyBytes_FromStringAndSize(<char*>out, at - out)
-    finally:
-        free(out)
+    with nogil:
+        for i in range(0, n, 4):
+            selector = at
+            selector[0] = 0
+            at += 1
+            for k in range(4):
+                value = <uint32_t>(src[i + k] - src[0] + HEADER) if i + k < n else 0
+                width = _byte_width(value)
+                selector[0] |= <uint8_t>((width - 1) << (6 - 2 * k))
+                memcpy(at, &value, width)
+                at += width
+    return result[:at - out]
 
 
 cdef int _unpack(Cursor* c, int64_t n, int64_t end, int32_t* out) except -1 nogil:
@@ -96,7 +91,7 @@ def unpack_offsets(const uint8_t[::1] data, int64_t start, int64_t count):
         raise UnsupportedFeatureError("block of strings is too large", found=start - HEADER, expected=f"{MAX_BYTES} at most")
     cdef Cursor c = cursor_over(&data[0] if size else NULL, size)
     c.pos = start
-    need(&c, (count + 3) // 4 * 5)  # the shortest group: no allocation before
+    need(&c, (count + 3) // 4 * 5)  # the shortest group has 5 bytes; nothing is allocated before this check
     cdef bytes result = PyBytes_FromStringAndSize(NULL, (count + 1) * 4)
     cdef int32_t* out = <int32_t*>PyBytes_AS_STRING(result)
     with nogil:
@@ -104,21 +99,19 @@ def unpack_offsets(const uint8_t[::1] data, int64_t start, int64_t count):
     return result
 
 
-def plain_full_at(const uint8_t[::1] offsets, int64_t start, int64_t size, int64_t limit):
-    """Index of the first value that takes a PLAIN block past `limit` bytes, or -1.
+def plain_full_at(const uint8_t[::1] offsets, int64_t limit):
+    """Index of the first value that takes a new PLAIN block past `limit` bytes, or -1.
 
-    The block is fresh; `offsets` are int32 Arrow offsets, `start` the first value of the block and `size` the bytes
-    it counts with before it (the header). Counted as Kudu does: value, its offset's bytes, a selector per four.
+    `offsets` are int32 Arrow offsets. Kudu counts the header and, for each value, its bytes and those of its offset,
+    with a selector byte for every four.
     """
-    cdef int64_t n = offsets.shape[0] // 4 - 1, i
-    if n <= 0 or start >= n:
+    cdef int64_t n = offsets.shape[0] // 4 - 1, i, size = HEADER
+    if n <= 0:
         return -1
     cdef const int32_t* src = <const int32_t*>&offsets[0]
     with nogil:
-        for i in range(start, n):
-            if (i - start) % 4 == 0:
-                size += 1
-            size += _byte_width(<uint32_t>(src[i] - src[start] + HEADER)) + src[i + 1] - src[i]
+        for i in range(n):
+            size += (i % 4 == 0) + _byte_width(<uint32_t>(src[i] - src[0] + HEADER)) + src[i + 1] - src[i]
             if size > limit:
                 break
         else:
@@ -127,7 +120,7 @@ def plain_full_at(const uint8_t[::1] offsets, int64_t start, int64_t size, int64
 
 
 def look_up(const uint8_t[::1] offsets, const uint8_t[::1] words, const uint8_t[::1] codes, int width):
-    """Values of codes of `width` bytes (1, 2 or 4): int32 offsets and the bytes of the words, back to back."""
+    """The values of codes of `width` bytes (1, 2 or 4): their int32 offsets, and the bytes of the words back to back."""
     cdef int64_t n = codes.shape[0] // width, known = offsets.shape[0] // 4 - 1, i, total = 0
     cdef const int32_t* at = <const int32_t*>&offsets[0]
     cdef const uint8_t* code = &codes[0] if n else NULL

@@ -1,6 +1,6 @@
-"""BIT_SHUFFLE: bit planes of chunks of elements, each chunk an LZ4 block (note, section 5).
+"""BIT_SHUFFLE: bit planes of chunks of numbers, each chunk an LZ4 block (Kudu's bshuf_block.h).
 
-Owns the 20-byte header; the planes are the kernel's. pyarrow's LZ4 gives the bytes Kudu's does.
+Owns the 20-byte header. The kernel makes the planes and reads LZ4; pyarrow's LZ4 writes the bytes that Kudu's writes.
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ import pyarrow as pa
 
 from smalti.errors import CorruptFileError
 from smalti.kudu._kernels import bitshuffle
-from smalti.kudu.encodings.dense import Dense, check_header, need_header
-from smalti.kudu.place import inside
+from smalti.kudu.encodings.dense import Dense
+from smalti.kudu.parsing import inside, read_data_header
 from smalti.kudu.types import Physical
 
-_HEADER = struct.Struct("<5I")  # ordinal, count, size of all this, count rounded up to 8, bytes per element
+_HEADER = struct.Struct("<5I")  # ordinal, count, size of the data part, count rounded up to 8, bytes per element
 _CHUNK_SIZE = struct.Struct(">I")
 _CHUNK = 8192  # bytes: max(128, 8192 / width) elements for every width there is
 
 
 def encode(values: Dense, ordinal: int) -> bytes:
     """The data part of a BIT_SHUFFLE block."""
-    return encode_words(values.data, values.physical.width, ordinal)
+    return encode_numbers(values.data, values.physical.width, ordinal)
 
 
-def encode_words(words: memoryview, width: int, ordinal: int) -> bytes:
-    """The same for words of any width, which the codes of a dictionary use."""
-    count = len(words) // width
+def encode_numbers(numbers: memoryview, width: int, ordinal: int) -> bytes:
+    """The data part for numbers of `width` bytes; the codes of a dictionary come in this form, too."""
+    count = len(numbers) // width
     padded = -(-count // 8) * 8
-    planes = memoryview(
-        bitshuffle.shuffle(words if count == padded else bytes(words).ljust(padded * width, b"\0"), width)
-    )
+    whole = numbers if count == padded else bytes(numbers).ljust(padded * width, b"\0")
+    planes = memoryview(bitshuffle.shuffle(whole, width))
     codec = pa.Codec("lz4_raw")
-    parts = [b""]
+    parts = [b""]  # the header's place: it holds the size of what follows
     for at in range(0, len(planes), _CHUNK):
         packed = codec.compress(planes[at : at + _CHUNK], asbytes=True)
         parts += (_CHUNK_SIZE.pack(len(packed)), packed)
@@ -44,20 +43,19 @@ def encode_words(words: memoryview, width: int, ordinal: int) -> bytes:
 
 def decode(data: memoryview, physical: Physical, count: int, ordinal: int | None) -> Dense:
     """Values of a BIT_SHUFFLE block."""
-    words, _ = decode_words(data, (physical.width,), count, ordinal)
-    return Dense(physical, count, words)
+    numbers, _ = decode_numbers(data, (physical.width,), count, ordinal)
+    return Dense(physical, count, numbers)
 
 
-def decode_words(data: memoryview, widths: tuple[int, ...], count: int, ordinal: int | None) -> tuple[memoryview, int]:
-    """`count` words of one of these widths, and the width found."""
-    need_header(data, _HEADER.size)
-    first, found, size, padded, width = _HEADER.unpack(data[: _HEADER.size])
-    check_header("first ordinal", first, ordinal, 0)
-    check_header("number of values", found, count, 4)
-    check_header("size", size, len(data), 8)
-    check_header("padded number of values", padded, -(-count // 8) * 8, 12)
+def decode_numbers(
+    data: memoryview, widths: tuple[int, ...], count: int, ordinal: int | None
+) -> tuple[memoryview, int]:
+    """`count` numbers of one of these widths, and the width that was found."""
+    padded = -(-count // 8) * 8
+    expected = ("first ordinal", ordinal), ("number of values", count), ("size", len(data))
+    *_, width = read_data_header(_HEADER, data, *expected, ("padded number of values", padded))
     if width not in widths:
         raise CorruptFileError("bytes per element in the data header", found=width, expected=widths, offset=16)
     with inside("bit planes", _HEADER.size):
-        words = bitshuffle.unshuffle(data[_HEADER.size :], width, padded)
-    return memoryview(words)[: count * width], width
+        numbers = bitshuffle.unshuffle(data[_HEADER.size :], width, padded)
+    return memoryview(numbers)[: count * width], width

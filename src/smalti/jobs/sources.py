@@ -1,0 +1,65 @@
+"""The files that a job reads: which there are, what tells them from other files, and what planning needs to know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from smalti.errors import MosaicError
+from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
+from smalti.jobs.formats.columnar import group_bytes
+from smalti.jobs.formats.reading import content_errors
+from smalti.jobs.formats.registry import Format
+from smalti.jobs.planning import FileFacts
+from smalti.table.listing import FoundFile, Listing, list_files
+
+#: What users may pass as the source of a job.
+AnySource: TypeAlias = "AnyPath | Sequence[AnyPath]"
+
+
+def list_sources(
+    source: AnySource, filesystem: AnyFileSystem = None, suffix: str = "", *, globs: bool = True
+) -> Listing:
+    """The visible files of a path, a glob or a list of them.
+
+    Interrupted commits are finished first, so that files stay where they are while the job reads them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is nothing at a path, or no visible file with the suffix.
+    """
+    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    places = [locate(path, filesystem).absolute() for path in paths]
+    listing = list_files(places, suffix=suffix, globs=globs, settled=True)
+    if not listing.files:
+        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
+    return listing
+
+
+def is_one_file(source: AnySource, filesystem: AnyFileSystem, listing: Listing) -> bool:
+    """Whether the source is the path of a file, and not a directory, a glob or a list that led to one."""
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    return locate(source, filesystem).absolute().path == listing.files[0].name
+
+
+def fingerprint(listing: Listing) -> list[tuple[str, str, int, int]]:
+    """What identifies the sources of a job: if any of it changes, an interrupted job is not resumed."""
+    return [(file.path, listing.relative(file), file.size, file.modified) for file in listing.files]
+
+
+def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_groups: bool) -> FileFacts:
+    """What planning needs to know of a file; its row groups are counted only if they matter.
+
+    A broken file has no row groups here: the task that reads it will fail and say why.
+    """
+    sizes: tuple[int, ...] = ()
+    if count_groups and format_.grouped:
+        try:
+            with content_errors(file.path, format_.title):
+                sizes = group_bytes(Place(listing.filesystem, file.path), format_.reader)
+        except MosaicError:
+            sizes = ()
+    return FileFacts(file, listing.relative(file), format_.name, sizes)

@@ -1,0 +1,64 @@
+"""Filters applied to rows: a tree as the pyarrow expression that decides about each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smalti.predicate import tree as t
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter ready to use: `tree` decides about files and row groups, `expression` about rows."""
+
+    tree: t.Tree
+    expression: pc.Expression
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that have to be read to apply the filter."""
+        return tuple(dict.fromkeys(t.columns_of(self.tree)))
+
+
+def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
+    """The rows of a batch that match."""
+    batches = pa.Table.from_batches([batch]).filter(filter_.expression).combine_chunks().to_batches()
+    return batches[0] if batches else batch.slice(0, 0)
+
+
+def to_expression(tree: t.Tree, *, negated: bool = False) -> pc.Expression:
+    """The expression that is true for exactly the rows for which the tree, or its negation, is.
+
+    `not` is pushed down to single conditions, because Arrow's "is in" says false of a null, where SQL says null.
+
+    Examples
+    --------
+    >>> print(to_expression(t.Not(t.Or(t.Compare("id", "less", pa.scalar(5)), t.IsNull("name")))))
+    (invert((id < 5)) and invert(is_null(name, {nan_is_null=false})))
+    """
+    expression: pc.Expression
+    match tree:
+        case t.And(left, right) | t.Or(left, right):
+            one, other = to_expression(left, negated=negated), to_expression(right, negated=negated)
+            return one & other if isinstance(tree, t.And) is not negated else one | other
+        case t.Not(operand):
+            return to_expression(operand, negated=not negated)
+        case t.Compare(column, op, value):
+            expression = getattr(pc, op)(pc.field(column), value)
+        case t.CompareColumns(left_name, op, right_name):
+            expression = getattr(pc, op)(pc.field(left_name), pc.field(right_name))
+        case t.IsIn(column, values):
+            # The type of an empty list is often unknown, and then Arrow cannot look for a column's values in it.
+            expression = pc.field(column).isin(values) if len(values) else pc.scalar(False)
+            return ~expression & pc.field(column).is_valid() if negated else expression
+        case t.MatchText(column, op, text):
+            expression = getattr(pc, op)(pc.field(column), text)
+        case t.IsNull(column, nan_is_null):
+            expression = pc.field(column).is_null(nan_is_null=nan_is_null)
+        case t.Opaque():
+            raise TypeError("only the expression that a tree was parsed from says what its opaque parts mean")
+    return ~expression if negated else expression

@@ -1,0 +1,142 @@
+"""Filters as Python programs write them, pyarrow's tuples and its expressions, parsed to a tree.
+
+Expressions cannot be walked from Python, but Arrow's own serialised form of them can: a prefix list of
+calls, field references and literals in the metadata of a one-row batch. Whatever in it has no meaning here becomes
+`Opaque`: it is still applied to rows, it just skips nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smalti._core.arrow_c import schema_metadata
+from smalti.errors import MosaicError, SchemaError
+from smalti.predicate import tree as t
+from smalti.predicate.evaluate import Filter, to_expression
+
+#: Arrow's numbers for what its "is in" does with nulls in the list of values.
+_MATCH_NULL, _SKIP_NULL = 0, 1
+
+
+def normalize_filters(filters: object) -> Filter:
+    """Bring `filters` to one form.
+
+    Parameters
+    ----------
+    filters : pyarrow.compute.Expression, list of tuples, list of lists of tuples, Tree or Filter
+        As in `pyarrow.parquet.read_table`: tuples are (column, op, value), joined by AND; outer lists by OR.
+    """
+    if isinstance(filters, Filter):
+        return filters
+    if isinstance(filters, pc.Expression):
+        return Filter(_parse(filters), filters)
+    tree = filters if isinstance(filters, t.Tree) else _from_tuples(filters)
+    return Filter(tree, to_expression(tree))
+
+
+def _from_tuples(filters: object) -> t.Tree:
+    if not isinstance(filters, (list, tuple)) or not filters:
+        raise SchemaError("filters must be an Expression or a list of (column, op, value)", found=filters)
+    alternatives = []
+    for group in [filters] if isinstance(filters[0], tuple) else filters:
+        if not isinstance(group, (list, tuple)) or not group:
+            raise SchemaError("a group of filters must be a list of (column, op, value)", found=group)
+        alternatives.append(reduce(t.And, map(_from_tuple, group)))
+    return reduce(t.Or, alternatives)
+
+
+def _from_tuple(condition: object) -> t.Tree:
+    if not isinstance(condition, tuple) or len(condition) != 3 or not isinstance(condition[0], str):
+        raise SchemaError("a filter must be (column, op, value)", found=condition)
+    name, op, value = condition
+    if op in t.OPERATORS:
+        return t.Compare(name, t.OPERATORS[op], pa.scalar(value))
+    if op not in ("in", "not in"):
+        raise SchemaError("unknown operator in a filter", found=op, expected=", ".join([*t.OPERATORS, "in", "not in"]))
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise SchemaError(f"operator {op!r} takes a list, tuple or set", found=value)
+    matches = _is_in(name, pa.array(list(value)))
+    return matches if op == "in" else t.Not(matches)
+
+
+def _is_in(name: str, values: pa.Array, nulls: int = _MATCH_NULL) -> t.Tree:
+    """Arrow's "is in", which is never null: a null is found where the list has one, and else it is not in the list."""
+    matches = t.IsIn(name, values.drop_null())
+    if nulls == _MATCH_NULL and values.null_count:
+        return t.Or(matches, t.IsNull(name))
+    return t.And(matches, t.Not(t.IsNull(name)))
+
+
+# --- Arrow's serialised expressions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Field(t.Opaque):
+    """A column by itself; the call around it may give it a meaning."""
+
+
+@dataclass(frozen=True)
+class _Literal(t.Opaque):
+    """A value by itself, likewise."""
+
+    value: pa.Scalar
+
+
+def _parse(expression: pc.Expression) -> t.Tree:
+    _, arguments = cast("tuple[object, tuple[pa.Buffer]]", expression.__reduce__())
+    batch = pa.ipc.open_file(arguments[0]).get_batch(0)
+    pairs = iter(schema_metadata(batch.schema.__arrow_c_schema__()))
+    return _parse_part(*next(pairs), pairs, batch)
+
+
+def _parse_part(kind: bytes, value: bytes, pairs: Iterator[tuple[bytes, bytes]], batch: pa.RecordBatch) -> t.Tree:
+    """One part of the prefix list: a field, a literal, or a call with its arguments and options."""
+    if kind == b"field_ref":
+        return _Field((value.decode(),))
+    if kind == b"literal":
+        return _Literal((), batch.column(int(value))[0])
+    if kind != b"call":
+        raise MosaicError("filter uses a part this version does not know", found=f"{kind!r} {value!r}")
+    arguments: list[t.Tree] = []
+    options: dict[str, pa.Scalar] = {}
+    for kind, inner in pairs:
+        if kind == b"end":
+            break
+        if kind == b"options":
+            options = dict(batch.column(int(inner))[0])
+        else:
+            arguments.append(_parse_part(kind, inner, pairs, batch))
+    return _call(value.decode(), arguments, options)
+
+
+def _call(function: str, arguments: list[t.Tree], options: dict[str, pa.Scalar]) -> t.Tree:
+    match function, arguments:
+        case (("and_kleene" | "and"), [left, right]):
+            return t.And(left, right)
+        case (("or_kleene" | "or"), [left, right]):
+            return t.Or(left, right)
+        case "invert", [operand]:
+            return t.Not(operand)
+        case _, [_Field((name,)), _Literal(_, value)] if function in t.COMPARISONS:
+            return t.Compare(name, function, value)
+        case _, [_Literal(_, value), _Field((name,))] if function in t.COMPARISONS:
+            return t.Compare(name, t.SWAPPED.get(function, function), value)
+        case _, [_Field((name,)), _Field((other,))] if function in t.COMPARISONS:
+            return t.CompareColumns(name, function, other)
+        case "is_null", [_Field((name,))]:
+            return t.IsNull(name, nan_is_null="nan_is_null" in options and options["nan_is_null"].as_py())
+        case "is_valid", [_Field((name,))]:
+            return t.Not(t.IsNull(name))
+        case "is_in", [_Field((name,))]:
+            values, nulls = options["value_set"], options["null_matching_behavior"].as_py()
+            if isinstance(values, pa.ListScalar) and values.values is not None and nulls in (_MATCH_NULL, _SKIP_NULL):
+                return _is_in(name, values.values, nulls)
+        case _, [_Field((name,))] if function in t.TEXT_MATCHES and not options["ignore_case"].as_py():
+            return t.MatchText(name, function, options["pattern"].as_py())
+    return t.Opaque(tuple(name for argument in arguments for name in t.columns_of(argument)))

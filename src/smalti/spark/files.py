@@ -1,0 +1,67 @@
+"""What the driver and the tasks both do with a file: check it against Spark's schema, and report it if it is bad."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
+from smalti.file.reader import MosaicFile
+from smalti.io import locate, write_whole
+from smalti.spark.options import ReadOptions
+from smalti.spark.types import fits
+from smalti.table.listing import FoundFile
+
+#: The errors of files that may be skipped. A file that has gone or was replaced is never skipped, because then the
+#: table is no longer the one that was listed.
+UNREADABLE = (CorruptFileError, UnsupportedFeatureError)
+_log = logging.getLogger(__name__)
+
+
+def stored_columns(opened: MosaicFile, file: FoundFile, schema: pa.Schema) -> pa.Schema:
+    """The columns of a file that a scan for `schema` reads, with the types they are stored in.
+
+    Raises
+    ------
+    SchemaError
+        If a column cannot be read as the type asked for, or is missing and must not be null.
+    """
+    wanted = [name for name in schema.names if name not in file.partition]
+    found = zip(wanted, opened.find_columns(wanted), strict=True)
+    columns = [name for name, position in found if position is not None]
+    stored = opened.schema_of(columns)
+    # Names and types are asked for in lists, which is cheaper than a field object for each of 10,000 columns.
+    targets = dict(zip(schema.names, schema.types, strict=True))
+    types = dict(zip(columns, stored.types, strict=True))
+    for name, type_ in types.items():
+        if type_ != targets[name] and not fits(type_, targets[name]):
+            raise SchemaError(
+                "column does not fit the schema asked for",
+                path=file.path,
+                column=name,
+                found=str(type_),
+                expected=str(targets[name]),
+            )
+    for name in targets:
+        if name not in types and name not in file.partition and not schema.field(name).nullable:
+            raise SchemaError("a column that must not be null is not in the file", path=file.path, column=name)
+    return stored
+
+
+def skip_unreadable(file: FoundFile, error: Exception, options: ReadOptions) -> None:
+    """Report a file that is skipped because of an error; raise the error if the options do not allow that."""
+    if not options.ignore_corrupt_files:
+        raise error
+    _log.warning("skipping %s: %s", file.path, error)
+    if options.bad_files_path is not None:
+        write_report(options.bad_files_path, {"path": file.path, "reason": str(error)}, options)
+
+
+def write_report(directory: str, report: Mapping[str, object], options: ReadOptions) -> None:
+    """Write a JSON file of a new name into a directory."""
+    place = locate(directory, storage=options.storage).child(f"{uuid.uuid4().hex}.json")
+    write_whole(place, json.dumps(report).encode())
