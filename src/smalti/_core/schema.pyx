@@ -143,16 +143,26 @@ cdef class SchemaBlock:
                     b += 1
                     na -= 1
                     nb -= 1
-            if left_a == 0:
+            if left_a == 0:     # the text of a token is found here, without a call: this is the hot loop of opening
                 if na == 0:
                     return left_b > 0 or nb > 0
-                left_a = _text(self.expansions, self.expansion_at, a, &text_a)
+                if a[0] < 0x80:
+                    text_a = a
+                    left_a = 1
+                else:
+                    text_a = self.expansions + self.expansion_at[a[0] - 0x80]
+                    left_a = self.expansion_at[a[0] - 0x7F] - self.expansion_at[a[0] - 0x80]
                 a += 1
                 na -= 1
             if left_b == 0:
                 if nb == 0:
                     return False
-                left_b = _text(self.expansions, self.expansion_at, b, &text_b)
+                if b[0] < 0x80:
+                    text_b = b
+                    left_b = 1
+                else:
+                    text_b = self.expansions + self.expansion_at[b[0] - 0x80]
+                    left_b = self.expansion_at[b[0] - 0x7F] - self.expansion_at[b[0] - 0x80]
                 b += 1
                 nb -= 1
             common = left_a if left_a < left_b else left_b
