@@ -12,6 +12,7 @@ import pyarrow as pa
 from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
 from smalti.predicate import GroupStatistics, Outcome, filter_batch, normalize_filters, prune
+from smalti.predicate.python import AnyFilter
 
 
 class FilterPlan:
@@ -25,7 +26,7 @@ class FilterPlan:
         From names to sorted indices; raises for unknown columns.
     """
 
-    def __init__(self, filters: object, tail: Tail, find: Callable[[Sequence[str]], list[int]]) -> None:
+    def __init__(self, filters: AnyFilter, tail: Tail, find: Callable[[Sequence[str]], list[int]]) -> None:
         self._filter = normalize_filters(filters)
         self.columns = self._filter.columns
         positions = find(self.columns)

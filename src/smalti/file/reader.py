@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,7 +14,11 @@ from smalti.file.scan import Projection, Scanner, ScanPlan, plan_buckets, plan_s
 from smalti.file.tail import read_tail
 from smalti.format.statistics import ColumnStatistics
 from smalti.io import CachedEnd, Source, open_source
+from smalti.io.places import AnyFileSystem
 from smalti.report.notebook import html_summary
+
+if TYPE_CHECKING:
+    from smalti.predicate.python import AnyFilter
 
 #: Columns shown in a notebook.
 NOTEBOOK_COLUMNS = 20
@@ -92,7 +96,7 @@ class MosaicFile:
             raise IndexError(f"row group {index} of {self.num_row_groups}")
         return RowGroup(self, index % self.num_row_groups)
 
-    def matching_row_groups(self, filters: Any) -> list[int]:
+    def matching_row_groups(self, filters: AnyFilter) -> list[int]:
         """The row groups that may have matching rows, by their statistics; for engines that filter rows themselves."""
         return [read.row_group for read in self._plan([], filters, None).groups]
 
@@ -117,7 +121,7 @@ class MosaicFile:
     # --- reading --------------------------------------------------------------------------------------------------
 
     def read(
-        self, columns: Sequence[str] | None = None, filters: Any = None, row_groups: Sequence[int] | None = None
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, row_groups: Sequence[int] | None = None
     ) -> pa.Table:
         """Read to a table.
 
@@ -138,7 +142,7 @@ class MosaicFile:
         self,
         batch_size: int | None = None,
         columns: Sequence[str] | None = None,
-        filters: Any = None,
+        filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch, holding one row group of the wanted columns at a time.
@@ -153,7 +157,7 @@ class MosaicFile:
             for start in range(0, batch.num_rows, step):
                 yield batch.slice(start, step)
 
-    def count_rows(self, filters: Any = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain; reads only the columns of `filters`, if any."""
         if filters is None:
             return self.num_rows
@@ -215,7 +219,7 @@ class MosaicFile:
         positions = self._find(names)
         return Projection(self._tail.arrow_schema(positions, names), plan_buckets(self._tail.schema, positions))
 
-    def _plan(self, columns: Sequence[str] | None, filters: Any, row_groups: Sequence[int] | None) -> ScanPlan:
+    def _plan(self, columns: Sequence[str] | None, filters: AnyFilter, row_groups: Sequence[int] | None) -> ScanPlan:
         if isinstance(columns, str):
             raise TypeError(f"columns must be a list of names, got the string {columns!r}")
         every = range(self.num_row_groups)
@@ -262,7 +266,7 @@ class RowGroup:
         buckets = {self._file._tail.schema.bucket_of(position) for position in self._file._find(columns)}
         return self._file._tail.stored_bytes(self.index, buckets)
 
-    def read(self, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
+    def read(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """As `MosaicFile.read`, for this row group."""
         return self._file.read(columns, filters, [self.index])
 
@@ -270,7 +274,7 @@ class RowGroup:
         return f"<smalti.RowGroup {self.index}: {self.num_rows:,} rows>"
 
 
-def open_file(source: Any, *, filesystem: Any = None) -> MosaicFile:
+def open_file(source: Any, *, filesystem: AnyFileSystem = None) -> MosaicFile:
     """Open a Mosaic file for reading.
 
     Parameters
@@ -292,7 +296,7 @@ def open_file(source: Any, *, filesystem: Any = None) -> MosaicFile:
 
 
 def read_table(
-    source: Any, columns: Sequence[str] | None = None, filters: Any = None, *, filesystem: Any = None
+    source: Any, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filesystem: AnyFileSystem = None
 ) -> pa.Table:
     """Read a Mosaic file to a table: `open` and `MosaicFile.read` in one.
 

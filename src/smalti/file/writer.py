@@ -24,6 +24,7 @@ from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
 from smalti.format.schema import pack_schema_section
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
+from smalti.io.places import AnyFileSystem
 from smalti.options import WriterOptions
 from smalti.spec import DEFAULT_NUM_BUCKETS, FOOTER_SIZE, MAX_PAGED_CHILDREN, Compression
 from smalti.types import has_statistics
@@ -69,7 +70,7 @@ class MosaicWriter:
         schema: pa.Schema,
         options: WriterOptions | None = None,
         *,
-        filesystem: Any = None,
+        filesystem: AnyFileSystem = None,
         **option_values: Any,
     ) -> None:
         self._closed = True  # until there is something to close
@@ -296,7 +297,12 @@ class MosaicWriter:
 
 
 def write_table(
-    data: Any, where: Any, options: WriterOptions | None = None, *, filesystem: Any = None, **option_values: Any
+    data: Any,
+    where: Any,
+    options: WriterOptions | None = None,
+    *,
+    filesystem: AnyFileSystem = None,
+    **option_values: Any,
 ) -> WriteSummary:
     """Write a table, or anything with an Arrow stream (pandas, Polars, DuckDB), to a Mosaic file.
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from smalti.errors import MosaicError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: A path or URI, as users pass it.
 AnyPath: TypeAlias = "str | os.PathLike[str]"
-#: A file system, as users pass it: `pyarrow.fs.FileSystem`, an fsspec file system, or the URI of a directory.
-AnyFileSystem: TypeAlias = Any
+#: A file system, as users pass it; a text is the URI of a directory.
+AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
 
 #: `make_directory` tries again when another job removes the empty directory above in the same moment.
 _MAKE_ATTEMPTS = 5
@@ -40,6 +40,14 @@ _SERVICES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 #: Schemes that Hadoop and Spark use for the same services.
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
+
+
+class FsspecFileSystem(Protocol):
+    """What tells an fsspec file system from others; pyarrow's handler does the rest."""
+
+    protocol: str | tuple[str, ...]
+
+    def cat_file(self, path: str) -> bytes: ...
 
 
 @dataclass(frozen=True)

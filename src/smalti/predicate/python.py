@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import cast
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,10 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.predicate import tree as t
 from smalti.predicate.evaluate import Filter, to_expression
 
+#: A filter as users pass it: an expression, tuples joined by AND, lists of them joined by OR; or already parsed.
+AnyFilter: TypeAlias = (
+    "pc.Expression | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | t.Tree | Filter | None"
+)
 #: Arrow's numbers for what its "is in" does with nulls in the list of values.
 _MATCH_NULL, _SKIP_NULL = 0, 1
 

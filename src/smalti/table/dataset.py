@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
-from smalti.io.places import AnyFileSystem, AnyPath
+from smalti.io.places import AnyPath
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from smalti.predicate import Filter
+    from smalti.predicate.python import AnyFilter
 
 
 class MosaicDataset:
@@ -49,12 +50,12 @@ class MosaicDataset:
             self._schema = with_partitions(stored, self.partition_schema)
         return self._schema
 
-    def to_table(self, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
+    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
         return pa.Table.from_batches(list(self.to_batches(columns, filters)), schema=self._output_schema(columns))
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, filters: Any = None, batch_size: int | None = None
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, batch_size: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch, one row group of one file at a time."""
         output = self._output_schema(columns)
@@ -74,7 +75,7 @@ class MosaicDataset:
             if may_match:
                 yield from self._read_file(file, output, batch_size, filter_)
 
-    def count_rows(self, filters: Any = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
         if filters is not None:
             return sum(batch.num_rows for batch in self.to_batches([], filters))
