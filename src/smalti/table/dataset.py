@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
-from smalti.io.places import AnyPath
+from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
