@@ -431,6 +431,38 @@ def test_only_what_was_asked_for_is_read(mode: str) -> None:
     assert rest == ([bucket.size] if mode == "monolithic" else [4 * 100, slot])
 
 
+@pytest.mark.parametrize("mode", ["monolithic", "paged"])
+@pytest.mark.parametrize("columns", [["other"], ["other", "key"], ["key"], [], None])
+def test_a_filter_without_statistics_reads_its_own_columns_first(mode: str, columns: list[str] | None) -> None:
+    """The other columns are read only of the row group that has a matching row, and no bucket is read twice."""
+    rows = 40
+    table = pa.table({"key": range(rows), "other": [f"text {at}" for at in range(rows)], "third": range(rows)})
+    blob = written(table, num_buckets=3, row_group_max_rows=10, page_size_threshold=0 if mode == "paged" else 1 << 30)
+    counter = CountingFile(blob)
+    with smalti.open(counter) as file:
+        groups = [group.buckets for group in file.layout().row_groups]
+        counter.reads.clear()
+        found = file.read(columns, filters=[("key", "in", [23, 27])])
+    names = table.column_names if columns is None else columns
+    assert_same(found, table.filter(pc.is_in(table["key"], pa.array([23, 27]))).select(names))
+    keys = [group[0].size for group in groups]
+    others = [bucket.size for bucket in groups[2][1:] if bucket.columns[0].name in names]
+    assert sum(counter.reads) == sum(keys) + sum(others)
+
+
+@pytest.mark.parametrize("mode", ["monolithic", "paged"])
+def test_a_bucket_that_the_filter_has_read_is_not_read_again(mode: str) -> None:
+    table = pa.table({"a": range(10), "b": range(10, 20), "c": ["x"] * 10})
+    blob = written(table, num_buckets=1, page_size_threshold=0 if mode == "paged" else 1 << 30)
+    counter = CountingFile(blob)
+    with smalti.open(counter) as file:
+        (bucket,) = file.layout().row_groups[0].buckets
+        counter.reads.clear()
+        assert file.read(["c", "b"], filters=[("a", ">", 7)]).to_pydict() == {"c": ["x", "x"], "b": [18, 19]}
+    directory = bucket.size - sum(column.stored_size or 0 for column in bucket.columns)
+    assert sum(counter.reads) == bucket.size + (directory if mode == "paged" else 0)
+
+
 class CountingFile(io.BytesIO):
     """Remembers the size of every read."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.layout import FileLayout, build_layout
-from smalti.file.scan import Projection, Scanner, ScanPlan, plan_buckets, plan_scan
+from smalti.file.scan import FilteredRead, Projection, Scanner, ScanPlan, plan_buckets, plan_scan
 from smalti.file.tail import read_tail
 from smalti.format.statistics import ColumnStatistics
 from smalti.io import CachedEnd, Source, open_source
@@ -136,7 +136,7 @@ class MosaicFile:
             Row groups to read, in this order.
         """
         plan = self._plan(columns, filters, row_groups)
-        return pa.Table.from_batches(list(self._scanner.batches(plan)), schema=plan.schema)
+        return pa.Table.from_batches(list(self._scanner.batches(plan)), schema=plan.output.schema)
 
     def iter_batches(
         self,
@@ -230,9 +230,12 @@ class MosaicFile:
         from smalti.file.filtering import FilterPlan  # see there why not at the top
 
         filter_ = FilterPlan(filters, self._tail, self._find)
-        names = output.schema.names
-        filtered = None if set(filter_.columns) <= set(names) else self._project([*names, *filter_.columns])
-        return plan_scan(output, groups, filter_, filtered)
+        tested = set(filter_.columns)
+        others = [name for name in output.schema.names if name not in tested]
+        places = {name: place for place, name in enumerate([*filter_.columns, *others])}
+        order = [places[name] for name in output.schema.names]
+        filtered = FilteredRead(filter_, self._project(filter_.columns), self._project(others), order)
+        return plan_scan(output, groups, filtered)
 
 
 class RowGroup:

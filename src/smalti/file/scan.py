@@ -6,7 +6,7 @@ A plan is a frozen value, made without touching the file. The `Scanner` does the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from smalti._core.batch import Batch, BucketViews, view_block, view_pages
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError
+from smalti.file.columnless import columnless_batch
 from smalti.file.tail import Tail
 from smalti.format.bucket import directory_size, open_slot, parse_directory
 from smalti.format.compression import inflate
@@ -63,21 +64,34 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class FilteredRead:
+    """How row groups are read whose rows have to be filtered: the columns of the filter first, then the others.
+
+    The other columns are read only where a row matches. `order` are the places of the columns of the result, counted
+    over the columns of the filter and then the others.
+    """
+
+    filter: FilterPlan
+    filter_columns: Projection
+    others: Projection
+    order: list[int]
+
+
+@dataclass(frozen=True)
 class GroupRead:
-    """One row group of a scan: which columns to read, and whether its rows have to be filtered."""
+    """One row group of a scan, and whether its rows have to be filtered."""
 
     row_group: int
-    columns: Projection
     is_filtered: bool = False
 
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """One read of a file: the row groups in the order they are read, and the schema of the result."""
+    """One read of a file: the columns of the result, and the row groups in the order they are read."""
 
-    schema: pa.Schema
+    output: Projection
     groups: tuple[GroupRead, ...]
-    filter: FilterPlan | None = None
+    filtered: FilteredRead | None = None
 
 
 def plan_buckets(schema: SchemaBlock, columns: Sequence[int]) -> list[BucketRead]:
@@ -93,29 +107,16 @@ def plan_buckets(schema: SchemaBlock, columns: Sequence[int]) -> list[BucketRead
     return reads
 
 
-def plan_scan(
-    output: Projection, row_groups: Iterable[int], filter_: FilterPlan | None = None, filtered: Projection | None = None
-) -> ScanPlan:
-    """Decide which row groups are read, and which columns of each.
+def plan_scan(output: Projection, row_groups: Iterable[int], filtered: FilteredRead | None = None) -> ScanPlan:
+    """Decide which row groups are read: with a filter, those that may have a matching row.
 
-    Parameters
-    ----------
-    output : Projection
-        The columns of the result.
-    row_groups : iterable of int
-    filter_ : FilterPlan, optional
-        Leaves out the row groups without a matching row. Where all rows match, only `output` is read.
-    filtered : Projection, optional
-        The columns of the result followed by those that only the filter needs.
+    Where statistics say that all rows match, the columns of the result are read as without a filter.
     """
-    if filter_ is None:
-        return ScanPlan(output.schema, tuple(GroupRead(group, output) for group in row_groups))
-    reads = tuple(
-        GroupRead(group, output) if filter_.takes_all(group) else GroupRead(group, filtered or output, True)
-        for group in row_groups
-        if not filter_.rules_out(group)
-    )
-    return ScanPlan(output.schema, reads, filter_)
+    if filtered is None:
+        return ScanPlan(output, tuple(map(GroupRead, row_groups)))
+    filter_ = filtered.filter
+    kept = [group for group in row_groups if not filter_.rules_out(group)]
+    return ScanPlan(output, tuple(GroupRead(group, not filter_.takes_all(group)) for group in kept), filtered)
 
 
 # --- carrying it out ----------------------------------------------------------------------------------------------
@@ -128,13 +129,15 @@ class FetchedBucket:
     also has `child_rows`, see `Directory`, and the slots of the physical columns that are wanted.
     """
 
-    __slots__ = ("child_rows", "data", "entry", "slots")
+    __slots__ = ("block", "child_rows", "data", "entry", "slots")
 
     def __init__(self, entry: BucketEntry) -> None:
         self.entry = entry
         self.data = memoryview(b"")
         self.child_rows: list[int] = []
         self.slots: dict[int, memoryview] = {}
+        #: The decompressed columns of a monolithic bucket, if they are kept because more of them may be wanted.
+        self.block: BucketViews | None = None
 
     def views(self, nodes: BucketNodes, num_rows: int, compression: Compression) -> BucketViews:
         """Decompress the bucket of a row group of `num_rows` rows, and find its columns."""
@@ -143,9 +146,11 @@ class FetchedBucket:
             pages = dict.fromkeys(range(nodes.num_nodes))
             return view_pages(nodes, pages, [num_rows] * nodes.num_columns + [0] * children)
         if self.entry.mode == MONOLITHIC:
-            is_compressed = compression is Compression.ZSTD
-            block = inflate(self.data, self.entry.uncompressed_size) if is_compressed else self.data
-            return view_block(nodes, block, num_rows)
+            if self.block is None:
+                is_compressed = compression is Compression.ZSTD
+                block = inflate(self.data, self.entry.uncompressed_size) if is_compressed else self.data
+                return view_block(nodes, block, num_rows)
+            return self.block
         pages = {}
         for node, slot in self.slots.items():
             try:
@@ -167,27 +172,52 @@ class Scanner:
         for read in plan.groups:
             if self.tail.index.rows(read.row_group) == 0:
                 continue
-            batch = self.decode(read.row_group, read.columns, self.fetch_buckets(read.row_group, read.columns.buckets))
-            if plan.filter is not None and read.is_filtered:
-                batch = plan.filter.apply(batch)
-                if batch.num_columns > len(plan.schema):
-                    batch = batch.select(range(len(plan.schema)))
-            yield batch
+            if plan.filtered is not None and read.is_filtered:
+                batch = self._filtered_batch(read.row_group, plan.filtered, plan.output.schema)
+                if batch is not None:
+                    yield batch
+            else:
+                buckets = self.fetch_buckets(read.row_group, plan.output.buckets)
+                yield self.decode(read.row_group, plan.output, buckets)
 
-    def fetch_buckets(self, group: int, reads: Sequence[BucketRead]) -> list[FetchedBucket]:
+    def _filtered_batch(self, group: int, plan: FilteredRead, schema: pa.Schema) -> pa.RecordBatch | None:
+        """The matching rows of a row group; None if there are none, and then no other column was read."""
+        fetched = self.fetch_buckets(group, plan.filter_columns.buckets)
+        tested = self.decode(group, plan.filter_columns, fetched, keep=True)
+        rows = plan.filter.matching_rows(tested)
+        if not len(rows):
+            return None
+        whole = {read.bucket: bucket for read, bucket in zip(plan.filter_columns.buckets, fetched, strict=True)}
+        others = self.decode(group, plan.others, self.fetch_buckets(group, plan.others.buckets, whole))
+        if not plan.order:
+            return columnless_batch(len(rows))
+        columns = [*tested.columns, *others.columns]
+        batch = pa.RecordBatch.from_arrays([columns[place] for place in plan.order], schema=schema)
+        return batch if len(rows) == batch.num_rows else batch.take(rows)
+
+    def fetch_buckets(
+        self, group: int, reads: Sequence[BucketRead], fetched: Mapping[int, FetchedBucket] | None = None
+    ) -> list[FetchedBucket]:
         """Read buckets of a row group, in two rounds at most.
 
-        The first round reads whole buckets and the directories of paged ones, the second the slots of those.
+        The first round reads whole buckets and the directories of paged ones, the second the slots of those. Monolithic
+        buckets among `fetched` are not read again.
         """
-        buckets = [FetchedBucket(self.tail.entry(group, read.bucket)) for read in reads]
-        ranges = []
-        for read, bucket in zip(reads, buckets, strict=True):
+        buckets, ranges = [], []
+        for read in reads:
+            known = None if fetched is None else fetched.get(read.bucket)
+            if known is not None and known.entry.mode == MONOLITHIC:
+                buckets.append(known)
+                ranges.append(Range(known.entry.offset, 0))
+                continue
+            bucket = FetchedBucket(self.tail.entry(group, read.bucket))
             size = bucket.entry.size
             if bucket.entry.mode == PAGED and not read.whole:
                 size = min(size, directory_size(read.nodes))
+            buckets.append(bucket)
             ranges.append(Range(bucket.entry.offset, size))
         for bucket, data in zip(buckets, fetch(self.source, ranges), strict=True):
-            bucket.data = data
+            bucket.data = bucket.data or data
         missing: list[tuple[FetchedBucket, int, Range]] = []
         for read, bucket in zip(reads, buckets, strict=True):
             if bucket.entry.mode == PAGED:
@@ -200,15 +230,23 @@ class Scanner:
             bucket.slots[node] = data
         return buckets
 
-    def decode(self, group: int, columns: Projection, buckets: Sequence[FetchedBucket]) -> pa.RecordBatch:
-        """Columns of a row group from the buckets that were fetched for them."""
+    def decode(
+        self, group: int, columns: Projection, buckets: Sequence[FetchedBucket], *, keep: bool = False
+    ) -> pa.RecordBatch:
+        """Columns of a row group from the buckets that were fetched for them.
+
+        With `keep`, monolithic buckets stay decompressed, so that more of their columns can be decoded later.
+        """
         num_rows, compression = self.tail.index.rows(group), self.tail.footer.compression
         batch = Batch(len(columns.schema), num_rows)
 
         def decode_bucket(item: tuple[BucketRead, FetchedBucket]) -> None:
             read, bucket = item
             try:
-                batch.decode(bucket.views(read.nodes, num_rows, compression), read.columns, read.places)
+                views = bucket.views(read.nodes, num_rows, compression)
+                if keep and bucket.entry.mode == MONOLITHIC:
+                    bucket.block = views
+                batch.decode(views, read.columns, read.places)
             except MosaicError as error:
                 raise self.locate(error, group, read) from None
 

@@ -1,7 +1,16 @@
 """Filters: parsed to one tree, which skips files and row groups by what is known of them and then filters rows."""
 
-from smalti.predicate.evaluate import Filter, filter_batch
+from smalti.predicate.evaluate import Filter, filter_batch, matching_rows
 from smalti.predicate.prune import GroupStatistics, Outcome, prune, prune_partitions
 from smalti.predicate.python import normalize_filters
 
-__all__ = ["Filter", "GroupStatistics", "Outcome", "filter_batch", "normalize_filters", "prune", "prune_partitions"]
+__all__ = [
+    "Filter",
+    "GroupStatistics",
+    "Outcome",
+    "filter_batch",
+    "matching_rows",
+    "normalize_filters",
+    "prune",
+    "prune_partitions",
+]

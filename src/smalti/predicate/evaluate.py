@@ -30,6 +30,16 @@ def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
     return batches[0] if batches else batch.slice(0, 0)
 
 
+def matching_rows(batch: pa.RecordBatch, filter_: Filter) -> pa.Array:
+    """The numbers of the rows of a batch that match, in order."""
+    numbers = "row"
+    while batch.schema.get_field_index(numbers) >= 0:
+        numbers += "_"  # a name that no column has
+    rows = pa.array(range(batch.num_rows), pa.int64())
+    table = pa.Table.from_batches([batch]).append_column(numbers, rows).filter(filter_.expression)
+    return table.column(numbers).combine_chunks()
+
+
 def to_expression(tree: t.Tree, *, negated: bool = False) -> pc.Expression:
     """The expression that is true for exactly the rows for which the tree, or its negation, is.
 
