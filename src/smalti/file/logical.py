@@ -56,7 +56,7 @@ def _change(array: Any, target: pa.DataType) -> Any:
     return array.cast(target)
 
 
-def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> Any:
+def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
     """A list or map of any layout as the list or map `target`, with its children changed by `convert`.
 
     Built from lengths and elements, which all layouts can tell: slices, list views, fixed-size lists. Elements that a
@@ -71,8 +71,8 @@ def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], 
     if not pt.is_map(target):
         return pa.ListArray.from_arrays(offsets, convert(elements, target.value_type), type=target, mask=mask)
     keys, items = elements.flatten()
-    keys, items = convert(keys, target.key_type), convert(items, target.item_type)
-    return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)  # type: ignore[call-overload,unused-ignore]
+    children: Any = convert(keys, target.key_type), convert(items, target.item_type)
+    return pa.MapArray.from_arrays(offsets, *children, type=target, mask=mask)
 
 
 def _all_between(array: Any, low: int, high: int) -> bool:
