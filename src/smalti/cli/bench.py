@@ -73,11 +73,8 @@ def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) 
         "read all": (lambda: smalti.read_table(mosaic), lambda: pq.read_table(parquet)),
     }
     for name, pair in works.items():
-        times: list[list[float]] = [[], []]
-        for _ in range(rounds):
-            for which, work in enumerate(pair):
-                times[which].append(_timed(work))
-        results["mosaic"][name], results["parquet"][name] = (min(found) for found in times)
+        times = [[_timed(work) for work in pair] for _ in range(rounds)]
+        results["mosaic"][name], results["parquet"][name] = map(min, zip(*times, strict=True))
     return results
 
 
