@@ -6,10 +6,20 @@ import argparse
 import difflib
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.options import parse_bytes
+
+
+def adding(*adders: Callable[[argparse.ArgumentParser], None]) -> Callable[[argparse.ArgumentParser], None]:
+    """The arguments of a command that has shared ones only."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        for adder in adders:
+            adder(parser)
+
+    return add
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:

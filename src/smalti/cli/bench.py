@@ -45,7 +45,7 @@ def run_bench(options: argparse.Namespace, screen: Screen) -> int:
         shown: Callable[[float], str] = size if key == "size" else seconds
         better = parquet[key] / mosaic[key] if mosaic[key] else 0.0
         lines.append([key, shown(mosaic[key]), shown(parquet[key]), f"{better:.2f}x"])
-    columns = heads("", ">Mosaic", ">Parquet", ">Parquet / Mosaic")
+    columns = heads(" | >Mosaic | >Parquet | >Parquet / Mosaic")
     title = (
         f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
     )

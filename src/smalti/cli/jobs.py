@@ -192,20 +192,17 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> int:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
         screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
         return 0
-    titles = heads("column:20", "type:8", ">nulls", ">distinct", "min:8", "max:8", "encodings:8", ">bytes")
+    titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | encodings:8 | >bytes")
     screen.lines([*table(titles, map(_profile_line, columns), screen.room), printable(str(profile))])
     return 0
 
 
 def _profile_line(item: dict[str, Any]) -> list[str]:
-    low, high, encodings = ("" if item[key] is None else cell(item[key]) for key in ("min", "max", "encodings"))
     return [
         cell(item["column"]),
         cell(item["type"]),
         f"{item['nulls']:,}",
         "" if item["distinct"] is None else f"~{item['distinct']:,}",
-        low,
-        high,
-        encodings,
+        *("" if item[key] is None else cell(item[key]) for key in ("min", "max", "encodings")),
         "" if item["stored_bytes"] is None else size(item["stored_bytes"]),
     ]

@@ -71,7 +71,7 @@ def _only(bucket: BucketLayout, wanted: set[int], names: set[str]) -> BucketLayo
 
 
 _BUCKET_HEADS = heads(
-    ">row group", ">bucket", "mode", ">columns", ">bytes", ">unpacked", ">ratio", "encodings:12", "from … to:20"
+    ">row group | >bucket | mode | >columns | >bytes | >unpacked | >ratio | encodings:12 | from … to:20"
 )
 
 
@@ -92,17 +92,7 @@ def _bucket_line(group: int, bucket: BucketLayout) -> list[str]:
 
 
 _COLUMN_HEADS = heads(
-    ">row group",
-    ">bucket",
-    "column:20",
-    "type",
-    "encoding",
-    "nulls",
-    ">values",
-    ">entries",
-    ">unpacked",
-    ">slot",
-    ">ratio",
+    ">row group | >bucket | column:20 | type | encoding | nulls | >values | >entries | >unpacked | >slot | >ratio"
 )
 
 

@@ -9,30 +9,27 @@ from typing import Any
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_columns, add_file, add_output, add_row_group, check_below, select_columns
+from smalti.cli.arguments import add_columns, add_file, add_output, add_row_group, adding, check_below, select_columns
 from smalti.cli.render.rows import plain_values
 from smalti.cli.render.table import facts, heads, table
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.format.statistics import ColumnStatistics
 
-
-def arguments_schema(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_columns(parser)
-    add_output(parser)
+arguments_schema = adding(add_file, add_columns, add_output)
+arguments_meta = adding(add_file, add_output)
+arguments_stats = adding(add_file, add_columns, add_row_group, add_output)
 
 
 def run_schema(options: argparse.Namespace, screen: Screen) -> int:
     with smalti.open(options.file) as file:
-        names = file.column_names
-        chosen = select_columns(names, options.columns)
-        places = {name: i for i, name in enumerate(names)}
         schema = file.schema
+    names = schema.names
+    chosen = select_columns(names, options.columns)
     columns = [
-        {"position": places[name], "name": name, "type": str(field.type), "nullable": field.nullable}
-        for name in (names if chosen is None else chosen)
-        for field in [schema.field(places[name])]
+        {"position": position, "name": field.name, "type": str(field.type), "nullable": field.nullable}
+        for position in (range(len(names)) if chosen is None else map(schema.get_field_index, chosen))
+        for field in [schema.field(position)]
     ]
     if options.json:
         screen.json({"file": options.file, "num_columns": len(names), "columns": columns})
@@ -41,13 +38,8 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> int:
         [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
         for item in columns
     ]
-    screen.lines(table(heads(">#", "column:20", "type:12", "null"), rows, screen.room))
+    screen.lines(table(heads("># | column:20 | type:12 | null"), rows, screen.room))
     return 0
-
-
-def arguments_meta(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_output(parser)
 
 
 def run_meta(options: argparse.Namespace, screen: Screen) -> int:
@@ -95,18 +87,11 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> int:
         ("schema block", f"{size(block.size)} at {block.offset:,} {smaller}"),
         ("index", f"{size(index.size)} at {index.offset:,}"),
     ]
-    titles = heads(">row group", ">rows", ">bytes", ">monolithic", ">paged", ">empty", ">statistics")
+    titles = heads(">row group | >rows | >bytes | >monolithic | >paged | >empty | >statistics")
     keys = [head.title.replace(" ", "_") for head in titles]
     rows = [[size(item[key]) if key == "bytes" else f"{item[key]:,}" for key in keys] for item in groups]
     screen.lines([*facts(pairs), "", *table(titles, rows, None)])
     return 0
-
-
-def arguments_stats(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_columns(parser)
-    add_row_group(parser)
-    add_output(parser)
 
 
 def run_stats(options: argparse.Namespace, screen: Screen) -> int:
@@ -136,7 +121,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> int:
             ]
             for item in columns
         ]
-        screen.lines(table(heads("column:20", ">nulls", "min:10", "max:10"), rows, screen.room))
+        screen.lines(table(heads("column:20 | >nulls | min:10 | max:10"), rows, screen.room))
     return 0
 
 

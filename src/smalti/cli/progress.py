@@ -28,16 +28,15 @@ class ProgressBar:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._last = 0.0
+        self._last = 0.0  # when the bar was last drawn; 0 if never
         self._started = time.monotonic()
-        self._drawn = False
 
     def __enter__(self) -> Callable[[Progress], None] | None:
         """The listener to hand to a job, or None if the stream is not a terminal."""
         return self._show if self._stream.isatty() else None
 
     def __exit__(self, *_: object) -> None:
-        if self._drawn:
+        if self._last:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
@@ -46,7 +45,6 @@ class ProgressBar:
         if now - self._last < INTERVAL:
             return
         self._last = now
-        self._drawn = True
         self._stream.write("\r" + line(event, now - self._started, shutil.get_terminal_size().columns) + "\x1b[K")
         self._stream.flush()
 

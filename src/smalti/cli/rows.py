@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_columns, add_file, add_output, add_where, select_columns, whole_number
+from smalti.cli.arguments import add_columns, add_file, add_output, add_where, adding, select_columns, whole_number
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.predicate.text import parse_where
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
-
-
-def arguments_head(parser: argparse.ArgumentParser) -> None:
-    _arguments(parser, default=10)
-
-
-def arguments_cat(parser: argparse.ArgumentParser) -> None:
-    _arguments(parser, default=None)
 
 
 def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
@@ -36,6 +29,11 @@ def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
     shape.add_argument("--csv", action="store_true", help="print CSV")
     shape.add_argument("--vertical", action="store_true", help="a line for each column instead of each row")
     add_output(parser, "print JSON lines, one object per row")
+
+
+arguments_head = partial(_arguments, default=10)
+arguments_cat = partial(_arguments, default=None)
+arguments_count = adding(add_file, add_where, add_output)
 
 
 def run_head(options: argparse.Namespace, screen: Screen) -> int:
@@ -77,12 +75,6 @@ def limited_batches(
         left -= batch.num_rows
         if left <= 0:
             return
-
-
-def arguments_count(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_where(parser)
-    add_output(parser)
 
 
 def run_count(options: argparse.Namespace, screen: Screen) -> int:

@@ -59,8 +59,8 @@ def to_expression(tree: t.Tree, *, negated: bool = False) -> pc.Expression:
             expression = getattr(pc, op)(pc.field(column), text)
         case t.IsNull(column, nan_is_null):
             expression = pc.field(column).is_null(nan_is_null=nan_is_null)
-        case t.Opaque(expression=None):
+        case t.Opaque(expression=pc.Expression() as expression):
+            pass
+        case t.Opaque():
             raise TypeError("only the expression that a tree was parsed from says what its opaque parts mean")
-        case t.Opaque(expression=known):
-            expression = known
     return ~expression if negated else expression
