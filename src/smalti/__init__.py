@@ -33,7 +33,7 @@ __all__ = [
     "write_table",
 ]
 
-#: Modules and the names that they hold. What is `open` here is `open_file` in its module, so as not to hide Python's own.
+#: Modules and the names that they hold. What is `open` here is `open_file` there, so as not to hide Python's own.
 _HOMES = {
     "smalti.errors": ("CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
     "smalti.file.reader": ("MosaicFile", "RowGroup", "open", "read_table"),

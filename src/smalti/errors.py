@@ -46,9 +46,7 @@ class MosaicError(ValueError):
         unknown = place.keys() - set(PLACE)
         if unknown:
             raise TypeError(f"no such part of a place: {sorted(unknown)}")
-        for part, value in place.items():
-            if value is not None:
-                self.place.setdefault(part, value)
+        self.place = {part: value for part, value in place.items() if value is not None} | self.place
         return self
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any
@@ -23,12 +24,10 @@ def parse_bytes(text: str, *, least: int = 0) -> int:
     """
     number = text.strip().lower().removesuffix("b").removesuffix("i")
     unit = number[-1:] if number[-1:] in _UNITS else ""
-    try:
+    with suppress(ArithmeticError):  # what Decimal raises for texts that are no numbers
         count = Decimal(number.removesuffix(unit)) * _UNITS.get(unit, 1)
         if least <= count < 1 << 62:
             return int(count)
-    except ArithmeticError:  # what Decimal raises for texts that are no numbers
-        pass
     raise ValueError(f"{text!r} is not a number of bytes, such as 256M")
 
 

@@ -32,13 +32,13 @@ def arguments_bench(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_bench(options: argparse.Namespace, screen: Screen) -> int:
+def run_bench(options: argparse.Namespace, screen: Screen) -> None:
     with open_rows(options.file) as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
         shape = {"rows": rows.num_rows, "columns": len(rows.schema)}
     if options.json:
         screen.json({"file": options.file, **shape, "level": options.level, "results": results})
-        return 0
+        return
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []
     for key in mosaic:
@@ -50,7 +50,6 @@ def run_bench(options: argparse.Namespace, screen: Screen) -> int:
         f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
     )
     screen.lines([title, *table(columns, lines, None)])
-    return 0
 
 
 def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, float]]:

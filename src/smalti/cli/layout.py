@@ -30,18 +30,17 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_layout(options: argparse.Namespace, screen: Screen) -> int:
+def run_layout(options: argparse.Namespace, screen: Screen) -> None:
     layout, by_column = _chosen_layout(options)
     if options.json:
         screen.json(asdict(layout))
-        return 0
+        return
     buckets = [(group.index, bucket) for group in layout.row_groups for bucket in group.buckets]
     if by_column:
         rows = [_column_line(group, bucket, column) for group, bucket in buckets for column in bucket.columns]
         screen.lines(table(_COLUMN_HEADS, rows, screen.room))
     else:
         screen.lines(table(_BUCKET_HEADS, (_bucket_line(group, bucket) for group, bucket in buckets), screen.room))
-    return 0
 
 
 def _chosen_layout(options: argparse.Namespace) -> tuple[FileLayout, bool]:

@@ -21,7 +21,7 @@ arguments_meta = adding(add_file, add_output)
 arguments_stats = adding(add_file, add_columns, add_row_group, add_output)
 
 
-def run_schema(options: argparse.Namespace, screen: Screen) -> int:
+def run_schema(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         schema = file.schema
     names = schema.names
@@ -33,16 +33,15 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> int:
     ]
     if options.json:
         screen.json({"file": options.file, "num_columns": len(names), "columns": columns})
-        return 0
+        return
     rows = [
         [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
         for item in columns
     ]
     screen.lines(table(heads("># | column:20 | type:12 | null"), rows, screen.room))
-    return 0
 
 
-def run_meta(options: argparse.Namespace, screen: Screen) -> int:
+def run_meta(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         layout = file.layout(buckets=())
         num_rows = file.num_rows
@@ -75,7 +74,7 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> int:
                 "row_groups": groups,
             }
         )
-        return 0
+        return
     smaller = f"({ratio(block.size, block.uncompressed_size)} smaller than it was), names as {layout.name_encoding}"
     pairs = [
         ("file", cell(options.file)),
@@ -91,10 +90,9 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> int:
     keys = [head.title.replace(" ", "_") for head in titles]
     rows = [[size(item[key]) if key == "bytes" else f"{item[key]:,}" for key in keys] for item in groups]
     screen.lines([*facts(pairs), "", *table(titles, rows, None)])
-    return 0
 
 
-def run_stats(options: argparse.Namespace, screen: Screen) -> int:
+def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         names = file.column_names
         chosen = select_columns(names, options.columns)
@@ -122,7 +120,6 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> int:
             for item in columns
         ]
         screen.lines(table(heads("column:20 | >nulls | min:10 | max:10"), rows, screen.room))
-    return 0
 
 
 def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:
@@ -136,12 +133,9 @@ def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> d
     >>> merge_statistics([(9, {"a": ColumnStatistics(1, 2, 5)}), (9, {"a": ColumnStatistics(9)})])
     {'a': ColumnStatistics(null_count=10, min=2, max=5)}
     """
-    if not groups:
-        return {}
-    common = set.intersection(*(set(found) for _, found in groups))
-    merged = {}
-    for name in groups[0][1]:
-        if name not in common:
+    merged: dict[str, ColumnStatistics] = {}
+    for name in groups[0][1] if groups else ():
+        if not all(name in found for _, found in groups):
             continue
         parts = [(rows, found[name]) for rows, found in groups]
         nulls = sum(part.null_count for _, part in parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
@@ -16,7 +15,7 @@ INTERVAL = 0.1
 
 
 class ProgressBar:
-    """Draws the progress that a job reports, on one line of standard error, and removes the line at the end.
+    """Draws the progress that a job reports, on one line of a terminal, and removes the line at the end.
 
     Examples
     --------
@@ -26,8 +25,8 @@ class ProgressBar:
     None
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._last = 0.0  # when the bar was last drawn; 0 if never
         self._started = time.monotonic()
 

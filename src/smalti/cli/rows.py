@@ -36,7 +36,7 @@ arguments_cat = partial(_arguments, default=None)
 arguments_count = adding(add_file, add_where, add_output)
 
 
-def run_head(options: argparse.Namespace, screen: Screen) -> int:
+def run_head(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         columns = select_columns(file.column_names, options.columns)
         condition = None if options.where is None else parse_where(options.where, file.schema)
@@ -52,7 +52,6 @@ def run_head(options: argparse.Namespace, screen: Screen) -> int:
         else:
             # Even in a pipe this table is cut to a screen's width: --json and --csv are for programs.
             screen.lines(row_table(batches, schema, screen.width))
-    return 0
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
@@ -68,16 +67,14 @@ def limited_batches(
     step = max(1, CELLS_AT_ONCE // width)
     left = limit
     for batch in file.iter_batches(step, columns, condition):
-        if left is None:
-            yield batch
-            continue
         yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return
+        if left is not None:
+            left -= batch.num_rows
+            if left <= 0:
+                return
 
 
-def run_count(options: argparse.Namespace, screen: Screen) -> int:
+def run_count(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         rows = file.count_rows(None if options.where is None else parse_where(options.where, file.schema))
         total = file.num_rows
@@ -85,4 +82,3 @@ def run_count(options: argparse.Namespace, screen: Screen) -> int:
         screen.json({"file": options.file, "rows": rows, "of": total})
     else:
         screen.lines([str(rows)])
-    return 0

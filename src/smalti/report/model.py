@@ -89,23 +89,17 @@ def _head(bucket: BucketLayout) -> int:
 
 def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> dict[int, list[Any]]:
     """By place of the column: [nulls, minimum, maximum] of each row group, or None where a row group has none."""
-    found: dict[int, list[Any]] = {}
-    for place, name in enumerate(names):
-        records = [group.get(name) for group in groups]
-        if any(records):
-            found[place] = [
-                record and [record.null_count, _bound(record.min), _bound(record.max)] for record in records
-            ]
-    return found
+    return {
+        place: [record and [record.null_count, _bound(record.min), _bound(record.max)] for record in records]
+        for place, name in enumerate(names)
+        if any(records := [group.get(name) for group in groups])
+    }
 
 
 def _bound(value: Any) -> Any:
     """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, int) and abs(value) < 1 << 53:
+    is_exact = math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) < 1 << 53
+    if value is None or is_exact:
         return value
     text = str(value)
     return text if len(text) <= MAX_BOUND else f"{text[: MAX_BOUND - 1]}…"
