@@ -230,9 +230,10 @@ class _OutputWriter:
     def _end(self) -> None:
         if self._writer is not None:
             with self._writer_errors():
-                size = self._writer.close()
+                self._writer.close()
             self._writer = None
             staged = f"{self._directory}/{self._path()}"
+            size = self._settings.staging.root.child(staged).info().size
             self._files.append(StagedFile(self._path(), self._rows, size, staged, self._sources))
             self._rows = 0
 
