@@ -66,10 +66,8 @@ class LocalSource(Source):
         if self._fd < 0:
             raise ValueError(f"read of a closed file: {self.name}")
         data = os.pread(self._fd, size, offset)
-        while 0 < len(data) < size:  # one call moves at most 2 GiB
-            more = os.pread(self._fd, size - len(data), offset + len(data))
-            if not more:
-                break
+        # One call moves at most 2 GiB.
+        while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
             data += more
         return self._checked(data, offset, size)
 

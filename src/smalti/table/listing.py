@@ -122,9 +122,7 @@ class Selection:
         Selection(base='data', wildcards=('day=*', 'part-?.mosaic'), suffix='.mosaic')
         """
         parts = PurePosixPath(path).parts
-        fixed = 0
-        while fixed < len(parts) and not is_glob(parts[fixed]):
-            fixed += 1
+        fixed = next((level for level, part in enumerate(parts) if is_glob(part)), len(parts))
         return cls(str(PurePosixPath(*parts[:fixed])), parts[fixed:], suffix)
 
     def partition(self, path: str) -> dict[str, str | None] | None:
