@@ -19,7 +19,7 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem,
 import smalti
 from smalti import jobs
 from smalti.errors import MosaicError
-from smalti.io import Place, places
+from smalti.io import Place
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
@@ -127,7 +127,7 @@ def test_records_are_of_the_job_they_lie_with(tmp_path: Path) -> None:
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from pyarrow.fs import FSSpecHandler, PyFileSystem, LocalFileSystem
+from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem, LocalFileSystem
 from smalti.io import Place, sinks
 from smalti.table import commit_log
 from smalti.table.commits import plan_commit
@@ -436,16 +436,16 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(tmp_path: Path) -
 
 def test_what_is_missing_is_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A typo beside a million files costs a look or two, and fails as a typo."""
-    listed = []
+    entries, listed = Place.entries, []
 
-    def listing(filesystem: FileSystem, path: str, *, recursive: bool = False) -> Sequence[object]:
-        listed.append(path)
-        return places.list_directory(filesystem, path, recursive=recursive)
+    def counted_entries(place: Place, *, recursive: bool = False) -> Sequence[object]:
+        listed.append(place.path)
+        return entries(place, recursive=recursive)
 
-    monkeypatch.setattr("smalti.table.listing.list_directory", listing)
+    monkeypatch.setattr(Place, "entries", counted_entries)
     with pytest.raises(FileNotFoundError):
         smalti.dataset(tmp_path / "nope")
-    assert listed == []  # only the commits of the directory above are looked at
+    assert listed == [f"{tmp_path}/{JOBS}"]  # only the commits of the directory above are looked at
 
 
 def test_hidden_files_that_come_and_go_do_not_matter() -> None:

@@ -164,6 +164,12 @@ TUPLES: dict[str, tuple[list[Any], pc.Expression]] = {
     "not in, only null": ([("s", "not in", [None])], S.is_valid()),
     "in nothing": ([("s", "in", [])], pc.scalar(False)),
     "not in nothing": ([("s", "not in", [])], pc.scalar(True)),
+    "a column as the value": ([("i", "=", F), ("s", "!=", "z")], (I == F) & (S != "z")),
+    "a literal expression as the value": ([("i", ">=", pc.scalar(6))], I >= 6),
+    "computed from another column": (
+        [[("i", "<", F + 1), ("i", ">", 2)], [("i", "=", 0)]],
+        ((I < F + 1) & (I > 2)) | (I == 0),
+    ),
     "date": ([("t", "<", datetime.datetime(1970, 1, 1, 0, 0, 2))], datetime.datetime(1970, 1, 1, 0, 0, 2) > T),
 }
 

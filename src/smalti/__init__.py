@@ -33,33 +33,23 @@ __all__ = [
     "write_table",
 ]
 
-#: Module of each name, and what it is called there if not the same.
+#: Modules and the names that they hold. What is `open` here is `open_file` there, so as not to hide Python's own.
 _HOMES = {
-    "ColumnStatistics": "smalti.format.statistics",
-    "CorruptFileError": "smalti.errors",
-    "MosaicDataset": "smalti.table.dataset",
-    "MosaicError": "smalti.errors",
-    "MosaicFile": "smalti.file.reader",
-    "MosaicWriter": "smalti.file.writer",
-    "RowGroup": "smalti.file.reader",
-    "SchemaError": "smalti.errors",
-    "UnsupportedFeatureError": "smalti.errors",
-    "WriteSummary": "smalti.file.writer",
-    "WriterOptions": "smalti.options",
-    "dataset": "smalti.table.dataset",
-    "open": "smalti.file.reader:open_file",
-    "read_table": "smalti.file.reader",
-    "write_table": "smalti.file.writer",
+    "smalti.errors": ("CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
+    "smalti.file.reader": ("MosaicFile", "RowGroup", "open", "read_table"),
+    "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
+    "smalti.format.statistics": ("ColumnStatistics",),
+    "smalti.options": ("WriterOptions",),
+    "smalti.table.dataset": ("MosaicDataset", "dataset"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, original = home.partition(":")
-    value = globals()[name] = getattr(import_module(module), original or name)
-    return value
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(module), "open_file" if name == "open" else name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

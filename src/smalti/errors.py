@@ -6,6 +6,7 @@ Missing files and failing disks stay what Python calls them (`FileNotFoundError`
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 Self = TypeVar("Self", bound="MosaicError")
@@ -45,9 +46,7 @@ class MosaicError(ValueError):
         unknown = place.keys() - set(PLACE)
         if unknown:
             raise TypeError(f"no such part of a place: {sorted(unknown)}")
-        for part, value in place.items():
-            if value is not None:
-                self.place.setdefault(part, value)
+        self.place = {part: value for part, value in place.items() if value is not None} | self.place
         return self
 
     def __str__(self) -> str:
@@ -56,18 +55,13 @@ class MosaicError(ValueError):
             for part in PLACE
             if part in self.place
         )
-        text = f"{where}: {self.reason}" if where else self.reason
-        if self.found is not None:
-            text += f": found {_show(self.found)}"
-        if self.expected is not None:
-            text += (
-                f", expected {_show(self.expected)}" if self.found is not None else f": expected {_show(self.expected)}"
-            )
-        return text
+        values = {"found": self.found, "expected": self.expected}
+        what = ", ".join(f"{word} {_show(value)}" for word, value in values.items() if value is not None)
+        return ": ".join(filter(None, (where, self.reason, what)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Spark ships errors between processes: keep the parts.
-        return _rebuild, (type(self), self.reason, self.found, self.expected, self.place)
+        return partial(type(self), self.reason, found=self.found, expected=self.expected, **self.place), ()
 
 
 class CorruptFileError(MosaicError):
@@ -80,10 +74,6 @@ class UnsupportedFeatureError(MosaicError):
 
 class SchemaError(MosaicError):
     """A schema, column name, type or value that Mosaic cannot hold, or that does not fit the file."""
-
-
-def _rebuild(kind: type[MosaicError], reason: str, found: Any, expected: Any, place: dict[str, Any]) -> MosaicError:
-    return kind(reason, found=found, expected=expected, **place)
 
 
 def _show(value: Any, limit: int = 200) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any
@@ -13,7 +14,7 @@ from smalti.spec import MAX_UINT32, Compression
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def parse_bytes(text: str) -> int:
+def parse_bytes(text: str, *, least: int = 0) -> int:
     """A number of bytes, with an optional K, M or G (powers of 1,024); ValueError if it is none, or out of bounds.
 
     Examples
@@ -23,12 +24,10 @@ def parse_bytes(text: str) -> int:
     """
     number = text.strip().lower().removesuffix("b").removesuffix("i")
     unit = number[-1:] if number[-1:] in _UNITS else ""
-    try:
+    with suppress(ArithmeticError):  # what Decimal raises for texts that are no numbers
         count = Decimal(number.removesuffix(unit)) * _UNITS.get(unit, 1)
-        if 0 <= count < 1 << 62:
+        if least <= count < 1 << 62:
             return int(count)
-    except ArithmeticError:  # what Decimal raises for texts that are no numbers
-        pass
     raise ValueError(f"{text!r} is not a number of bytes, such as 256M")
 
 
@@ -76,17 +75,14 @@ class WriterOptions:
 
     def __post_init__(self) -> None:
         names = self.stats_columns
-        if isinstance(names, str):
-            if names != "all":
-                raise MosaicError('stats_columns takes a list of names or "all"', found=names)
-        elif isinstance(names, Iterable):
+        if not isinstance(names, Iterable) or (isinstance(names, str) and names != "all"):
+            raise MosaicError('stats_columns takes a list of names or "all"', found=names)
+        if not isinstance(names, str):
             names = tuple(names)
             for name in names:
                 if not isinstance(name, str):
                     raise MosaicError("stats_columns takes names", found=name)
             object.__setattr__(self, "stats_columns", tuple(dict.fromkeys(names)))
-        else:
-            raise MosaicError('stats_columns takes a list of names or "all"', found=names)
         if not isinstance(self.compression, str) or self.compression.upper() not in Compression.__members__:
             raise MosaicError("unknown compression", found=self.compression, expected='"zstd" or "none"')
         object.__setattr__(self, "compression", self.compression.lower())

@@ -104,7 +104,7 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
             raise SchemaError("maps with sorted keys cannot be stored as such", found=str(type_))
         if pt.is_list(key.type) or pt.is_map(key.type):
             raise SchemaError("map keys cannot be arrays or maps", found=str(type_))
-        stored: pa.DataType = pa.map_(key, item)  # type: ignore[call-overload,unused-ignore]
+        stored: pa.DataType = pa.map_(key, item)  # type: ignore[call-overload]
         return stored
     if is_legacy_timestamp(type_):
         return pa.timestamp("ns")

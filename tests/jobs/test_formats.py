@@ -16,8 +16,8 @@ import pytest
 
 import smalti
 from smalti import jobs
-from smalti.jobs.formats import format_of_path
 from smalti.jobs.formats import text as text_module
+from smalti.jobs.formats.registry import format_of_path
 from tests.jobs.data import mixed, nested, visible
 
 SUFFIXES = [".mosaic", ".parquet", ".orc", ".arrow", ".arrows", ".csv", ".csv.gz", ".jsonl"]

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import FileSystem
 
 from smalti import jobs
-from smalti.io import places
+from smalti.io import Place
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, Commit
 from tests.jobs.data import mixed, mosaic_files
@@ -23,21 +22,20 @@ Count = Callable[[Callable[[], object]], Counter[str]]
 def count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
     """Runs a job and returns how often each directory was listed and each log was read."""
     seen: Counter[str] = Counter()
-    list_directory, state = places.list_directory, CommitLog.state
+    entries, state = Place.entries, CommitLog.state
 
-    def counted_listing(filesystem: FileSystem, path: str, *, recursive: bool = False) -> Sequence[object]:
-        parts = Path(path).relative_to(tmp_path).parts
+    def counted_entries(place: Place, *, recursive: bool = False) -> Sequence[object]:
+        parts = Path(place.path).relative_to(tmp_path).parts
         below = parts.index(JOBS) if JOBS in parts else len(parts)
         # The ids of jobs differ from run to run.
         seen["/".join([*parts[: below + 1], *("<id>" for _ in parts[below + 1 : below + 2]), *parts[below + 2 :]])] += 1
-        return list_directory(filesystem, path, recursive=recursive)
+        return entries(place, recursive=recursive)
 
     def counted_state(log: CommitLog) -> tuple[str, tuple[Commit, ...]]:
         seen["reads of a log's state"] += 1
         return state(log)
 
-    monkeypatch.setattr("smalti.io.places.list_directory", counted_listing)
-    monkeypatch.setattr("smalti.table.listing.list_directory", counted_listing)
+    monkeypatch.setattr(Place, "entries", counted_entries)
     monkeypatch.setattr(CommitLog, "state", counted_state)
 
     def run(job: Callable[[], object]) -> Counter[str]:

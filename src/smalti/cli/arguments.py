@@ -6,9 +6,20 @@ import argparse
 import difflib
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.options import parse_bytes
+
+
+def adding(*adders: Callable[[argparse.ArgumentParser], None]) -> Callable[[argparse.ArgumentParser], None]:
+    """The arguments of a command that has shared ones only."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        for adder in adders:
+            adder(parser)
+
+    return add
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
@@ -52,26 +63,12 @@ def whole_number(text: str) -> int:
     return value
 
 
-_SUFFIXES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
 def byte_count(text: str) -> int:
-    """A number of bytes, with an optional K, M or G (powers of 1,024).
-
-    Examples
-    --------
-    >>> byte_count("64K"), byte_count("1.5GiB")
-    (65536, 1610612736)
-    """
-    number = text.strip().lower().removesuffix("b").removesuffix("i")
-    suffix = number[-1:] if number[-1:] in _SUFFIXES else ""
+    """A number of bytes of 1 or more, such as 64M; anything else is wrong usage."""
     try:
-        value = float(number.removesuffix(suffix)) * _SUFFIXES[suffix]
-    except ValueError:
-        value = 0.0
-    if not 1 <= value < 1 << 62:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes, such as 256M")
-    return int(value)
+        return parse_bytes(text, least=1)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list[str] | None:

@@ -32,25 +32,24 @@ def arguments_bench(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_bench(options: argparse.Namespace, screen: Screen) -> int:
+def run_bench(options: argparse.Namespace, screen: Screen) -> None:
     with open_rows(options.file) as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
         shape = {"rows": rows.num_rows, "columns": len(rows.schema)}
     if options.json:
         screen.json({"file": options.file, **shape, "level": options.level, "results": results})
-        return 0
+        return
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []
     for key in mosaic:
         shown: Callable[[float], str] = size if key == "size" else seconds
         better = parquet[key] / mosaic[key] if mosaic[key] else 0.0
         lines.append([key, shown(mosaic[key]), shown(parquet[key]), f"{better:.2f}x"])
-    columns = heads("", ">Mosaic", ">Parquet", ">Parquet / Mosaic")
+    columns = heads(" | >Mosaic | >Parquet | >Parquet / Mosaic")
     title = (
         f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
     )
     screen.lines([title, *table(columns, lines, None)])
-    return 0
 
 
 def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, float]]:
@@ -73,11 +72,8 @@ def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) 
         "read all": (lambda: smalti.read_table(mosaic), lambda: pq.read_table(parquet)),
     }
     for name, pair in works.items():
-        times: list[list[float]] = [[], []]
-        for _ in range(rounds):
-            for which, work in enumerate(pair):
-                times[which].append(_timed(work))
-        results["mosaic"][name], results["parquet"][name] = (min(found) for found in times)
+        times = [[_timed(work) for work in pair] for _ in range(rounds)]
+        results["mosaic"][name], results["parquet"][name] = map(min, zip(*times, strict=True))
     return results
 
 

@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One command; its module below `smalti.cli` has `arguments_<name>(parser)` and `run_<name>(options, screen)`."""
+    """One command; its module below `smalti.cli` has `arguments_<name>(parser)` and `run_<name>(options, screen)`.
+
+    The latter returns an exit code, or None where all is well.
+    """
 
     name: str
     module: str

@@ -155,4 +155,4 @@ def _lines(found: Differences, schema_only: bool) -> Iterator[str]:
     if found.cells:
         yield f"values: {sum(found.cells.values()):,} differ in {len(found.cells):,} columns"
         rows = [[f"{row:,}", cell(name), cell(a), cell(b)] for row, name, a, b in found.examples]
-        yield from table(heads(">row", "column:20", "A:10", "B:10"), rows, None)
+        yield from table(heads(">row | column:20 | A:10 | B:10"), rows, None)

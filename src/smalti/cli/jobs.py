@@ -25,16 +25,17 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_care(parser: argparse.ArgumentParser) -> None:
+def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.add_argument(
         "--on-error", choices=("raise", "skip"), default="raise", help="what to do about files that cannot be read"
     )
     parser.add_argument("--workers", type=whole_number, metavar="N", help="tasks at once (default: one per core)")
+    _add_engine(parser)
 
 
 def _engine_and_care(options: argparse.Namespace) -> dict[str, Any]:
-    """The values of `_add_engine` and `_add_care`, as the jobs name them."""
+    """The values of `_add_care_and_engine`, as the jobs name them."""
     names = ("engine", "overwrite", "on_error")
     return {"workers": options.workers or None, **{name: getattr(options, name) for name in names}}
 
@@ -93,14 +94,13 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
         "--from", dest="source_format", metavar="FORMAT", help=f"if the suffix does not tell: {formats}"
     )
     parser.add_argument("--to", dest="target_format", metavar="FORMAT", help="likewise, for the target")
-    _add_care(parser)
     parser.add_argument("--no-resume", action="store_true", help="start over instead of where an earlier run stopped")
-    _add_engine(parser)
+    _add_care_and_engine(parser)
     _add_writer_options(parser)
     add_output(parser)
 
 
-def run_convert(options: argparse.Namespace, screen: Screen) -> int:
+def run_convert(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
 
     with ProgressBar(screen.err) as progress:
@@ -116,7 +116,6 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> int:
             **_engine_and_care(options),
         )
     _print_summary(options, screen, summary)
-    return 0
 
 
 def arguments_compact(parser: argparse.ArgumentParser) -> None:
@@ -124,13 +123,12 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", nargs="?", help="where the new files go (default: in place)")
     parser.add_argument("--file-bytes", type=byte_count, metavar="SIZE", help="how large files should get, such as 1G")
     parser.add_argument("--sort-by", metavar="NAMES", help="order rows by these columns, with commas between")
-    _add_care(parser)
-    _add_engine(parser)
+    _add_care_and_engine(parser)
     _add_writer_options(parser)
     add_output(parser)
 
 
-def run_compact(options: argparse.Namespace, screen: Screen) -> int:
+def run_compact(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
 
     given = {"target_file_bytes": options.file_bytes} if options.file_bytes else {}
@@ -145,7 +143,6 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> int:
             **_engine_and_care(options),
         )
     _print_summary(options, screen, summary)
-    return 0
 
 
 def arguments_verify(parser: argparse.ArgumentParser) -> None:
@@ -170,12 +167,11 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", help="write the profile here: Mosaic, Parquet, CSV, by suffix"
     )
     parser.add_argument("--html", metavar="PAGE", help="write a page here")
-    _add_care(parser)
-    _add_engine(parser)
+    _add_care_and_engine(parser)
     add_output(parser)
 
 
-def run_profile(options: argparse.Namespace, screen: Screen) -> int:
+def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
 
     with ProgressBar(screen.err) as progress:
@@ -191,21 +187,17 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> int:
     if options.json:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
         screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
-        return 0
-    titles = heads("column:20", "type:8", ">nulls", ">distinct", "min:8", "max:8", "encodings:8", ">bytes")
+        return
+    titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | encodings:8 | >bytes")
     screen.lines([*table(titles, map(_profile_line, columns), screen.room), printable(str(profile))])
-    return 0
 
 
 def _profile_line(item: dict[str, Any]) -> list[str]:
-    low, high, encodings = ("" if item[key] is None else cell(item[key]) for key in ("min", "max", "encodings"))
     return [
         cell(item["column"]),
         cell(item["type"]),
         f"{item['nulls']:,}",
         "" if item["distinct"] is None else f"~{item['distinct']:,}",
-        low,
-        high,
-        encodings,
+        *("" if item[key] is None else cell(item[key]) for key in ("min", "max", "encodings")),
         "" if item["stored_bytes"] is None else size(item["stored_bytes"]),
     ]

@@ -30,18 +30,17 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_layout(options: argparse.Namespace, screen: Screen) -> int:
+def run_layout(options: argparse.Namespace, screen: Screen) -> None:
     layout, by_column = _chosen_layout(options)
     if options.json:
         screen.json(asdict(layout))
-        return 0
+        return
     buckets = [(group.index, bucket) for group in layout.row_groups for bucket in group.buckets]
     if by_column:
         rows = [_column_line(group, bucket, column) for group, bucket in buckets for column in bucket.columns]
         screen.lines(table(_COLUMN_HEADS, rows, screen.room))
     else:
         screen.lines(table(_BUCKET_HEADS, (_bucket_line(group, bucket) for group, bucket in buckets), screen.room))
-    return 0
 
 
 def _chosen_layout(options: argparse.Namespace) -> tuple[FileLayout, bool]:
@@ -71,7 +70,7 @@ def _only(bucket: BucketLayout, wanted: set[int], names: set[str]) -> BucketLayo
 
 
 _BUCKET_HEADS = heads(
-    ">row group", ">bucket", "mode", ">columns", ">bytes", ">unpacked", ">ratio", "encodings:12", "from … to:20"
+    ">row group | >bucket | mode | >columns | >bytes | >unpacked | >ratio | encodings:12 | from … to:20"
 )
 
 
@@ -92,17 +91,7 @@ def _bucket_line(group: int, bucket: BucketLayout) -> list[str]:
 
 
 _COLUMN_HEADS = heads(
-    ">row group",
-    ">bucket",
-    "column:20",
-    "type",
-    "encoding",
-    "nulls",
-    ">values",
-    ">entries",
-    ">unpacked",
-    ">slot",
-    ">ratio",
+    ">row group | >bucket | column:20 | type | encoding | nulls | >values | >entries | >unpacked | >slot | >ratio"
 )
 
 

@@ -76,7 +76,7 @@ def _run(argv: list[str]) -> int:
 
     screen = Screen(pager=not getattr(options, "no_pager", False))
     run = getattr(_module(command), f"run_{command.name}")
-    return int(run(options, screen))
+    return int(run(options, screen) or 0)
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:

@@ -9,48 +9,39 @@ from typing import Any
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_columns, add_file, add_output, add_row_group, check_below, select_columns
+from smalti.cli.arguments import add_columns, add_file, add_output, add_row_group, adding, check_below, select_columns
 from smalti.cli.render.rows import plain_values
 from smalti.cli.render.table import facts, heads, table
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.format.statistics import ColumnStatistics
 
-
-def arguments_schema(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_columns(parser)
-    add_output(parser)
+arguments_schema = adding(add_file, add_columns, add_output)
+arguments_meta = adding(add_file, add_output)
+arguments_stats = adding(add_file, add_columns, add_row_group, add_output)
 
 
-def run_schema(options: argparse.Namespace, screen: Screen) -> int:
+def run_schema(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
-        names = file.column_names
-        chosen = select_columns(names, options.columns)
-        places = {name: i for i, name in enumerate(names)}
         schema = file.schema
+    names = schema.names
+    chosen = select_columns(names, options.columns)
     columns = [
-        {"position": places[name], "name": name, "type": str(field.type), "nullable": field.nullable}
-        for name in (names if chosen is None else chosen)
-        for field in [schema.field(places[name])]
+        {"position": position, "name": field.name, "type": str(field.type), "nullable": field.nullable}
+        for position in (range(len(names)) if chosen is None else map(schema.get_field_index, chosen))
+        for field in [schema.field(position)]
     ]
     if options.json:
         screen.json({"file": options.file, "num_columns": len(names), "columns": columns})
-        return 0
+        return
     rows = [
         [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
         for item in columns
     ]
-    screen.lines(table(heads(">#", "column:20", "type:12", "null"), rows, screen.room))
-    return 0
+    screen.lines(table(heads("># | column:20 | type:12 | null"), rows, screen.room))
 
 
-def arguments_meta(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_output(parser)
-
-
-def run_meta(options: argparse.Namespace, screen: Screen) -> int:
+def run_meta(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         layout = file.layout(buckets=())
         num_rows = file.num_rows
@@ -83,7 +74,7 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> int:
                 "row_groups": groups,
             }
         )
-        return 0
+        return
     smaller = f"({ratio(block.size, block.uncompressed_size)} smaller than it was), names as {layout.name_encoding}"
     pairs = [
         ("file", cell(options.file)),
@@ -95,21 +86,13 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> int:
         ("schema block", f"{size(block.size)} at {block.offset:,} {smaller}"),
         ("index", f"{size(index.size)} at {index.offset:,}"),
     ]
-    titles = heads(">row group", ">rows", ">bytes", ">monolithic", ">paged", ">empty", ">statistics")
+    titles = heads(">row group | >rows | >bytes | >monolithic | >paged | >empty | >statistics")
     keys = [head.title.replace(" ", "_") for head in titles]
     rows = [[size(item[key]) if key == "bytes" else f"{item[key]:,}" for key in keys] for item in groups]
     screen.lines([*facts(pairs), "", *table(titles, rows, None)])
-    return 0
 
 
-def arguments_stats(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_columns(parser)
-    add_row_group(parser)
-    add_output(parser)
-
-
-def run_stats(options: argparse.Namespace, screen: Screen) -> int:
+def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         names = file.column_names
         chosen = select_columns(names, options.columns)
@@ -136,8 +119,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> int:
             ]
             for item in columns
         ]
-        screen.lines(table(heads("column:20", ">nulls", "min:10", "max:10"), rows, screen.room))
-    return 0
+        screen.lines(table(heads("column:20 | >nulls | min:10 | max:10"), rows, screen.room))
 
 
 def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:
@@ -151,12 +133,9 @@ def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> d
     >>> merge_statistics([(9, {"a": ColumnStatistics(1, 2, 5)}), (9, {"a": ColumnStatistics(9)})])
     {'a': ColumnStatistics(null_count=10, min=2, max=5)}
     """
-    if not groups:
-        return {}
-    common = set.intersection(*(set(found) for _, found in groups))
-    merged = {}
-    for name in groups[0][1]:
-        if name not in common:
+    merged: dict[str, ColumnStatistics] = {}
+    for name in groups[0][1] if groups else ():
+        if not all(name in found for _, found in groups):
             continue
         parts = [(rows, found[name]) for rows, found in groups]
         nulls = sum(part.null_count for _, part in parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
@@ -16,7 +15,7 @@ INTERVAL = 0.1
 
 
 class ProgressBar:
-    """Draws the progress that a job reports, on one line of standard error, and removes the line at the end.
+    """Draws the progress that a job reports, on one line of a terminal, and removes the line at the end.
 
     Examples
     --------
@@ -26,18 +25,17 @@ class ProgressBar:
     None
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._last = 0.0
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last = 0.0  # when the bar was last drawn; 0 if never
         self._started = time.monotonic()
-        self._drawn = False
 
     def __enter__(self) -> Callable[[Progress], None] | None:
         """The listener to hand to a job, or None if the stream is not a terminal."""
         return self._show if self._stream.isatty() else None
 
     def __exit__(self, *_: object) -> None:
-        if self._drawn:
+        if self._last:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
@@ -46,7 +44,6 @@ class ProgressBar:
         if now - self._last < INTERVAL:
             return
         self._last = now
-        self._drawn = True
         self._stream.write("\r" + line(event, now - self._started, shutil.get_terminal_size().columns) + "\x1b[K")
         self._stream.flush()
 

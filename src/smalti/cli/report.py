@@ -16,10 +16,9 @@ def arguments_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace a page that is there")
 
 
-def run_report(options: argparse.Namespace, screen: Screen) -> int:
+def run_report(options: argparse.Namespace, screen: Screen) -> None:
     if not options.overwrite and locate(options.output).exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
     write_report(options.file, options.output)
     if screen.is_terminal:
         screen.note(f"wrote {options.output}")
-    return 0

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_columns, add_file, add_output, add_where, select_columns, whole_number
+from smalti.cli.arguments import add_columns, add_file, add_output, add_where, adding, select_columns, whole_number
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.predicate.text import parse_where
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
-
-
-def arguments_head(parser: argparse.ArgumentParser) -> None:
-    _arguments(parser, default=10)
-
-
-def arguments_cat(parser: argparse.ArgumentParser) -> None:
-    _arguments(parser, default=None)
 
 
 def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
@@ -38,7 +31,12 @@ def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
     add_output(parser, "print JSON lines, one object per row")
 
 
-def run_head(options: argparse.Namespace, screen: Screen) -> int:
+arguments_head = partial(_arguments, default=10)
+arguments_cat = partial(_arguments, default=None)
+arguments_count = adding(add_file, add_where, add_output)
+
+
+def run_head(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         columns = select_columns(file.column_names, options.columns)
         condition = None if options.where is None else parse_where(options.where, file.schema)
@@ -54,7 +52,6 @@ def run_head(options: argparse.Namespace, screen: Screen) -> int:
         else:
             # Even in a pipe this table is cut to a screen's width: --json and --csv are for programs.
             screen.lines(row_table(batches, schema, screen.width))
-    return 0
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
@@ -70,22 +67,14 @@ def limited_batches(
     step = max(1, CELLS_AT_ONCE // width)
     left = limit
     for batch in file.iter_batches(step, columns, condition):
-        if left is None:
-            yield batch
-            continue
         yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return
+        if left is not None:
+            left -= batch.num_rows
+            if left <= 0:
+                return
 
 
-def arguments_count(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
-    add_where(parser)
-    add_output(parser)
-
-
-def run_count(options: argparse.Namespace, screen: Screen) -> int:
+def run_count(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
         rows = file.count_rows(None if options.where is None else parse_where(options.where, file.schema))
         total = file.num_rows
@@ -93,4 +82,3 @@ def run_count(options: argparse.Namespace, screen: Screen) -> int:
         screen.json({"file": options.file, "rows": rows, "of": total})
     else:
         screen.lines([str(rows)])
-    return 0

@@ -51,17 +51,14 @@ class Screen:
             self._write(lines)
             return
         waiting = iter(lines)
-        first = list(itertools.islice(waiting, self._height - 1))
-        more = list(itertools.islice(waiting, 1))
-        pager = self._start_pager() if more else None
+        first = list(itertools.islice(waiting, self._height))
+        pager = self._start_pager() if len(first) == self._height else None
         if pager is None or pager.stdin is None:
-            self._write(itertools.chain(first, more, waiting))
+            self._write(itertools.chain(first, waiting))
             return
         try:
             with contextlib.suppress(BrokenPipeError):
-                for line in itertools.chain(first, more, waiting):
-                    pager.stdin.write(line + "\n")
-                pager.stdin.close()
+                pager.stdin.writelines(line + "\n" for line in itertools.chain(first, waiting))
         finally:
             with contextlib.suppress(BrokenPipeError):
                 pager.stdin.close()

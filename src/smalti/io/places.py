@@ -7,11 +7,12 @@ does without it, and it takes as long to load as many reads take.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smalti.errors import MosaicError
 
@@ -23,9 +24,10 @@ AnyPath: TypeAlias = "str | os.PathLike[str]"
 #: A file system, as users pass it; a text is the URI of a directory.
 AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
 
+Result = TypeVar("Result")
 #: `make_directory` tries again when another job removes the empty directory above in the same moment.
 _MAKE_ATTEMPTS = 5
-#: `list_directory` tries again when a directory that it comes upon is removed in the same moment.
+#: `entries` tries again when a directory that it comes upon is removed in the same moment.
 _LIST_ATTEMPTS = 20
 
 #: For each scheme: the class in `pyarrow.fs`, and the arguments of it that `storage` may set.
@@ -81,8 +83,7 @@ class Place:
         return Place(self.filesystem, path)
 
     def info(self) -> FileInfo:
-        info: FileInfo = self.filesystem.get_file_info(self.path)
-        return info
+        return self.filesystem.get_file_info(self.path)
 
     def exists(self) -> bool:
         return bool(self.info().type.name != "NotFound")
@@ -95,8 +96,7 @@ class Place:
 
     def read_bytes(self) -> bytes:
         with self.filesystem.open_input_stream(self.path, compression=None) as stream:
-            data: bytes = stream.read()
-        return data
+            return stream.read()
 
     def sync(self) -> None:
         """Flush a local file to disk; other file systems have stored a file once it is closed."""
@@ -109,32 +109,22 @@ class Place:
 
     def entries(self, *, recursive: bool = False) -> Sequence[FileInfo]:
         """What is in a directory, hidden names included; nothing if there is no such directory."""
-        return list_directory(self.filesystem, self.path, recursive=recursive)
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(self.path, recursive=recursive, allow_not_found=True)
+        return _try(_LIST_ATTEMPTS, lambda: self.filesystem.get_file_info(selector))
 
     def make_directory(self) -> None:
         """Make a directory and those above it."""
-        for attempt in range(_MAKE_ATTEMPTS):
-            try:
-                self.filesystem.create_dir(self.path, recursive=True)
-                return
-            except FileNotFoundError:
-                if attempt == _MAKE_ATTEMPTS - 1:
-                    raise
+        _try(_MAKE_ATTEMPTS, lambda: self.filesystem.create_dir(self.path, recursive=True))
 
 
-def list_directory(filesystem: FileSystem, path: str, *, recursive: bool = False) -> Sequence[FileInfo]:
-    """`Place.entries`, for a path."""
-    from pyarrow.fs import FileSelector
-
-    selector = FileSelector(path, recursive=recursive, allow_not_found=True)
-    for attempt in range(_LIST_ATTEMPTS):
-        try:
-            found: Sequence[FileInfo] = filesystem.get_file_info(selector)
-            return found
-        except FileNotFoundError:
-            if attempt == _LIST_ATTEMPTS - 1:
-                raise
-    return ()
+def _try(attempts: int, act: Callable[[], Result]) -> Result:
+    """Act again whenever a directory has gone meanwhile; the last attempt may fail."""
+    for _ in range(attempts - 1):
+        with contextlib.suppress(FileNotFoundError):
+            return act()
+    return act()
 
 
 def is_local(filesystem: FileSystem) -> bool:

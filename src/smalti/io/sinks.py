@@ -48,14 +48,12 @@ class LocalSink:
             raise IsADirectoryError(21, "Is a directory", path)
         self._target = target
         self._temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
-        self._file: IO[bytes] | None = self._temporary.open("xb")
+        self._file = self._temporary.open("xb")
 
     def write(self, data: Any) -> None:
-        assert self._file is not None
         self._file.write(data)
 
     def commit(self) -> None:
-        assert self._file is not None
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -64,7 +62,6 @@ class LocalSink:
         except BaseException:
             self.abort()
             raise
-        self._file = None
         with contextlib.suppress(OSError):  # some file systems cannot sync a directory
             directory = os.open(self._target.parent, os.O_RDONLY)
             try:
@@ -73,11 +70,9 @@ class LocalSink:
                 os.close(directory)
 
     def abort(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._temporary.unlink(missing_ok=True)
-            self._file = None
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
 
 
 class RemoteSink:

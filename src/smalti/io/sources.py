@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,37 +23,33 @@ REMOTE_TAIL = 1 << 20
 REMOTE_GAP = 512 << 10
 
 
-class Source(Protocol):
-    """Random access to bytes that do not change."""
+class Source:
+    """Random access to bytes that do not change. The costs of a read are those of bytes on this machine."""
 
-    name: str | None
+    name: str | None = None
     size: int
-    tail_size: int
-    max_gap: int
-    is_remote: bool
-
-    def read_at(self, offset: int, size: int) -> bytes: ...
-
-    def close(self) -> None: ...
-
-
-def _checked(data: bytes, offset: int, size: int, name: str | None) -> bytes:
-    if len(data) != size:
-        raise CorruptFileError(
-            "file ends early", path=name, offset=offset, found=f"{len(data)} bytes", expected=f"{size} bytes"
-        )
-    return data
-
-
-class LocalSource:
-    """A file of this machine, read with `pread`: no shared position, so no lock."""
-
     tail_size = LOCAL_TAIL
     max_gap = 0
     is_remote = False
 
+    def read_at(self, offset: int, size: int) -> bytes:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close what this source has opened; what the caller has opened stays open."""
+
+    def _checked(self, data: bytes, offset: int, size: int) -> bytes:
+        if len(data) != size:
+            found, expected = f"{len(data)} bytes", f"{size} bytes"
+            raise CorruptFileError("file ends early", path=self.name, offset=offset, found=found, expected=expected)
+        return data
+
+
+class LocalSource(Source):
+    """A file of this machine, read with `pread`: no shared position, so no lock."""
+
     def __init__(self, path: str) -> None:
-        self.name: str | None = path
+        self.name = path
         self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
             status = os.fstat(self._fd)
@@ -70,12 +66,10 @@ class LocalSource:
         if self._fd < 0:
             raise ValueError(f"read of a closed file: {self.name}")
         data = os.pread(self._fd, size, offset)
-        while 0 < len(data) < size:  # one call moves at most 2 GiB
-            more = os.pread(self._fd, size - len(data), offset + len(data))
-            if not more:
-                break
+        # One call moves at most 2 GiB.
+        while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
             data += more
-        return _checked(data, offset, size, self.name)
+        return self._checked(data, offset, size)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -87,31 +81,22 @@ class LocalSource:
             self.close()
 
 
-class BufferSource:
+class BufferSource(Source):
     """Bytes in memory."""
-
-    name: str | None = None
-    tail_size = LOCAL_TAIL
-    max_gap = 0
-    is_remote = False
 
     def __init__(self, data: Any) -> None:
         self._data = memoryview(data).cast("B")
         self.size = len(self._data)
 
     def read_at(self, offset: int, size: int) -> bytes:
-        return _checked(bytes(self._data[offset : offset + size]), offset, size, None)
+        return self._checked(bytes(self._data[offset : offset + size]), offset, size)
 
     def close(self) -> None:
         self._data.release()
 
 
-class FileObjectSource:
+class FileObjectSource(Source):
     """A seekable Python file object of the caller's, which stays open. One reader at a time moves its position."""
-
-    tail_size = LOCAL_TAIL
-    max_gap = 0
-    is_remote = False
 
     def __init__(self, file: Any) -> None:
         name = getattr(file, "name", None)
@@ -126,34 +111,30 @@ class FileObjectSource:
             data = self._file.read(size)
             while 0 < len(data) < size and (more := self._file.read(size - len(data))):
                 data += more
-        return _checked(data, offset, size, self.name)
-
-    def close(self) -> None:
-        pass
+        return self._checked(data, offset, size)
 
 
-class ArrowSource:
+class ArrowSource(Source):
     """A `pyarrow.NativeFile`: S3, GCS, HDFS, and what fsspec reaches through pyarrow's handler."""
 
     def __init__(self, file: pa.NativeFile, name: str | None, *, owned: bool, remote: bool) -> None:
         self.name = name
         self._file = file
         self._owned = owned
-        self.is_remote = remote
-        self.tail_size = REMOTE_TAIL if remote else LOCAL_TAIL
-        self.max_gap = REMOTE_GAP if remote else 0
+        if remote:
+            self.is_remote, self.tail_size, self.max_gap = True, REMOTE_TAIL, REMOTE_GAP
         self.size = file.size()
 
     def read_at(self, offset: int, size: int) -> bytes:
-        return _checked(self._file.read_at(size, offset), offset, size, self.name)  # type: ignore[call-arg]
+        return self._checked(self._file.read_at(size, offset), offset, size)  # type: ignore[call-arg]
 
     def close(self) -> None:
         if self._owned:
             self._file.close()
 
 
-class WrappedSource:
-    """Passes every question on to another source. Subclasses change how bytes are read."""
+class WrappedSource(Source):
+    """A source that is like another one. Subclasses change how bytes are read."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -162,9 +143,6 @@ class WrappedSource:
         self.tail_size = source.tail_size
         self.max_gap = source.max_gap
         self.is_remote = source.is_remote
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        return self._source.read_at(offset, size)
 
     def close(self) -> None:
         self._source.close()
@@ -182,7 +160,7 @@ class CachedEnd(WrappedSource):
         if offset < self._start:
             return self._source.read_at(offset, size)
         at = offset - self._start
-        return _checked(self._end[at : at + size], offset, size, self.name)
+        return self._checked(self._end[at : at + size], offset, size)
 
 
 def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:

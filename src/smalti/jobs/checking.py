@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.fs import FileSystem
 
 from smalti.errors import MosaicError
 from smalti.file.scan import FetchedBucket, Projection, Scanner, plan_buckets
@@ -100,7 +100,7 @@ class FileReport:
 class CheckTask:
     """Some row groups of one file; the first task of a file also counts the frame of the schema block."""
 
-    filesystem: Any
+    filesystem: FileSystem
     path: str
     file_bytes: int
     num_bytes: int

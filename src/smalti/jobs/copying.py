@@ -96,7 +96,8 @@ def _write_output(
                     failure = found
             if not settings.skip_errors:
                 raise failure from None
-            skipped.append(Skipped(error.piece.file.path, _without_path(failure)))
+            failure.place.pop("path", None)  # The summary has the path beside the reason.
+            skipped.append(Skipped(error.piece.file.path, str(failure)))
             output = replace(output, pieces=tuple(piece for piece in output.pieces if piece != error.piece))
         finally:
             writer.abort()
@@ -230,9 +231,10 @@ class _OutputWriter:
     def _end(self) -> None:
         if self._writer is not None:
             with self._writer_errors():
-                size = self._writer.close()
+                self._writer.close()
             self._writer = None
             staged = f"{self._directory}/{self._path()}"
+            size = self._settings.staging.root.child(staged).info().size
             self._files.append(StagedFile(self._path(), self._rows, size, staged, self._sources))
             self._rows = 0
 
@@ -261,12 +263,6 @@ class _OutputWriter:
         if self._writer is not None:
             self._writer.abort()
             self._writer = None
-
-
-def _without_path(error: MosaicError) -> str:
-    """The message without the path, which the summary has beside it."""
-    text, path = str(error), str(error.place.get("path", ""))
-    return text[len(path) :].lstrip(":, ") if path and text.startswith(path) else text
 
 
 def peak_memory() -> int:

@@ -42,7 +42,8 @@ def run_copy(
         # Files that an earlier run skipped are tried again, unless they may be skipped again.
         if index < len(splits) and (settings.skip_errors or not result.skipped)
     }
-    results = _run_splits(job.job, splits, finished, settings, executor, progress)
+    meter = Meter(job.job, len(splits), sum(split.num_bytes for split in splits), progress)
+    results = _run_splits(splits, finished, settings, executor, meter)
     files, skipped = committable_files([results[split.index] for split in splits])
     for name, count in Counter(file.path for file in files).items():
         if count > 1:
@@ -53,7 +54,6 @@ def run_copy(
     written = [WrittenFile(file.path, file.num_rows, file.num_bytes) for file in files]
     summary = replace(
         job,
-        engine=executor.name,
         num_rows=sum(file.num_rows for file in files),
         source_files=len({piece.file.path for piece in read}),
         source_bytes=sum(piece.num_bytes for piece in read),
@@ -73,17 +73,15 @@ def run_copy(
 
 
 def _run_splits(
-    job: str,
     splits: Sequence[Split],
     finished: Mapping[int, SplitResult],
     settings: CopySettings,
     executor: Executor,
-    progress: Listener | None,
+    meter: Meter,
 ) -> dict[int, SplitResult]:
     """Run the splits that are not finished, and return the results of all."""
     results = dict(finished)
     waiting = [split for split in splits if split.index not in finished]
-    meter = Meter(job, len(splits), sum(split.num_bytes for split in splits), progress)
     if finished:
         meter.add(0, sum(split.num_bytes for split in splits if split.index in finished), len(finished))
     settings.staging.log.check_links({output.stem.rpartition("/")[0] for split in waiting for output in split.outputs})

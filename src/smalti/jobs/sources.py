@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TypeAlias
 
 from smalti.errors import MosaicError
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
-from smalti.jobs.formats.columnar import group_bytes
-from smalti.jobs.formats.reading import content_errors
+from smalti.jobs.formats.columnar import GroupedReader
+from smalti.jobs.formats.reading import ReadRequest, content_errors
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.planning import FileFacts
 from smalti.table.listing import FoundFile, Listing, list_files
@@ -57,9 +58,11 @@ def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_grou
     """
     sizes: tuple[int, ...] = ()
     if count_groups and format_.grouped:
+        place = Place(listing.filesystem, file.path)
         try:
-            with content_errors(file.path, format_.title):
-                sizes = group_bytes(Place(listing.filesystem, file.path), format_.reader)
+            with content_errors(file.path, format_.title), closing(format_.reader(place, ReadRequest())) as reader:
+                assert isinstance(reader, GroupedReader)
+                sizes = reader.group_bytes()
         except MosaicError:
             sizes = ()
     return FileFacts(file, listing.relative(file), format_.name, sizes)

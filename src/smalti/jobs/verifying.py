@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import add
 from typing import Any
 
-from smalti.errors import MosaicError
-from smalti.file.reader import open_file
+from smalti.io.places import AnyFileSystem
 from smalti.jobs.checking import CheckTask, FileReport, Problem, check
-from smalti.jobs.engine import choose_executor
-from smalti.jobs.events import Meter, Progress
-from smalti.jobs.sources import list_sources
+from smalti.jobs.engine import AnySession, choose_executor
+from smalti.jobs.events import Listener, Meter
+from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.sources import AnySource, file_facts, list_sources
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import FoundFile
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes, pack
 
 __all__ = ["FileReport", "Problem", "VerifyReport", "verify"]
@@ -47,14 +45,14 @@ class VerifyReport:
 
 
 def verify(
-    sources: Any,
+    sources: AnySource,
     *,
     engine: str = "local",
-    spark: Any = None,
+    spark: AnySession = None,
     split_bytes: int = SPLIT_BYTES,
     workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    filesystem: Any = None,
+    progress: Listener | None = None,
+    filesystem: AnyFileSystem = None,
 ) -> VerifyReport:
     """Check Mosaic files: every checksum, every value, every statistic, and the rules of the format.
 
@@ -79,23 +77,16 @@ def verify(
     files = listing.files
     executor = choose_executor(engine, spark, workers)
     split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
-    tasks = [task for file in files for task in _plan(listing.filesystem, file, split_bytes)]
+    tasks = []
+    for file in files:
+        # A file that cannot be opened is one task, which says why.
+        sizes = file_facts(listing, file, FORMATS["mosaic"], count_groups=True).group_bytes
+        for number, part in enumerate(pack(sizes, split_bytes) or [()]):
+            num_bytes = sum(sizes[group] for group in part) or file.size
+            tasks.append(CheckTask(listing.filesystem, file.path, file.size, num_bytes, part, first=number == 0))
     meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)
     results = dict(executor.run(check, tasks, meter))
     found: dict[str, list[FileReport]] = {file.path: [] for file in files}
     for index in sorted(results):
         found[tasks[index].path].append(results[index])
     return VerifyReport(tuple(reduce(add, parts) for parts in found.values()), executor.name, time.monotonic() - began)
-
-
-def _plan(filesystem: Any, file: FoundFile, split_bytes: int) -> list[CheckTask]:
-    """The tasks of one file: several for a large file. A file that cannot be opened is one task, which says why."""
-    try:
-        with open_file(file.path, filesystem=filesystem) as opened:
-            sizes = [opened.row_group(group).num_bytes for group in range(opened.num_row_groups)]
-    except MosaicError:
-        sizes = []
-    return [
-        CheckTask(filesystem, file.path, file.size, sum(sizes[i] for i in part) or file.size, part, first=number == 0)
-        for number, part in enumerate(pack(sizes, split_bytes) or [()])
-    ]

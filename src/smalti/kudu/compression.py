@@ -66,8 +66,7 @@ def decompress_block(data: memoryview, compression: Compression) -> memoryview:
 def _compress(data: bytes, compression: Compression) -> bytes:
     if compression is Compression.ZLIB:
         return zlib.compress(data)
-    packed: bytes = pa.Codec("lz4_raw" if compression is Compression.LZ4 else "snappy").compress(data, asbytes=True)
-    return packed
+    return pa.Codec("lz4_raw" if compression is Compression.LZ4 else "snappy").compress(data, asbytes=True)
 
 
 def _decompress(packed: memoryview, size: int, compression: Compression) -> bytes:
@@ -83,5 +82,4 @@ def _decompress(packed: memoryview, size: int, compression: Compression) -> byte
     stated, _ = leb128.decode32(packed)
     if stated != size:
         raise CorruptFileError("snappy block has another size than said", found=stated, expected=size, offset=0)
-    inflated: bytes = pa.Codec("snappy").decompress(pa.py_buffer(packed), size, asbytes=True)
-    return inflated
+    return pa.Codec("snappy").decompress(pa.py_buffer(packed), size, asbytes=True)

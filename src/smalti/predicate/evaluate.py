@@ -57,7 +57,7 @@ def to_expression(tree: t.Tree, *, negated: bool = False) -> pc.Expression:
             return one & other if isinstance(tree, t.And) is not negated else one | other
         case t.Not(operand):
             return to_expression(operand, negated=not negated)
-        case t.Compare(column, op, value):
+        case t.Compare(column, op, value) | t.MatchText(column, op, value):
             expression = getattr(pc, op)(pc.field(column), value)
         case t.CompareColumns(left_name, op, right_name):
             expression = getattr(pc, op)(pc.field(left_name), pc.field(right_name))
@@ -65,10 +65,10 @@ def to_expression(tree: t.Tree, *, negated: bool = False) -> pc.Expression:
             # The type of an empty list is often unknown, and then Arrow cannot look for a column's values in it.
             expression = pc.field(column).isin(values) if len(values) else pc.scalar(False)
             return ~expression & pc.field(column).is_valid() if negated else expression
-        case t.MatchText(column, op, text):
-            expression = getattr(pc, op)(pc.field(column), text)
         case t.IsNull(column, nan_is_null):
             expression = pc.field(column).is_null(nan_is_null=nan_is_null)
+        case t.Opaque(expression=pc.Expression() as expression):
+            pass
         case t.Opaque():
             raise TypeError("only the expression that a tree was parsed from says what its opaque parts mean")
     return ~expression if negated else expression

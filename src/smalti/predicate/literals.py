@@ -43,10 +43,8 @@ def to_scalar(value: Literal, column: str, type_: pa.DataType) -> pa.Scalar:
         return _number(value.text, type_)
     if kind == "boolean" and pt.is_boolean(type_):
         return pa.scalar(value.text == "true")
-    if kind == "string" and pt.is_string(type_):
+    if kind == "string" and (pt.is_string(type_) or pt.is_binary(type_)):
         return pa.scalar(value.text, type_)
-    if kind == "string" and pt.is_binary(type_):
-        return pa.scalar(value.text.encode(), type_)
     if (
         (pt.is_date(type_) and kind in ("string", "date"))
         or (pt.is_time(type_) and kind in ("string", "time"))

@@ -8,7 +8,7 @@ calls, field references and literals in the metadata of a one-row batch. Whateve
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeAlias, cast
 
@@ -34,7 +34,8 @@ def normalize_filters(filters: object) -> Filter:
     Parameters
     ----------
     filters : pyarrow.compute.Expression, list of tuples, list of lists of tuples, Tree or Filter
-        As in `pyarrow.parquet.read_table`: tuples are (column, op, value), joined by AND; outer lists by OR.
+        As in `pyarrow.parquet.read_table`: tuples are (column, op, value), joined by AND; outer lists by OR. The value
+        may be an expression, such as another column.
     """
     if isinstance(filters, Filter):
         return filters
@@ -59,6 +60,10 @@ def _from_tuple(condition: object) -> t.Tree:
     if not isinstance(condition, tuple) or len(condition) != 3 or not isinstance(condition[0], str):
         raise SchemaError("a filter must be (column, op, value)", found=condition)
     name, op, value = condition
+    if op in t.OPERATORS and isinstance(value, pc.Expression):
+        expression = getattr(pc, t.OPERATORS[op])(pc.field(name), value)
+        parsed = _parse(expression)
+        return replace(parsed, expression=expression) if isinstance(parsed, t.Opaque) else parsed
     if op in t.OPERATORS:
         return t.Compare(name, t.OPERATORS[op], pa.scalar(value))
     if op not in ("in", "not in"):

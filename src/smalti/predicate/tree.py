@@ -8,9 +8,10 @@ is null, and a row is kept where the whole tree is true. Other modules parse int
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 #: Comparison operators as people write them, and Arrow's names for them.
 OPERATORS = {
@@ -91,9 +92,13 @@ class Not:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A part of a pyarrow expression that the tree cannot say; `names` are the columns it reads."""
+    """A part of a pyarrow expression that the tree cannot say; `names` are the columns it reads.
+
+    `expression` is this part by itself, where no other expression holds it.
+    """
 
     names: tuple[str, ...]
+    expression: pc.Expression | None = field(default=None, compare=False, kw_only=True)
 
 
 Condition = Compare | CompareColumns | IsIn | MatchText | IsNull

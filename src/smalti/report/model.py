@@ -44,30 +44,24 @@ def build_model(file: MosaicFile, layout: FileLayout, name: str) -> dict[str, An
 
 def _columns(layout: FileLayout, schema: pa.Schema) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """The columns in the order they are stored, and the physical columns with the column each belongs to."""
-    order = {name: i for i, name in enumerate(schema.names)}
-    columns: dict[str, list[Any]] = {"name": [], "type": [], "bucket": [], "position": []}
-    nodes: dict[str, list[Any]] = {"column": [], "path": [], "bucket": []}
-    places: dict[str, int] = {}
-
-    def add(name: str, bucket: int) -> None:
-        field = schema.field(order[name])
-        places[name] = len(places)
-        columns["name"].append(name)
-        columns["type"].append(str(field.type) + ("" if field.nullable else " not null"))
-        columns["bucket"].append(bucket)
-        columns["position"].append(order[name])
-
-    if not layout.row_groups:  # then the layout has no buckets to tell columns from
-        for name in schema.names:
-            add(name, 0)
-        return columns, nodes
-    for bucket in layout.row_groups[0].buckets:
-        for column in bucket.columns:
-            if column.name not in places:
-                add(column.name, bucket.id)
-            nodes["column"].append(places[column.name])
-            nodes["path"].append(column.path[len(column.name) :])
-            nodes["bucket"].append(bucket.id)
+    buckets = [bucket for group in layout.row_groups[:1] for bucket in group.buckets]
+    physical = [(column, bucket.id) for bucket in buckets for column in bucket.columns]
+    # Without row groups the layout has no buckets to tell columns from.
+    homes = {column.name: bucket for column, bucket in physical} if buckets else dict.fromkeys(schema.names, 0)
+    places = {name: place for place, name in enumerate(homes)}
+    positions = {name: position for position, name in enumerate(schema.names)}
+    fields = [schema.field(positions[name]) for name in homes]
+    columns: dict[str, list[Any]] = {
+        "name": list(homes),
+        "type": [str(field.type) + ("" if field.nullable else " not null") for field in fields],
+        "bucket": list(homes.values()),
+        "position": [positions[name] for name in homes],
+    }
+    nodes: dict[str, list[Any]] = {
+        "column": [places[column.name] for column, _ in physical],
+        "path": [column.path[len(column.name) :] for column, _ in physical],
+        "bucket": [bucket for _, bucket in physical],
+    }
     return columns, nodes
 
 
@@ -95,23 +89,17 @@ def _head(bucket: BucketLayout) -> int:
 
 def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> dict[int, list[Any]]:
     """By place of the column: [nulls, minimum, maximum] of each row group, or None where a row group has none."""
-    found: dict[int, list[Any]] = {}
-    for place, name in enumerate(names):
-        records = [group.get(name) for group in groups]
-        if any(records):
-            found[place] = [
-                record and [record.null_count, _bound(record.min), _bound(record.max)] for record in records
-            ]
-    return found
+    return {
+        place: [record and [record.null_count, _bound(record.min), _bound(record.max)] for record in records]
+        for place, name in enumerate(names)
+        if any(records := [group.get(name) for group in groups])
+    }
 
 
 def _bound(value: Any) -> Any:
     """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, int) and abs(value) < 1 << 53:
+    is_exact = math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) < 1 << 53
+    if value is None or is_exact:
         return value
     text = str(value)
     return text if len(text) <= MAX_BOUND else f"{text[: MAX_BOUND - 1]}…"

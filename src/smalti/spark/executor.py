@@ -10,8 +10,9 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 
-from pyspark import Accumulator, AccumulatorParam, SparkContext, inheritable_thread_target
+from pyspark import Accumulator, SparkContext, inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from smalti.jobs.engine import Result, Task, Work
@@ -20,6 +21,8 @@ from smalti.spark.local import session
 
 #: Seconds between looks at Spark's status tracker.
 POLL_SECONDS = 0.2
+#: Rows, bytes and tasks that are done.
+Totals = tuple[int, int, int]
 
 
 class SparkExecutor:
@@ -45,10 +48,10 @@ class SparkExecutor:
         if not tasks:
             return
         context = self._spark.sparkContext
-        counts = context.accumulator((0, 0), _PairParam())
+        rows, num_bytes = context.accumulator(0), context.accumulator(0)
         # Pickled here, because Spark's own pickler would send the code along instead of the name of its module.
         parcels = [pickle.dumps((index, work, task)) for index, task in enumerate(tasks)]
-        rdd = context.parallelize(parcels, len(parcels)).map(_Runner(counts))
+        rdd = context.parallelize(parcels, len(parcels)).map(partial(_run, rows, num_bytes))
         group = f"smalti-{uuid.uuid4().hex[:12]}"
         collected: Future[list[bytes]] = Future()
 
@@ -61,52 +64,35 @@ class SparkExecutor:
 
         # A daemon, so that a cluster that does not answer cannot keep this process from ending.
         threading.Thread(target=inheritable_thread_target(self._spark)(collect), daemon=True).start()
-        seen = _Seen(meter)
+        seen = (0, 0, 0)
         try:
             while not wait([collected], POLL_SECONDS).done:
-                seen.update(_completed(context, group), counts.value)
+                seen = _tell(meter, seen, (rows.value, num_bytes.value, _completed(context, group)))
         except BaseException:
             context.cancelJobGroup(group)
             raise
         results = collected.result()
-        seen.update(len(tasks), counts.value)
+        _tell(meter, seen, (rows.value, num_bytes.value, len(tasks)))
         yield from map(pickle.loads, results)
 
 
-class _Seen:
-    """Turns totals into steps for the meter. Totals never go back, although Spark may repeat tasks."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-        self._rows = self._bytes = self._done = 0
-
-    def update(self, done: int, counts: tuple[int, int]) -> None:
-        rows, num_bytes, done = max(counts[0], self._rows), max(counts[1], self._bytes), max(done, self._done)
-        if (rows, num_bytes, done) != (self._rows, self._bytes, self._done):
-            self._meter.add(rows - self._rows, num_bytes - self._bytes, done - self._done)
-            self._rows, self._bytes, self._done = rows, num_bytes, done
+def _tell(meter: Meter, seen: Totals, found: Totals) -> Totals:
+    """Tell the meter what is new. Totals never go back, although Spark may repeat tasks."""
+    rows, num_bytes, done = map(max, seen, found)
+    if (rows, num_bytes, done) != seen:
+        meter.add(rows - seen[0], num_bytes - seen[1], done - seen[2])
+    return rows, num_bytes, done
 
 
-class _Runner:
-    """The function that Spark calls in a worker."""
+def _run(rows: Accumulator[int], num_bytes: Accumulator[int], parcel: bytes) -> bytes:
+    """The function that Spark calls in a worker. Spark adds up rows and bytes when tasks finish."""
 
-    def __init__(self, counts: Accumulator[tuple[int, int]]) -> None:
-        self._counts = counts
+    def report(more_rows: int, more_bytes: int) -> None:
+        rows.add(more_rows)
+        num_bytes.add(more_bytes)
 
-    def __call__(self, parcel: bytes) -> bytes:
-        index, work, task = pickle.loads(parcel)
-        result = work(task, lambda rows, num_bytes: self._counts.add((rows, num_bytes)))
-        return pickle.dumps((index, result))
-
-
-class _PairParam(AccumulatorParam[tuple[int, int]]):
-    """Rows and bytes, which Spark adds up when tasks finish."""
-
-    def zero(self, value: tuple[int, int]) -> tuple[int, int]:  # noqa: ARG002
-        return 0, 0
-
-    def addInPlace(self, value1: tuple[int, int], value2: tuple[int, int]) -> tuple[int, int]:
-        return value1[0] + value2[0], value1[1] + value2[1]
+    index, work, task = pickle.loads(parcel)
+    return pickle.dumps((index, work(task, report)))
 
 
 def _completed(context: SparkContext, group: str) -> int:

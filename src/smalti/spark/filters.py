@@ -94,8 +94,7 @@ def _values(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     if isinstance(type_, pa.TimestampType):
         type_ = pa.timestamp("us", type_.tz)
     wide = pa.int64() if pt.is_integer(type_) else pa.float64() if pt.is_floating(type_) else type_
-    array: pa.Array = pa.array(values, wide)
-    return array
+    return pa.array(values, wide)
 
 
 def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) -> dict[str, pa.Scalar]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -22,7 +23,7 @@ from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, writ
 from smalti.spark.filters import filter_tree
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
-from smalti.table.adapt import Adapter, Convert
+from smalti.table.adapt import Adapter
 from smalti.table.listing import open_found
 from smalti.table.splits import Piece, rows_per_batch
 
@@ -99,7 +100,7 @@ def _read_piece(
             matching = set(file.matching_row_groups(tree))
             kept = [group for group in groups if group in matching]
         metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
-        adapter = Adapter(schema, columns, piece.file.partition, _to_spark(piece.file.path))
+        adapter = Adapter(schema, columns, piece.file.partition, partial(_to_spark, piece.file.path))
         for batch in file.iter_batches(columns=columns, row_groups=kept):
             # A batch without columns, as for `count()`, takes no memory and is passed on whole.
             fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if len(schema) else batch.num_rows
@@ -108,17 +109,11 @@ def _read_piece(
                 yield adapter.adapt(batch.slice(start, rows))
 
 
-def _to_spark(path: str) -> Convert:
-    """Brings arrays of the file at `path` to the types that Spark takes."""
-
-    def to_spark(array: pa.Array, target: pa.Field) -> pa.Array:
-        if not target.nullable and array.null_count:
-            raise SchemaError("null in a column that must not be null", path=path, column=target.name)
-        try:
-            return convert(array, target.type)
-        except pa.ArrowInvalid as error:
-            raise SchemaError(
-                "value is out of Spark's range", path=path, column=target.name, found=str(error)
-            ) from None
-
-    return to_spark
+def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
+    """An array of the file at `path`, in the type that Spark takes."""
+    if not target.nullable and array.null_count:
+        raise SchemaError("null in a column that must not be null", path=path, column=target.name)
+    try:
+        return convert(array, target.type)
+    except pa.ArrowInvalid as error:
+        raise SchemaError("value is out of Spark's range", path=path, column=target.name, found=str(error)) from None

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from smalti.file.columnless import columnless_batch
-from smalti.table.partitions import partition_array
+from smalti.table.partitions import partition_value, repeat_value
 
 #: Brings an array of a file to the field of the table.
 Convert = Callable[[pa.Array, pa.Field], pa.Array]
@@ -61,7 +61,7 @@ class Adapter:
             if place is not None:
                 arrays.append(self._convert(batch.column(place), field))
             elif field.name in self._partition:
-                arrays.append(partition_array(self._partition, field, rows))
+                arrays.append(repeat_value(partition_value(self._partition, field), rows))
             else:
                 arrays.append(pa.nulls(rows, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

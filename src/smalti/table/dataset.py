@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -58,22 +59,17 @@ class MosaicDataset:
         self, columns: Sequence[str] | None = None, filters: AnyFilter = None, batch_size: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch, one row group of one file at a time."""
-        output = self._output_schema(columns)
-        if filters is None:
-            for file in self._found:
-                yield from self._read_file(file, output, batch_size)
-            return
-        from smalti.predicate import normalize_filters, prune_partitions  # slow to import, see smalti.file.filtering
+        output, files, filter_ = self._output_schema(columns), self._found, None
+        if filters is not None:
+            from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
 
-        filter_ = normalize_filters(filters)
-        self._check_columns(filter_.columns)
-        partitions = [
-            {field.name: partition_value(file.partition, field) for field in self.partition_schema}
-            for file in self._found
-        ]
-        for file, may_match in zip(self._found, prune_partitions(filter_.tree, partitions), strict=True):
-            if may_match:
-                yield from self._read_file(file, output, batch_size, filter_)
+            filter_ = normalize_filters(filters)
+            self._check_columns(filter_.columns)
+            fields = list(self.partition_schema)
+            partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
+            files = list(compress(files, prune_partitions(filter_.tree, partitions)))
+        for file in files:
+            yield from self._read_file(file, output, batch_size, filter_)
 
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
@@ -118,7 +114,7 @@ class MosaicDataset:
         return [name for name, at in zip(stored, opened.find_columns(stored), strict=True) if at is not None]
 
     def _read_file(
-        self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter | None = None
+        self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         partition = file.partition if len(self.partition_schema) else {}
         with self._open(file) as opened:

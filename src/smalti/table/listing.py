@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from smalti.errors import MosaicError
 from smalti.io import Source, open_source
-from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, list_directory, locate
+from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
 from smalti.io.sources import LocalSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
@@ -122,9 +122,7 @@ class Selection:
         Selection(base='data', wildcards=('day=*', 'part-?.mosaic'), suffix='.mosaic')
         """
         parts = PurePosixPath(path).parts
-        fixed = 0
-        while fixed < len(parts) and not is_glob(parts[fixed]):
-            fixed += 1
+        fixed = next((level for level, part in enumerate(parts) if is_glob(part)), len(parts))
         return cls(str(PurePosixPath(*parts[:fixed])), parts[fixed:], suffix)
 
     def partition(self, path: str) -> dict[str, str | None] | None:
@@ -332,7 +330,7 @@ def _list(fs: FileSystem, selection: Selection) -> tuple[dict[str, FileInfo], se
     files: dict[str, FileInfo] = {}
     for depth, wildcard in enumerate(selection.wildcards, 1):
         following = []
-        for info in (info for directory in level for info in list_directory(fs, directory)):
+        for info in (info for directory in level for info in Place(fs, directory).entries()):
             name = PurePosixPath(info.path).name
             if name == JOBS:
                 tables.add(str(PurePosixPath(info.path).parent))
@@ -342,7 +340,7 @@ def _list(fs: FileSystem, selection: Selection) -> tuple[dict[str, FileInfo], se
                 files[str(PurePosixPath(info.path))] = info
         level = following
     for directory in level:
-        for info in list_directory(fs, directory, recursive=True):
+        for info in Place(fs, directory).entries(recursive=True):
             if not PurePosixPath(info.path).is_relative_to(selection.base):
                 raise MosaicError(
                     "the file system lists by other paths than it is asked for", path=directory, found=info.path

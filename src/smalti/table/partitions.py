@@ -101,11 +101,6 @@ def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.
         ) from None
 
 
-def partition_array(partition: Mapping[str, str | None], field: pa.Field, rows: int) -> pa.Array:
-    """A partition value as a column."""
-    return repeat_value(partition_value(partition, field), rows)
-
-
 def repeat_value(value: pa.Scalar, rows: int) -> pa.Array:
     """An array of one value; Arrow cannot repeat a null."""
     array: pa.Array = pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)  # type: ignore[call-overload]

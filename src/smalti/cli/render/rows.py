@@ -13,6 +13,7 @@ import pyarrow.types as pt
 
 from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import cell, width
+from smalti.predicate.literals import is_number
 
 #: Longer cells are cut, so that one long text does not leave the other columns without room.
 MAX_CELL = 40
@@ -111,7 +112,7 @@ def row_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | 
         sample.append(batch)
         rows += batch.num_rows
     shown = _columns_that_fit(sample, schema, room)
-    heads = [Head(_cut(schema.names[i]), right=_is_number(schema.field(i).type), least=4) for i in shown]
+    heads = [Head(_cut(schema.names[i]), right=is_number(schema.field(i).type), least=4) for i in shown]
 
     def cells() -> Iterator[list[str]]:
         for batch in itertools.chain(sample, waiting):
@@ -134,10 +135,9 @@ def vertical(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | N
 
     def rows() -> Iterator[list[str]]:
         for i, field in enumerate(schema):
-            column = held.column(i).slice(0, len(heads) - 2).combine_chunks()
-            chunk = column.chunk(0) if isinstance(column, pa.ChunkedArray) and column.num_chunks else column
-            values = plain_values(chunk) if len(chunk) else []
-            yield [cell(field.name), cell(str(field.type)), *(_cut(value) for value in values)]
+            column = held.column(i).slice(0, len(heads) - 2)
+            values = [_cut(value) for chunk in column.chunks for value in plain_values(chunk)]
+            yield [cell(field.name), cell(str(field.type)), *values]
 
     return table(heads, rows(), room)
 
@@ -160,7 +160,3 @@ def _columns_that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int
 def _cut(value: Any) -> str:
     text = cell(value)
     return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_))

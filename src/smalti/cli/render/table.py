@@ -22,15 +22,15 @@ class Head:
     least: int = 6
 
 
-def heads(*columns: str) -> list[Head]:
+def heads(titles: str) -> list[Head]:
     """Columns by their titles: `>` in front aligns a column to the right, `:20` behind says how narrow it may be cut.
 
     Examples
     --------
-    >>> heads(">rows", "name:20")
+    >>> heads(">rows | name:20")
     [Head(title='rows', right=True, least=6), Head(title='name', right=False, least=20)]
     """
-    parts = [(column, *column.removeprefix(">").partition(":")) for column in columns]
+    parts = [(column, *column.removeprefix(">").partition(":")) for column in titles.split(" | ")]
     return [Head(title, column.startswith(">"), int(least or Head.least)) for column, title, _, least in parts]
 
 

@@ -44,8 +44,6 @@ class CFileColumnWriter:
         if len(schema) != 1:
             raise SchemaError("a CFile holds one column", found=len(schema), expected=1)
         field = schema.field(0)
-        self._place = place
-        self._bytes = 0
         array = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
         try:
             self._writer = CFileWriter(
@@ -53,18 +51,9 @@ class CFileColumnWriter:
             )
         except SchemaError as error:
             raise error.locate(column=field.name) from None
+        self.estimated_size = 0
+        self.close, self.abort = self._writer.close, self._writer.abort
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._bytes += batch.nbytes
+        self.estimated_size += batch.nbytes
         self._writer.write(batch.column(0))
-
-    @property
-    def estimated_size(self) -> int:
-        return self._bytes
-
-    def close(self) -> int:
-        self._writer.close()
-        return int(self._place.info().size)
-
-    def abort(self) -> None:
-        self._writer.abort()

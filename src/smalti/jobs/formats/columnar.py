@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pyarrow as pa
 from pyarrow import NativeFile
@@ -24,26 +24,22 @@ from smalti.table.splits import rows_per_batch
 
 
 class GroupedReader:
-    """What readers over pyarrow's libraries have in common: a stream, and groups of rows that are read one by one.
+    """What these readers have in common: an open file, and groups of rows that are read one by one.
 
-    A group is a row group of Parquet, a stripe of ORC or a record batch of Arrow IPC.
+    A group is a row group of Parquet or Mosaic, a stripe of ORC or a record batch of Arrow IPC.
     """
+
+    _stream: NativeFile
 
     def __init__(self, place: Place, request: ReadRequest) -> None:
         self._request = request
         self._columns = None if request.columns is None else list(request.columns)
-        self._stream = self._open_stream(place)
-        try:
-            self.schema = select_fields(self._open(), request.columns)
-        except BaseException:
-            self._stream.close()
-            raise
+        with ExitStack() as opened:
+            self.schema = select_fields(self._open(place, opened), request.columns)
+            self.close = opened.pop_all().close
 
-    def _open_stream(self, place: Place) -> NativeFile:
-        return place.filesystem.open_input_file(place.path)
-
-    def _open(self) -> pa.Schema:
-        """Open the file on the stream and return its whole schema."""
+    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
+        """Open the file, put what has to be closed into `opened`, and return the whole schema."""
         raise NotImplementedError
 
     def _weights(self) -> list[int]:
@@ -54,11 +50,17 @@ class GroupedReader:
         raise NotImplementedError
 
     def group_bytes(self) -> tuple[int, ...]:
-        return _share(self._stream.size(), self._weights())
+        """Bytes of each group, for planning; empty if groups cannot be read one by one."""
+        size, weights = self._stream.size(), self._weights()
+        whole = math.fsum(weights) or 1
+        return tuple(int(size * weight / whole) for weight in weights)
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         sizes = self.group_bytes()
-        for group in _groups_to_read(self._request.row_groups, len(sizes)):
+        groups = range(len(sizes)) if self._request.row_groups is None else self._request.row_groups
+        if any(group >= len(sizes) for group in groups):
+            raise MosaicError("file changed since the job was planned: it has fewer row groups", found=len(sizes))
+        for group in groups:
             yield from self._read_group(group, sizes[group])
 
     def _in_pieces(self, batch: pa.RecordBatch, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -66,17 +68,15 @@ class GroupedReader:
         selected = batch if self._columns is None else batch.select(self._columns)
         return split_batch(selected, self._request.batch_rows, num_bytes)
 
-    def close(self) -> None:
-        self._stream.close()
-
 
 class ParquetReader(GroupedReader):
     """Parquet, in batches whose number of rows follows from the size of a row."""
 
-    def _open(self) -> pa.Schema:
+    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
         import pyarrow.parquet as pq
 
-        self._file = pq.ParquetFile(self._stream, pre_buffer=False)
+        self._stream = opened.enter_context(place.filesystem.open_input_file(place.path))
+        self._file = opened.enter_context(pq.ParquetFile(self._stream, pre_buffer=False))
         return self._file.schema_arrow
 
     def _weights(self) -> list[int]:
@@ -94,17 +94,14 @@ class ParquetReader(GroupedReader):
         ):
             yield from self._in_pieces(batch, num_bytes * batch.num_rows // facts.num_rows)
 
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
 
 class OrcReader(GroupedReader):
     """ORC, a stripe at a time."""
 
-    def _open(self) -> pa.Schema:
+    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
         from pyarrow import orc
 
+        self._stream = opened.enter_context(place.filesystem.open_input_file(place.path))
         self._file = orc.ORCFile(self._stream)
         return self._file.schema
 
@@ -118,7 +115,8 @@ class OrcReader(GroupedReader):
 class ArrowFileReader(GroupedReader):
     """Arrow IPC in the file format (also Feather 2), a record batch at a time."""
 
-    def _open(self) -> pa.Schema:
+    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
+        self._stream = opened.enter_context(place.filesystem.open_input_file(place.path))
         schema = pa.ipc.open_file(self._stream).schema
         check_columns(self._columns, schema.names)
         included = None if self._columns is None else [schema.names.index(name) for name in self._columns]
@@ -136,12 +134,10 @@ class ArrowFileReader(GroupedReader):
 class ArrowStreamReader(GroupedReader):
     """Arrow IPC in the stream format, which can only be read from its start to its end."""
 
-    def _open_stream(self, place: Place) -> NativeFile:
+    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
         refuse_row_groups(self._request)
-        return place.filesystem.open_input_stream(place.path, compression="detect")
-
-    def _open(self) -> pa.Schema:
-        self._file = pa.ipc.open_stream(self._stream)
+        stream = opened.enter_context(place.filesystem.open_input_stream(place.path, compression="detect"))
+        self._file = pa.ipc.open_stream(stream)
         return self._file.schema
 
     def group_bytes(self) -> tuple[int, ...]:
@@ -165,52 +161,17 @@ def open_arrow(place: Place, request: ReadRequest) -> ArrowFileReader | ArrowStr
     return ArrowFileReader(place, request) if is_file else ArrowStreamReader(place, request)
 
 
-class MosaicReader:
+class MosaicReader(GroupedReader):
     """Mosaic, a row group at a time."""
 
-    def __init__(self, place: Place, request: ReadRequest) -> None:
-        self._request = request
-        self._file = smalti.open(place.path, filesystem=place.filesystem)
-        try:
-            check_columns(request.columns, self._file.column_names if request.columns is not None else ())
-            self.schema = select_fields(self._file.schema, request.columns)
-        except BaseException:
-            self._file.close()
-            raise
+    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
+        self._file = opened.enter_context(smalti.open(place.path, filesystem=place.filesystem))
+        return self._file.schema
 
     def group_bytes(self) -> tuple[int, ...]:
         return tuple(self._file.row_group(group).num_bytes for group in range(self._file.num_row_groups))
 
-    def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        sizes = self.group_bytes()
-        columns = self._request.columns
-        for group in _groups_to_read(self._request.row_groups, self._file.num_row_groups):
-            rows = self._file.row_group(group).num_rows
-            for batch in self._file.iter_batches(self._request.batch_rows, columns, row_groups=[group]):
-                yield batch, sizes[group] * batch.num_rows // rows
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def group_bytes(place: Place, opener: Any) -> tuple[int, ...]:
-    """Bytes of each row group of a file, for planning; empty if its format has none."""
-    reader = opener(place, ReadRequest())
-    try:
-        return reader.group_bytes() if hasattr(reader, "group_bytes") else ()
-    finally:
-        reader.close()
-
-
-def _groups_to_read(row_groups: tuple[int, ...] | None, count: int) -> Sequence[int]:
-    if row_groups is None:
-        return range(count)
-    if any(group >= count for group in row_groups):
-        raise MosaicError("file changed since the job was planned: it has fewer row groups", found=count)
-    return row_groups
-
-
-def _share(total: int, weights: Sequence[int]) -> tuple[int, ...]:
-    """Share out `total` by weight."""
-    whole = math.fsum(weights) or 1
-    return tuple(int(total * weight / whole) for weight in weights)
+    def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+        rows = self._file.row_group(group).num_rows
+        for batch in self._file.iter_batches(self._request.batch_rows, self._columns, row_groups=[group]):
+            yield batch, num_bytes * batch.num_rows // rows

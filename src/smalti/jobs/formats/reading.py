@@ -65,17 +65,11 @@ def content_errors(path: str, format_name: str) -> Iterator[None]:
         yield
     except MosaicError as error:
         raise error.locate(path=path) from None
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
-        raise CorruptFileError(f"cannot be read as {format_name}: {_first_line(error)}", path=path) from None
-    except OSError as error:
-        if error.errno is not None or any(sign in str(error) for sign in _TRANSPORT):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError, OSError) as error:
+        if isinstance(error, OSError) and (error.errno is not None or any(sign in str(error) for sign in _TRANSPORT)):
             raise
-        raise CorruptFileError(f"cannot be read as {format_name}: {_first_line(error)}", path=path) from None
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
+        first_line, *_ = str(error).strip().splitlines() or [type(error).__name__]
+        raise CorruptFileError(f"cannot be read as {format_name}: {first_line}", path=path) from None
 
 
 def check_columns(columns: Sequence[str] | None, names: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -61,6 +62,8 @@ class TextReader:
 
     #: Whether line feeds may stand between quotes.
     quoted = False
+    #: The type of a column whose values are of different kinds; None refuses them.
+    any_type: pa.DataType | None = None
 
     def __init__(self, place: Place, request: ReadRequest) -> None:
         refuse_row_groups(request)
@@ -96,27 +99,23 @@ class TextReader:
         return self.unify(self._parse(block, None, first=number == 0).schema for number, block in blocks) or self.schema
 
     @classmethod
-    def unify(cls, guesses: Iterable[pa.Schema]) -> pa.Schema | None:
+    def unify(cls, guesses: Iterable[pa.Schema]) -> pa.Schema:
         """Every column of some guesses, in the order they are first seen, with a type that fits all of them."""
-        types: dict[str, pa.DataType] | None = None
-        for guess in guesses:
-            types = {} if types is None else types
-            for field in guess:
-                known = types.get(field.name, field.type)
-                both = cls._widen(known, field.type)
-                if both is None:
-                    raise SchemaError(
-                        "values of different kinds in one column",
-                        column=field.name,
-                        found=str(field.type),
-                        expected=str(known),
-                    )
-                types[field.name] = both
-        return None if types is None else pa.schema(list(types.items()))
-
-    @staticmethod
-    def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-        return widen_text(a, b)
+        types: dict[str, pa.DataType] = {}
+        for field in chain.from_iterable(guesses):
+            known = types.get(field.name, field.type)
+            both = widen_text(known, field.type)
+            if both is None:
+                both = cls.any_type
+            if both is None:
+                raise SchemaError(
+                    "values of different kinds in one column",
+                    column=field.name,
+                    found=str(field.type),
+                    expected=str(known),
+                )
+            types[field.name] = both
+        return pa.schema(list(types.items()))
 
     def close(self) -> None:
         pass
@@ -126,6 +125,7 @@ class CsvReader(TextReader):
     """CSV with a header line. An empty field is null; an empty string is written as `""`."""
 
     quoted = True
+    any_type = pa.string()
 
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
@@ -153,10 +153,6 @@ class CsvReader(TextReader):
                 quoted_strings_can_be_null=False,
             ),
         )
-
-    @staticmethod
-    def _widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-        return widen_text(a, b) or pa.string()
 
 
 class JsonReader(TextReader):

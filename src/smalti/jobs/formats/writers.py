@@ -22,38 +22,26 @@ GROUP_BYTES = 64 << 20
 
 
 class FileWriter(Protocol):
-    """Takes batches of one schema; `close` returns the size of the file."""
+    """Takes batches of one schema."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
     @property
     def estimated_size(self) -> int: ...
 
-    def close(self) -> int: ...
+    def close(self) -> None: ...
 
     def abort(self) -> None: ...
 
 
-class MosaicFileWriter:
-    """Mosaic, through `smalti.MosaicWriter`."""
+class MosaicFileWriter(MosaicWriter):
+    """Mosaic, without copies of batches: jobs change no batch once it is made."""
 
     def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:
-        self._writer = MosaicWriter(place.path, schema, options, filesystem=place.filesystem)
+        super().__init__(place.path, schema, options, filesystem=place.filesystem)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write(batch, copy=False)  # jobs change no batch once it is made
-
-    @property
-    def estimated_size(self) -> int:
-        return self._writer.estimated_size
-
-    def close(self) -> int:
-        self._writer.close()
-        assert self._writer.summary is not None
-        return self._writer.summary.num_bytes
-
-    def abort(self) -> None:
-        self._writer.abort()
+    def write(self, batch: pa.RecordBatch, *, copy: bool | None = False) -> None:
+        super().write(batch, copy=copy)
 
 
 class LibraryWriter(Protocol):
@@ -106,13 +94,12 @@ class StreamWriter:
     def estimated_size(self) -> int:
         return int(self._stream.tell()) + self._waiting_bytes // 4
 
-    def close(self) -> int:
+    def close(self) -> None:
         self._flush()
         if self._writer is not None:
             self._writer.close()
         self._stream.close()
         self._place.sync()
-        return int(self._place.info().size)
 
     def abort(self) -> None:
         with contextlib.suppress(pa.ArrowException, OSError):  # Some writers complain later if they are not closed.
@@ -150,10 +137,10 @@ class OrcFileWriter(StreamWriter):
         super()._put(table)
         self._wrote = True
 
-    def close(self) -> int:
+    def close(self) -> None:
         if not self._waiting and not self._wrote:
             self._put(self._schema.empty_table())
-        return super().close()
+        super().close()
 
 
 class ArrowFileWriter(StreamWriter):

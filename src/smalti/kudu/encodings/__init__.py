@@ -34,7 +34,7 @@ def encode_values(values: Dense, encoding: Encoding, ordinal: int, words: Dictio
     if encoding is Encoding.DICT:
         return dictionary.encode(values, ordinal, words if words is not None else Dictionary())
     if encoding is Encoding.BIT_SHUFFLE:
-        return bitshuffle.encode(values, ordinal)
+        return bitshuffle.encode(values.data, values.physical.width, ordinal)
     return runs.encode(values, ordinal) if encoding is Encoding.RLE else plain.encode(values, ordinal)
 
 
@@ -47,6 +47,6 @@ def decode_values(
     if encoding is Encoding.DICT:
         return dictionary.decode(data, count, ordinal, words)
     if encoding is Encoding.BIT_SHUFFLE:
-        return bitshuffle.decode(data, physical, count, ordinal)
+        return Dense(physical, count, bitshuffle.decode(data, (physical.width,), count, ordinal)[0])
     decode = runs.decode if encoding is Encoding.RLE else plain.decode
     return decode(data, physical, count, ordinal)

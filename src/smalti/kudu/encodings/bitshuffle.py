@@ -11,22 +11,15 @@ import pyarrow as pa
 
 from smalti.errors import CorruptFileError
 from smalti.kudu._kernels import bitshuffle
-from smalti.kudu.encodings.dense import Dense
 from smalti.kudu.parsing import inside, read_data_header
-from smalti.kudu.types import Physical
 
 _HEADER = struct.Struct("<5I")  # ordinal, count, size of the data part, count rounded up to 8, bytes per element
 _CHUNK_SIZE = struct.Struct(">I")
 _CHUNK = 8192  # bytes: max(128, 8192 / width) elements for every width there is
 
 
-def encode(values: Dense, ordinal: int) -> bytes:
-    """The data part of a BIT_SHUFFLE block."""
-    return encode_numbers(values.data, values.physical.width, ordinal)
-
-
-def encode_numbers(numbers: memoryview, width: int, ordinal: int) -> bytes:
-    """The data part for numbers of `width` bytes; the codes of a dictionary come in this form, too."""
+def encode(numbers: memoryview, width: int, ordinal: int) -> bytes:
+    """The data part of a BIT_SHUFFLE block of numbers of `width` bytes, which may be the codes of a dictionary."""
     count = len(numbers) // width
     padded = -(-count // 8) * 8
     whole = numbers if count == padded else bytes(numbers).ljust(padded * width, b"\0")
@@ -41,16 +34,8 @@ def encode_numbers(numbers: memoryview, width: int, ordinal: int) -> bytes:
     return b"".join(parts)
 
 
-def decode(data: memoryview, physical: Physical, count: int, ordinal: int | None) -> Dense:
-    """Values of a BIT_SHUFFLE block."""
-    numbers, _ = decode_numbers(data, (physical.width,), count, ordinal)
-    return Dense(physical, count, numbers)
-
-
-def decode_numbers(
-    data: memoryview, widths: tuple[int, ...], count: int, ordinal: int | None
-) -> tuple[memoryview, int]:
-    """`count` numbers of one of these widths, and the width that was found."""
+def decode(data: memoryview, widths: tuple[int, ...], count: int, ordinal: int | None) -> tuple[memoryview, int]:
+    """The `count` numbers of a BIT_SHUFFLE block, which have one of these widths, and the width that was found."""
     padded = -(-count // 8) * 8
     expected = ("first ordinal", ordinal), ("number of values", count), ("size", len(data))
     *_, width = read_data_header(_HEADER, data, *expected, ("padded number of values", padded))

@@ -111,7 +111,7 @@ def encode(values: Dense, ordinal: int, words: Dictionary) -> bytes:
     top = pc.max(codes).as_py() or 0  # without codes there is no maximum, and a code takes one byte
     narrow, width = (pa.uint8(), 1) if top < 256 else (pa.uint16(), 2) if top < 65536 else (pa.uint32(), 4)
     numbers = buffer_view(codes.cast(narrow).buffers()[1])[: values.count * width]
-    return _MODE.pack(DictMode.CODES) + bitshuffle.encode_numbers(numbers, width, ordinal)
+    return _MODE.pack(DictMode.CODES) + bitshuffle.encode(numbers, width, ordinal)
 
 
 def decode(data: memoryview, count: int, ordinal: int | None, words: Dense | None) -> Dense:
@@ -123,7 +123,7 @@ def decode(data: memoryview, count: int, ordinal: int | None, words: Dense | Non
         with inside("plain texts", _MODE.size):
             return plain.decode_texts(data[_MODE.size :], count, ordinal)
     with inside("codes", _MODE.size):
-        codes, width = bitshuffle.decode_numbers(data[_MODE.size :], _CODE_WIDTHS, count, ordinal)
+        codes, width = bitshuffle.decode(data[_MODE.size :], _CODE_WIDTHS, count, ordinal)
     if words is None:
         raise CorruptFileError("block holds codes, but there is no dictionary", expected="the dictionary's words")
     offsets, text = strings.look_up(words.offsets, words.data, codes, width)

@@ -24,12 +24,9 @@ groups.forEach((group) => {
       unpacked[column] += group.bytes[node];
       encodingBytes[group.encoding[node]] += group.bytes[node];
       encodingCount[group.encoding[node]] += 1;
-      if (group.stored[node] >= 0) {
-        stored[column] += group.stored[node];
-      } else {
-        stored[column] += raw ? (group.size[bucket] * group.bytes[node]) / raw : 0;
-        isShare[column] = 1;
-      }
+      const share = raw ? (group.size[bucket] * group.bytes[node]) / raw : 0;
+      stored[column] += group.stored[node] < 0 ? share : group.stored[node];
+      if (group.stored[node] < 0) isShare[column] = 1;
     });
   });
 });
@@ -37,18 +34,13 @@ groups.forEach((group) => {
 // Statistics over all row groups: nulls add up, bounds widen. A row group with values but no bounds makes them unknown.
 const summaries = {};
 Object.entries(model.statistics).forEach(([column, records]) => {
-  let nulls = 0;
-  let low = null;
-  let high = null;
-  let known = records.every((record) => record);
-  records.forEach((record, i) => {
-    if (!record) return;
-    nulls += record[0];
-    if (record[1] === null) { known = known && record[0] === groups[i].rows; return; }
-    if (low === null || record[1] < low) low = record[1];
-    if (high === null || record[2] > high) high = record[2];
-  });
-  summaries[column] = { nulls, low: known ? low : null, high: known ? high : null };
+  const known = records.every((record, i) => record && (record[1] !== null || record[0] === groups[i].rows));
+  const bounds = known ? records.filter((record) => record[1] !== null) : [];
+  summaries[column] = {
+    nulls: sum(records.map((record) => (record ? record[0] : 0))),
+    low: bounds.reduce((low, record) => (low === null || record[1] < low ? record[1] : low), null),
+    high: bounds.reduce((high, record) => (high === null || record[2] > high ? record[2] : high), null),
+  };
 });
 
 const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null };

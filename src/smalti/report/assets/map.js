@@ -89,10 +89,7 @@ function drawMap() {
   $("map-on").disabled = mapPage >= pages - 1;
 }
 
-function blockAt(event) {
-  const box = canvas.getBoundingClientRect();
-  const x = event.clientX - box.left;
-  const y = event.clientY - box.top;
+function blockAt({ offsetX: x, offsetY: y }) {
   return blocks.find((block) => x >= block.x && x < block.x + block.w && y >= block.y && y < block.y + block.h);
 }
 

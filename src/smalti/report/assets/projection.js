@@ -2,13 +2,7 @@
 // `merge` counts requests as the reader makes them for local files: ranges that touch become one.
 function merge(ranges) {
   const sorted = ranges.filter((range) => range[1] > 0).sort((a, b) => a[0] - b[0]);
-  let requests = 0;
-  let end = -1;
-  sorted.forEach(([offset, size]) => {
-    if (offset !== end) requests += 1;
-    end = offset + size;
-  });
-  return requests;
+  return sorted.filter(([offset], i) => i === 0 || offset !== sum(sorted[i - 1])).length;
 }
 
 function projectionCost(ticked) {
@@ -33,7 +27,7 @@ function projectionCost(ticked) {
         at += group.stored[node];
       });
     });
-    read += sum(first.map((range) => range[1])) + sum(second.map((range) => range[1]));
+    read += sum([...first, ...second].map((range) => range[1]));
     requests += merge(first) + merge(second);
   });
   return { read, requests, buckets: wanted.size };
@@ -43,27 +37,28 @@ function drawProjection() {
   const box = $("projection");
   const total = sum(groupBytes);
   const cost = projectionCost(state.ticked);
-  box.replaceChildren();
   if (!state.ticked.size) {
-    box.append(make("p", "hint", `Tick columns in the table. Reading all of them fetches ${bytes(total)}.`));
+    box.replaceChildren(make("p", "hint", `Tick columns in the table. Reading all of them fetches ${bytes(total)}.`));
     delete box.dataset.bytes;
     return;
   }
   const share = total ? cost.read / total : 0;
   box.dataset.bytes = cost.read;
   box.dataset.requests = cost.requests;
-  box.append(make("div", "big", bytes(cost.read)));
-  box.append(make("div", "hint", `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} % of the ${bytes(total)} in buckets`));
   const fill = make("div");
   fill.style.width = `${100 * share}%`;
-  box.append(make("div", "meter", fill));
   const facts = [
     ["columns", `${number(state.ticked.size)} of ${number(count)}`],
     ["buckets", `${number(cost.buckets)} of ${number(numBuckets)}`],
     ["requests", number(cost.requests)],
     ["before that, once", `${bytes(model.schemaBlock.size + model.index.size + model.footer)} of schema, index and footer`],
   ];
-  box.append(make("table", "", ...facts.map(([name, value]) => make("tr", "", make("th", "", name), make("td", "", value)))));
+  box.replaceChildren(
+    make("div", "big", bytes(cost.read)),
+    make("div", "hint", `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} % of the ${bytes(total)} in buckets`),
+    make("div", "meter", fill),
+    make("table", "", ...facts.map(([name, value]) => make("tr", "", make("th", "", name), make("td", "", value)))),
+  );
 }
 
 function drawDetail() {
