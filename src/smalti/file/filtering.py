@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
-from smalti.predicate import GroupStatistics, Outcome, matching_rows, normalize_filters, prune
+from smalti.predicate import GroupStatistics, Outcome, match_mask, normalize_filters, prune
 from smalti.predicate.python import AnyFilter
 
 
@@ -48,9 +48,9 @@ class FilterPlan:
         """Whether every row of the group matches, so that its rows need no filtering."""
         return self._outcomes[group] is Outcome.ALL
 
-    def matching_rows(self, batch: pa.RecordBatch) -> pa.Array:
-        """The numbers of the rows that match, in a batch of the columns of the filter."""
-        return matching_rows(batch, self._filter)
+    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Whether each row matches, in a batch of the columns of the filter."""
+        return match_mask(batch, self._filter)
 
 
 def _group_statistics(records: list[StatisticsRecord | None], type_: pa.DataType) -> GroupStatistics:

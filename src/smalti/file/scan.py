@@ -184,16 +184,17 @@ class Scanner:
         """The matching rows of a row group; None if there are none, and then no other column was read."""
         fetched = self.fetch_buckets(group, plan.filter_columns.buckets)
         tested = self.decode(group, plan.filter_columns, fetched, keep=True)
-        rows = plan.filter.matching_rows(tested)
-        if not len(rows):
+        mask = plan.filter.mask(tested)
+        matches = mask.true_count
+        if matches == 0:
             return None
         whole = {read.bucket: bucket for read, bucket in zip(plan.filter_columns.buckets, fetched, strict=True)}
         others = self.decode(group, plan.others, self.fetch_buckets(group, plan.others.buckets, whole))
         if not plan.order:
-            return columnless_batch(len(rows))
+            return columnless_batch(matches)
         columns = [*tested.columns, *others.columns]
         batch = pa.RecordBatch.from_arrays([columns[place] for place in plan.order], schema=schema)
-        return batch if len(rows) == batch.num_rows else batch.take(rows)
+        return batch if matches == batch.num_rows else batch.filter(mask)
 
     def fetch_buckets(
         self, group: int, reads: Sequence[BucketRead], fetched: Mapping[int, FetchedBucket] | None = None

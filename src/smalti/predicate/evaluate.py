@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,14 +31,14 @@ def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
     return batches[0] if batches else batch.slice(0, 0)
 
 
-def matching_rows(batch: pa.RecordBatch, filter_: Filter) -> pa.Array:
-    """The numbers of the rows of a batch that match, in order."""
-    numbers = "row"
-    while batch.schema.get_field_index(numbers) >= 0:
-        numbers += "_"  # a name that no column has
-    rows = pa.array(range(batch.num_rows), pa.int64())
-    table = pa.Table.from_batches([batch]).append_column(numbers, rows).filter(filter_.expression)
-    return table.column(numbers).combine_chunks()
+def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
+    """Whether each row of a batch matches; null, as false, means that it does not."""
+    from pyarrow import acero
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([filter_.expression], ["matches"]))
+    mask = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0).combine_chunks()
+    return cast("pa.BooleanArray", mask)
 
 
 def to_expression(tree: t.Tree, *, negated: bool = False) -> pc.Expression:
