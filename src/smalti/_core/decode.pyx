@@ -53,6 +53,8 @@ cdef int _unpack(View* view, Scratch* s) except -1 nogil:
 cdef int _dense(View* view, Scratch* s, word* out) except -1 nogil:
     """The non-null values of a column of fixed width."""
     cdef int64_t i, n = view.non_null
+    cdef const uint32_t* indices
+    cdef const word* entries
     cdef word value
     if view.encoding == PLAIN:
         return load_values(view.node, view.data, n, <uint8_t*>out)
@@ -66,8 +68,10 @@ cdef int _dense(View* view, Scratch* s, word* out) except -1 nogil:
     _reserve(&s.entries, &s.entries_size, view.entries * sizeof(word) + 16)
     load_values(view.node, view.value, view.entries, s.entries)
     _unpack(view, s)
+    entries = <const word*>s.entries
+    indices = s.indices
     for i in range(n):
-        out[i] = (<word*>s.entries)[s.indices[i]]
+        out[i] = entries[indices[i]]
     return 0
 
 
@@ -113,15 +117,17 @@ cdef int _all_null(View* view, ArrowArray* out, int n_buffers, Scratch* s) excep
 
 
 cdef int _decode_bits(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
-    """Booleans: a byte each behind the buffer, then packed into it."""
-    cdef int64_t row, packed = bitmap_size(view.rows)
-    cdef uint8_t* bits = _begin(view, out, 2, packed + 8 + view.rows)
+    """Booleans: a byte each behind the buffer, then eight of them packed into each byte of it."""
+    cdef int64_t i, k, packed = bitmap_size(view.rows)
+    cdef uint8_t* bits = _begin(view, out, 2, packed + 8 + 8 * packed)
     cdef uint8_t* values = bits + packed + 8
     out.buffers[1] = bits
     _spread(view, s, values)
-    memset(bits, 0, packed)
-    for row in range(view.rows):
-        bits[row >> 3] |= values[row] << (row & 7)
+    memset(values + view.rows, 0, 8 * packed - view.rows)
+    for i in range(packed):
+        bits[i] = 0
+        for k in range(8):
+            bits[i] |= values[8 * i + k] << k
     return 0
 
 

@@ -133,7 +133,9 @@ cdef inline void _take(int kind, const ArrowArray* array, int64_t i, Dense* out,
         out.keys[to] = _load_key(kind, array, i)
 
 
-cdef inline int64_t _take_run(int kind, const Chunk* chunk, int64_t at, int64_t rows, Dense* out, int64_t to) noexcept nogil:
+cdef inline int64_t _take_run(
+    int kind, const Chunk* chunk, int64_t at, int64_t rows, Dense* out, int64_t to
+) noexcept nogil:
     """Non-null values among `rows` rows; called with a constant kind, so that the compiler makes one loop of each."""
     cdef const ArrowArray* array = chunk.array
     cdef int64_t row = 0, n, start = chunk.start + at

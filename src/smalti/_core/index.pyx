@@ -8,7 +8,9 @@ from libc.string cimport memcpy
 from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
 from smalti._core.fault cimport NONE, corrupt, grow
-from smalti._core.nodes cimport K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, file_width, has_statistics, is_text, read_head
+from smalti._core.nodes cimport (
+    K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, file_width, has_statistics, is_text, read_head,
+)
 from smalti._core.schema cimport SchemaBlock
 from smalti._core.utf8 cimport valid_utf8
 from smalti._core.values cimport load_values

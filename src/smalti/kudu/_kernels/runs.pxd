@@ -7,7 +7,7 @@ eight values each. Unlike in Parquet, the last group of a stream is not filled u
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from smalti._core.cursor cimport Cursor, put_uv32, read_leb128, uv32_size
+from smalti._core.cursor cimport Cursor, put_uv32, uv32_size
 from smalti._core.fault cimport NONE, corrupt
 
 cdef enum:
@@ -65,11 +65,19 @@ cdef inline int64_t read_header(Cursor* c) except -1 nogil:
     """A run's header: at most five bytes, below 2**31. Like Kudu, this accepts forms longer than they need be."""
     cdef int64_t start = c.pos
     cdef uint64_t value = 0
-    cdef int size = read_leb128(c, 5, &value)
-    if size == 0 or (size < 0 and c.pos == c.end):
-        return corrupt(b"header of an RLE run is cut off", start, NONE, NONE)
-    if size < 0:
-        return corrupt(b"header of an RLE run is longer than 5 bytes", start, NONE, NONE)
+    cdef int shift = 0
+    cdef uint8_t byte
+    while True:
+        if c.pos >= c.end:
+            return corrupt(b"header of an RLE run is cut off", start, NONE, NONE)
+        if shift > 28:
+            return corrupt(b"header of an RLE run is longer than 5 bytes", start, NONE, NONE)
+        byte = c.data[c.pos]
+        c.pos += 1
+        value |= (<uint64_t>(byte & 0x7F)) << shift
+        if byte < 0x80:
+            break
+        shift += 7
     if value > 0x7FFFFFFF:
         return corrupt(b"header of an RLE run does not fit 31 bits", start, <int64_t>value, 0x7FFFFFFF)
     if value < 2:
