@@ -2,61 +2,32 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from smalti._core.nodes cimport Node
 
-cdef extern from *:
-    """
-    #ifndef ARROW_C_DATA_INTERFACE
-    #define ARROW_C_DATA_INTERFACE
-    #include <stdint.h>
-    #define ARROW_FLAG_DICTIONARY_ORDERED 1
-    #define ARROW_FLAG_NULLABLE 2
-    #define ARROW_FLAG_MAP_KEYS_SORTED 4
-    struct ArrowSchema {
-      const char* format;
-      const char* name;
-      const char* metadata;
-      int64_t flags;
-      int64_t n_children;
-      struct ArrowSchema** children;
-      struct ArrowSchema* dictionary;
-      void (*release)(struct ArrowSchema*);
-      void* private_data;
-    };
-    struct ArrowArray {
-      int64_t length;
-      int64_t null_count;
-      int64_t offset;
-      int64_t n_buffers;
-      int64_t n_children;
-      const void** buffers;
-      struct ArrowArray** children;
-      struct ArrowArray* dictionary;
-      void (*release)(struct ArrowArray*);
-      void* private_data;
-    };
-    #endif
-    """
-    int ARROW_FLAG_NULLABLE
-    cdef struct ArrowSchema:
-        const char* format
-        const char* name
-        const char* metadata
-        int64_t flags
-        int64_t n_children
-        ArrowSchema** children
-        ArrowSchema* dictionary
-        void (*release)(ArrowSchema*) noexcept nogil
-        void* private_data
-    cdef struct ArrowArray:
-        int64_t length
-        int64_t null_count
-        int64_t offset
-        int64_t n_buffers
-        int64_t n_children
-        const void** buffers
-        ArrowArray** children
-        ArrowArray* dictionary
-        void (*release)(ArrowArray*) noexcept nogil
-        void* private_data
+cdef enum:
+    ARROW_FLAG_NULLABLE = 2
+
+# The layout of these two is the C data interface; Arrow gets their addresses.
+cdef struct ArrowSchema:
+    const char* format
+    const char* name
+    const char* metadata
+    int64_t flags
+    int64_t n_children
+    ArrowSchema** children
+    ArrowSchema* dictionary
+    void (*release)(ArrowSchema*) noexcept nogil
+    void* private_data
+
+cdef struct ArrowArray:
+    int64_t length
+    int64_t null_count
+    int64_t offset
+    int64_t n_buffers
+    int64_t n_children
+    const void** buffers
+    ArrowArray** children
+    ArrowArray* dictionary
+    void (*release)(ArrowArray*) noexcept nogil
+    void* private_data
 
 # Zeros that the all-null columns of a batch share; counted, since a consumer may keep one column of many.
 cdef struct Zeros:

@@ -7,11 +7,11 @@ allocations, not 40,000. `live_arrays` proves that nothing leaks.
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strlen
 
-from smalti._core.fault cimport no_memory
-from smalti._core.nodes cimport MICROSECONDS, MILLISECONDS, Node, T_ARRAY, T_DECIMAL, T_MAP
+from smalti._core.fault cimport grow, zeroed
+from smalti._core.nodes cimport MICROSECONDS, MILLISECONDS, Node, T_DECIMAL, T_MAP
 
 cdef extern from *:
     """
@@ -36,8 +36,7 @@ cdef void _release_array(ArrowArray* array) noexcept nogil:
     cdef int64_t i
     for i in range(array.n_children):
         if block.children[i] != NULL:
-            if block.children[i].release != NULL:
-                block.children[i].release(block.children[i])
+            release_array(block.children[i])
             free(block.children[i])
     if block.zeros != NULL:
         drop_zeros(block.zeros)
@@ -55,10 +54,7 @@ cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil:
     """Make `out` an array that owns `payload` bytes and return where they start (64-byte aligned, not cleared)."""
     cdef int64_t head = (sizeof(Block) + 63) // 64 * 64
     cdef uint8_t* at = NULL
-    cdef Block* block = <Block*>malloc(head + 64 + payload)
-    if block == NULL:
-        no_memory(payload)
-        return NULL
+    cdef Block* block = <Block*>grow(NULL, head + 64 + payload)
     memset(block, 0, sizeof(Block))
     memset(out, 0, sizeof(ArrowArray))
     out.buffers = block.buffers
@@ -72,25 +68,16 @@ cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil:
 
 cdef ArrowArray* new_child(ArrowArray* parent, int at) except NULL nogil:
     """An empty child that `parent` releases; its n_children must already count it."""
-    cdef ArrowArray* child = <ArrowArray*>calloc(1, sizeof(ArrowArray))
-    if child == NULL:
-        no_memory(sizeof(ArrowArray))
-        return NULL
-    parent.children[at] = child
-    return child
+    parent.children[at] = <ArrowArray*>zeroed(sizeof(ArrowArray))
+    return parent.children[at]
 
 
 cdef Zeros* new_zeros(int64_t size) except NULL nogil:
-    cdef Zeros* zeros = <Zeros*>malloc(sizeof(Zeros))
-    if zeros != NULL:
-        zeros.data = <uint8_t*>calloc(1, size + 64)
-        if zeros.data != NULL:
-            zeros.size = size
-            zeros.references = 1
-            return zeros
-        free(zeros)
-    no_memory(size)
-    return NULL
+    cdef Zeros* zeros = <Zeros*>zeroed(size + 128)
+    zeros.data = <uint8_t*>zeros + 64       # behind the head, aligned
+    zeros.size = size
+    zeros.references = 1
+    return zeros
 
 
 cdef void share_zeros(ArrowArray* out, Zeros* zeros) noexcept nogil:
@@ -100,7 +87,6 @@ cdef void share_zeros(ArrowArray* out, Zeros* zeros) noexcept nogil:
 
 cdef void drop_zeros(Zeros* zeros) noexcept nogil:
     if SMALTI_ADD(&zeros.references, -1) == 0:
-        free(zeros.data)
         free(zeros)
 
 
@@ -126,34 +112,26 @@ cdef void _free_schema_capsule(object capsule) noexcept:
 
 
 cdef int _init_schema(
-    ArrowSchema* out, const char* format, int64_t format_size, const uint8_t* name, int64_t name_size,
-    bint nullable, int64_t n_children,
+    ArrowSchema* out, const char* format, const uint8_t* name, int64_t name_size, bint nullable, int64_t n_children
 ) except -1:
     """Format and name live in one allocation behind private_data; children are allocated, empty."""
-    cdef int64_t i
-    cdef char* text = <char*>malloc(format_size + name_size + 2)
+    cdef int64_t i, format_size = strlen(format) + 1
+    cdef char* text = <char*>grow(NULL, format_size + name_size + 1)
     memset(out, 0, sizeof(ArrowSchema))
-    if text == NULL:
-        return no_memory(format_size + name_size + 2)
     memcpy(text, format, format_size)
-    text[format_size] = 0
     if name_size:
-        memcpy(text + format_size + 1, name, name_size)
-    text[format_size + 1 + name_size] = 0
+        memcpy(text + format_size, name, name_size)
+    text[format_size + name_size] = 0
     out.format = text
-    out.name = text + format_size + 1
+    out.name = text + format_size
     out.flags = ARROW_FLAG_NULLABLE if nullable else 0
     out.private_data = text
     out.release = _release_schema
     if n_children:
-        out.children = <ArrowSchema**>calloc(n_children, sizeof(ArrowSchema*))
-        if out.children == NULL:
-            return no_memory(n_children * sizeof(ArrowSchema*))
+        out.children = <ArrowSchema**>zeroed(n_children * sizeof(ArrowSchema*))
         out.n_children = n_children
         for i in range(n_children):
-            out.children[i] = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
-            if out.children[i] == NULL:
-                return no_memory(sizeof(ArrowSchema))
+            out.children[i] = <ArrowSchema*>zeroed(sizeof(ArrowSchema))
     return 0
 
 
@@ -174,40 +152,34 @@ cdef int _fill_schema(
 ) except -1:
     cdef const Node* node = &nodes[at]
     cdef const Node* child
-    cdef ArrowSchema* entries
+    cdef ArrowSchema* parent = out
     cdef char buffer[32]
     cdef const char* format = FORMATS[node.type_id]
+    cdef bytes zone
     cdef int i
-    if format != NULL:
-        _init_schema(out, format, strlen(format), name, name_size, node.nullable,
-                     1 if node.type_id in (T_ARRAY, T_MAP) else 0)
-    elif node.type_id == T_DECIMAL:
+    if node.type_id == T_DECIMAL:
         snprintf(buffer, 32, b"d:%d,%d", <int>node.precision, <int>node.scale)
-        _init_schema(out, buffer, strlen(buffer), name, name_size, node.nullable, 0)
-    else:
+        format = buffer
+    elif format == NULL:
         zone = b"ts" + bytes([_time_unit(node.precision)]) + b":" + (node.text[:node.text_size] if node.text else b"")
-        _init_schema(out, zone, len(zone), name, name_size, node.nullable, 0)
-    if node.type_id == T_ARRAY:
-        child = &nodes[node.child[0]]
-        _fill_schema(out.children[0], nodes, node.child[0], child.name, child.name_size)
-    elif node.type_id == T_MAP:
-        entries = out.children[0]
-        _init_schema(entries, b"+s", 2, node.text, node.text_size, False, 2)
-        for i in range(2):
-            child = &nodes[node.child[i]]
-            _fill_schema(entries.children[i], nodes, node.child[i], child.name, child.name_size)
+        format = zone
+    _init_schema(out, format, name, name_size, node.nullable, 1 if node.n_children else 0)
+    if node.type_id == T_MAP:
+        parent = out.children[0]
+        _init_schema(parent, b"+s", node.text, node.text_size, False, 2)
+    for i in range(node.n_children):
+        child = &nodes[node.child[i]]
+        _fill_schema(parent.children[i], nodes, node.child[i], child.name, child.name_size)
     return 0
 
 
 cdef object schema_capsule(const Node** roots, list names, list nodes):
     """A struct schema whose fields are `roots[i]` (each within its own node array) under `names[i]` (UTF-8 bytes)."""
     cdef int64_t i, n = len(names)
-    cdef ArrowSchema* schema = <ArrowSchema*>calloc(1, sizeof(ArrowSchema))
+    cdef ArrowSchema* schema = <ArrowSchema*>zeroed(sizeof(ArrowSchema))
     cdef const uint8_t* name
-    if schema == NULL:
-        raise MemoryError()
     capsule = PyCapsule_New(schema, b"arrow_schema", _free_schema_capsule)
-    _init_schema(schema, b"+s", 2, NULL, 0, False, n)
+    _init_schema(schema, b"+s", NULL, 0, False, n)
     for i in range(n):
         text = <bytes>names[i]
         name = text

@@ -1,13 +1,14 @@
 """Buckets on their way to Arrow: their columns found in the bytes, then described, or decoded into a batch."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 
 from smalti._core.arrow_c cimport ArrowArray, release_array
 from smalti._core.bits cimport bitmap_size
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decode cimport Scratch, decode_column, free_scratch
+from smalti._core.fault cimport grow, zeroed
 from smalti._core.nodes cimport DICT, BucketNodes, Node
 from smalti._core.view cimport View, view_all_null, view_monolithic, view_page
 
@@ -54,9 +55,7 @@ cdef BucketViews _new_views(BucketNodes nodes, data):
     cdef BucketViews out = BucketViews.__new__(BucketViews)
     out.nodes = nodes
     out._data = data
-    out.views = <View*>calloc(nodes.num_nodes + 1, sizeof(View))
-    if out.views == NULL:
-        raise MemoryError()
+    out.views = <View*>zeroed((nodes.num_nodes + 1) * sizeof(View))
     return out
 
 
@@ -67,9 +66,7 @@ def view_block(BucketNodes nodes not None, const uint8_t[::1] data not None, int
     cdef int64_t size = data.shape[0], at = -1
     try:
         with nogil:
-            view_monolithic(
-                start, size, nodes.nodes, nodes.num_columns, nodes.num_nodes, num_rows, out.views, &at
-            )
+            view_monolithic(start, size, nodes.nodes, nodes.num_columns, nodes.num_nodes, num_rows, out.views, &at)
     except MosaicError as error:
         raise _blame(error, at)
     return out
@@ -118,22 +115,15 @@ cdef class Batch:
         self.num_rows = num_rows
         self.array.length = num_rows
         self.array.n_buffers = 1
-        self.array.buffers = <const void**>calloc(1, sizeof(void*))
-        self.array.children = <ArrowArray**>calloc(num_columns + 1, sizeof(ArrowArray*))
-        if self.array.buffers == NULL or self.array.children == NULL:
-            free(self.array.buffers)
-            free(self.array.children)
-            raise MemoryError()
         self.array.release = _release_batch
+        self.array.buffers = <const void**>zeroed(sizeof(void*))
+        self.array.children = <ArrowArray**>zeroed((num_columns + 1) * sizeof(ArrowArray*))
         for i in range(num_columns):
-            self.array.children[i] = <ArrowArray*>calloc(1, sizeof(ArrowArray))
-            if self.array.children[i] == NULL:
-                raise MemoryError()
+            self.array.children[i] = <ArrowArray*>zeroed(sizeof(ArrowArray))
             self.array.n_children += 1
 
     def __dealloc__(self):
-        if self.array.release != NULL:
-            self.array.release(&self.array)
+        release_array(&self.array)
 
     def address(self):
         """Where the ArrowArray is, for the one import that takes its contents over."""
@@ -178,9 +168,7 @@ cdef object _blame(error, int64_t column):
 
 cdef int64_t* _numbers(list values, int64_t limit) except NULL:
     cdef Py_ssize_t i, n = len(values)
-    cdef int64_t* out = <int64_t*>malloc((n + 1) * sizeof(int64_t))
-    if out == NULL:
-        raise MemoryError()
+    cdef int64_t* out = <int64_t*>grow(NULL, (n + 1) * sizeof(int64_t))
     for i in range(n):
         out[i] = values[i]
         if not 0 <= out[i] < limit:

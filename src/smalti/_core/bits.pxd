@@ -1,7 +1,7 @@
-"""Bitmaps, bit-packed indices and byte order: the loops decoding and encoding share."""
+"""Bitmaps, bit-packed indices, byte order and the order of bytes: the loops decoding and encoding share."""
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 cdef extern from *:
     """
@@ -27,6 +27,19 @@ ctypedef fused word:
     uint32_t
     uint64_t
     Pair
+
+
+ctypedef fused integer:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+
+
+cdef inline bint bytes_less(const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
+    """Whether the bytes `a` sort strictly before the bytes `b`."""
+    cdef int order = memcmp(a, b, na if na < nb else nb)
+    return order < 0 or (order == 0 and na < nb)
 
 
 cdef inline int64_t bitmap_size(int64_t rows) noexcept nogil:

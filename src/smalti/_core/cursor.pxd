@@ -38,26 +38,36 @@ cdef inline int64_t read_u8(Cursor* c) except -1 nogil:
     return c.data[c.pos - 1]
 
 
+cdef inline int read_leb128(Cursor* c, int max_size, uint64_t* out) noexcept nogil:
+    """The bits of a LEB128 number; returns its size, 0 if it is cut off, -1 if it is longer than `max_size` bytes."""
+    cdef uint64_t value = 0
+    cdef int size = 0
+    cdef uint8_t byte = 0x80
+    while byte >= 0x80:
+        if size == max_size:
+            return -1
+        if c.pos >= c.end:
+            return 0
+        byte = c.data[c.pos]
+        c.pos += 1
+        value |= (<uint64_t>(byte & 0x7F)) << (7 * size)
+        size += 1
+    out[0] = value
+    return size
+
+
 cdef inline int64_t read_uv32(Cursor* c) except -1 nogil:
     """Unsigned LEB128 of at most 32 bits, in as few bytes as it takes (section 16: over-long is refused)."""
     cdef int64_t start = c.pos
     cdef uint64_t value = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while True:
-        if c.pos >= c.end:
-            return corrupt(b"varint is cut off", start, NONE, NONE)
-        byte = c.data[c.pos]
-        c.pos += 1
-        value |= (<uint64_t>(byte & 0x7F)) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift > 28:
-            return corrupt(b"varint is longer than 5 bytes", start, NONE, NONE)
+    cdef int size = read_leb128(c, 5, &value)
+    if size == 0:
+        return corrupt(b"varint is cut off", start, NONE, NONE)
+    if size < 0:
+        return corrupt(b"varint is longer than 5 bytes", start, NONE, NONE)
     if value > <uint64_t>0xFFFFFFFF:
         return corrupt(b"varint does not fit 32 bits", start, <int64_t>value, <int64_t>0xFFFFFFFF)
-    if byte == 0 and shift > 0:
+    if size > 1 and c.data[c.pos - 1] == 0:
         return corrupt(b"varint is written in more bytes than it needs", start, <int64_t>value, NONE)
     return <int64_t>value
 
@@ -65,23 +75,13 @@ cdef inline int64_t read_uv32(Cursor* c) except -1 nogil:
 cdef inline int read_uv64(Cursor* c, uint64_t* out) except -1 nogil:
     """Unsigned LEB128 of at most 64 bits, 10 bytes, minimal."""
     cdef int64_t start = c.pos
-    cdef uint64_t value = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while True:
-        if c.pos >= c.end:
-            return corrupt(b"varint is cut off", start, NONE, NONE)
-        byte = c.data[c.pos]
-        c.pos += 1
-        if shift == 63 and byte > 1:
-            return corrupt(b"varint does not fit 64 bits", start, NONE, NONE)
-        value |= (<uint64_t>(byte & 0x7F)) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    if byte == 0 and shift > 0:
+    cdef int size = read_leb128(c, 10, out)
+    if size == 0:
+        return corrupt(b"varint is cut off", start, NONE, NONE)
+    if size < 0 or (size == 10 and c.data[c.pos - 1] > 1):
+        return corrupt(b"varint does not fit 64 bits", start, NONE, NONE)
+    if size > 1 and c.data[c.pos - 1] == 0:
         return corrupt(b"varint is written in more bytes than it needs", start, NONE, NONE)
-    out[0] = value
     return 0
 
 

@@ -5,12 +5,12 @@ nothing that leaves here is touched again.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from smalti._core.arrow_c cimport ArrowArray, drop_zeros, new_array, new_child, new_zeros, share_zeros
 from smalti._core.bits cimport Pair, bitmap_size, copy_inverted, expand_nulls, index_width, unpack_indices, word
-from smalti._core.fault cimport NONE, corrupt, no_memory, unsupported
+from smalti._core.fault cimport NONE, corrupt, grow, unsupported
 from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, Node, PLAIN, T_MAP, arrow_width, is_text
 from smalti._core.utf8 cimport valid_strings, valid_utf8
 from smalti._core.values cimport load_values
@@ -28,12 +28,8 @@ cdef void free_scratch(Scratch* s) noexcept nogil:
 
 
 cdef int _reserve(uint8_t** block, int64_t* have, int64_t size) except -1 nogil:
-    cdef void* grown
     if size > have[0]:
-        grown = realloc(block[0], size)
-        if grown == NULL:
-            return no_memory(size)
-        block[0] = <uint8_t*>grown
+        block[0] = <uint8_t*>grow(block[0], size)
         have[0] = size
     return 0
 
@@ -43,19 +39,6 @@ cdef int64_t _round64(int64_t n) noexcept nogil:
 
 
 # --- dense values -------------------------------------------------------------------------------------------------
-
-cdef inline void _fill(word* out, int64_t n) noexcept nogil:
-    """Repeat out[0]."""
-    cdef int64_t i
-    for i in range(1, n):
-        out[i] = out[0]
-
-
-cdef inline void _gather(word* out, const word* entries, const uint32_t* indices, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = entries[indices[i]]
-
 
 cdef int _unpack(View* view, Scratch* s) except -1 nogil:
     """Indices of a DICT column into scratch; all of them are inside the dictionary."""
@@ -67,55 +50,37 @@ cdef int _unpack(View* view, Scratch* s) except -1 nogil:
     return 0
 
 
-cdef int _dense_fixed(View* view, Scratch* s, uint8_t* out) except -1 nogil:
-    cdef int width = arrow_width(view.node.kind)
-    cdef int64_t n = view.non_null
+cdef int _dense(View* view, Scratch* s, word* out) except -1 nogil:
+    """The non-null values of a column of fixed width."""
+    cdef int64_t i, n = view.non_null
+    cdef const uint32_t* indices
+    cdef const word* entries
+    cdef word value
     if view.encoding == PLAIN:
-        return load_values(view.node, view.data, n, out)
+        return load_values(view.node, view.data, n, <uint8_t*>out)
     if view.encoding == CONST:
-        if n == 0:
-            return 0
-        load_values(view.node, view.value, 1, out)
-        if width == 1:
-            memset(out, out[0], n)
-        elif width == 2:
-            _fill(<uint16_t*>out, n)
-        elif width == 4:
-            _fill(<uint32_t*>out, n)
-        elif width == 8:
-            _fill(<uint64_t*>out, n)
-        else:
-            _fill(<Pair*>out, n)
+        if n:
+            load_values(view.node, view.value, 1, <uint8_t*>out)
+            value = out[0]
+            for i in range(1, n):
+                out[i] = value
         return 0
-    _reserve(&s.entries, &s.entries_size, view.entries * width + 16)
+    _reserve(&s.entries, &s.entries_size, view.entries * sizeof(word) + 16)
     load_values(view.node, view.value, view.entries, s.entries)
     _unpack(view, s)
-    if width == 1:
-        _gather(out, s.entries, s.indices, n)
-    elif width == 2:
-        _gather(<uint16_t*>out, <uint16_t*>s.entries, s.indices, n)
-    elif width == 4:
-        _gather(<uint32_t*>out, <uint32_t*>s.entries, s.indices, n)
-    elif width == 8:
-        _gather(<uint64_t*>out, <uint64_t*>s.entries, s.indices, n)
-    else:
-        _gather(<Pair*>out, <Pair*>s.entries, s.indices, n)
+    entries = <const word*>s.entries
+    indices = s.indices
+    for i in range(n):
+        out[i] = entries[indices[i]]
     return 0
 
 
-cdef void _spread(View* view, int width, uint8_t* values) noexcept nogil:
-    if not view.has_nulls:
-        return
-    if width == 1:
-        expand_nulls(values, view.rows, view.non_null, view.nulls)
-    elif width == 2:
-        expand_nulls(<uint16_t*>values, view.rows, view.non_null, view.nulls)
-    elif width == 4:
-        expand_nulls(<uint32_t*>values, view.rows, view.non_null, view.nulls)
-    elif width == 8:
-        expand_nulls(<uint64_t*>values, view.rows, view.non_null, view.nulls)
-    else:
-        expand_nulls(<Pair*>values, view.rows, view.non_null, view.nulls)
+cdef int _spread(View* view, Scratch* s, word* out) except -1 nogil:
+    """The values of all rows of a column of fixed width, zeros under the nulls."""
+    _dense(view, s, out)
+    if view.has_nulls:
+        expand_nulls(out, view.rows, view.non_null, view.nulls)
+    return 0
 
 
 # --- arrays -------------------------------------------------------------------------------------------------------
@@ -151,26 +116,34 @@ cdef int _all_null(View* view, ArrowArray* out, int n_buffers, Scratch* s) excep
     return 0
 
 
+cdef int _decode_bits(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
+    """Booleans: a byte each behind the buffer, then eight of them packed into each byte of it."""
+    cdef int64_t i, k, packed = bitmap_size(view.rows)
+    cdef uint8_t* bits = _begin(view, out, 2, packed + 8 + 8 * packed)
+    cdef uint8_t* values = bits + packed + 8
+    out.buffers[1] = bits
+    _spread(view, s, values)
+    memset(values + view.rows, 0, 8 * packed - view.rows)
+    for i in range(packed):
+        bits[i] = 0
+        for k in range(8):
+            bits[i] |= values[8 * i + k] << k
+    return 0
+
+
 cdef int _decode_fixed(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int width = arrow_width(view.node.kind)
-    cdef int64_t row, packed = bitmap_size(view.rows)
-    cdef uint8_t* values
-    cdef uint8_t* bits
-    if view.node.kind != K_BOOL:
-        values = _begin(view, out, 2, (view.rows + 1) * width)
-        out.buffers[1] = values
-        _dense_fixed(view, s, values)
-        _spread(view, width, values)
-        return 0
-    bits = _begin(view, out, 2, packed + 8 + view.rows)
-    values = bits + packed + 8
-    out.buffers[1] = bits
-    _dense_fixed(view, s, values)
-    _spread(view, 1, values)
-    memset(bits, 0, packed)
-    for row in range(view.rows):
-        bits[row >> 3] |= values[row] << (row & 7)
-    return 0
+    cdef uint8_t* values = _begin(view, out, 2, (view.rows + 1) * width)
+    out.buffers[1] = values
+    if width == 1:
+        return _spread(view, s, values)
+    if width == 2:
+        return _spread(view, s, <uint16_t*>values)
+    if width == 4:
+        return _spread(view, s, <uint32_t*>values)
+    if width == 8:
+        return _spread(view, s, <uint64_t*>values)
+    return _spread(view, s, <Pair*>values)
 
 
 cdef inline const uint8_t* _next_text(const uint8_t* at, uint32_t* size) noexcept nogil:
@@ -197,33 +170,36 @@ cdef inline void _copy_text(uint8_t* out, const uint8_t* text, uint32_t size, co
         memcpy(out, text, size)
 
 
-cdef int _too_long(int64_t total) except -1 nogil:
-    return unsupported(b"column of a row group holds more bytes than one Arrow array can", total, MAX_INT32)
+cdef int32_t* _begin_text(View* view, ArrowArray* out, int64_t total) except NULL nogil:
+    """Head and validity of texts of `total` bytes; returns where their offsets go."""
+    cdef int64_t head = _round64((view.rows + 1) * 4)
+    cdef uint8_t* at
+    if total > MAX_INT32:
+        unsupported(b"column of a row group holds more bytes than one Arrow array can", total, MAX_INT32)
+    at = _begin(view, out, 3, head + total + SLACK)
+    out.buffers[1] = at
+    out.buffers[2] = at + head
+    return <int32_t*>at
 
 
 cdef int _sum_offsets(View* view, int32_t* offsets) noexcept nogil:
     """offsets[1:] holds dense sizes; spread them and add them up."""
     cdef int64_t row
     offsets[0] = 0
-    _spread(view, 4, <uint8_t*>(offsets + 1))
+    if view.has_nulls:
+        expand_nulls(<uint32_t*>(offsets + 1), view.rows, view.non_null, view.nulls)
     for row in range(view.rows):
         offsets[row + 1] += offsets[row]
     return 0
 
 
 cdef int _decode_plain_text(View* view, ArrowArray* out) except -1 nogil:
-    cdef int64_t i, head = _round64((view.rows + 1) * 4)
-    cdef int32_t* offsets
-    cdef uint8_t* to
+    cdef int64_t i
+    cdef int32_t* offsets = _begin_text(view, out, view.text_size)
+    cdef uint8_t* to = <uint8_t*>out.buffers[2]
     cdef uint32_t size
     cdef const uint8_t* at = view.data
     cdef const uint8_t* end = at + view.data_size
-    if view.text_size > MAX_INT32:
-        return _too_long(view.text_size)
-    offsets = <int32_t*>_begin(view, out, 3, head + view.text_size + SLACK)
-    to = <uint8_t*>offsets + head
-    out.buffers[1] = offsets
-    out.buffers[2] = to
     for i in range(view.non_null):
         at = _next_text(at, &size)
         offsets[i + 1] = <int32_t>size
@@ -234,17 +210,11 @@ cdef int _decode_plain_text(View* view, ArrowArray* out) except -1 nogil:
 
 
 cdef int _decode_const_text(View* view, ArrowArray* out) except -1 nogil:
-    cdef int64_t i, head = _round64((view.rows + 1) * 4)
-    cdef int32_t* offsets
-    cdef uint8_t* to
+    cdef int64_t i
     cdef uint32_t size
     cdef const uint8_t* text = _next_text(view.value, &size)
-    if <int64_t>size * view.non_null > MAX_INT32:
-        return _too_long(<int64_t>size * view.non_null)
-    offsets = <int32_t*>_begin(view, out, 3, head + <int64_t>size * view.non_null + SLACK)
-    to = <uint8_t*>offsets + head
-    out.buffers[1] = offsets
-    out.buffers[2] = to
+    cdef int32_t* offsets = _begin_text(view, out, <int64_t>size * view.non_null)
+    cdef uint8_t* to = <uint8_t*>out.buffers[2]
     for i in range(view.non_null):
         offsets[i + 1] = <int32_t>size
         memcpy(to, text, size)
@@ -253,7 +223,7 @@ cdef int _decode_const_text(View* view, ArrowArray* out) except -1 nogil:
 
 
 cdef int _decode_dict_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
-    cdef int64_t i, total = 0, head = _round64((view.rows + 1) * 4)
+    cdef int64_t i, total = 0
     cdef int32_t* offsets
     cdef uint8_t* to
     cdef const uint8_t* at = view.value
@@ -273,12 +243,8 @@ cdef int _decode_dict_text(View* view, ArrowArray* out, Scratch* s) except -1 no
     _unpack(view, s)
     for i in range(view.non_null):
         total += sizes[s.indices[i]]
-    if total > MAX_INT32:
-        return _too_long(total)
-    offsets = <int32_t*>_begin(view, out, 3, head + total + SLACK)
-    to = <uint8_t*>offsets + head
-    out.buffers[1] = offsets
-    out.buffers[2] = to
+    offsets = _begin_text(view, out, total)
+    to = <uint8_t*>out.buffers[2]
     for i in range(view.non_null):
         index = s.indices[i]
         offsets[i + 1] = <int32_t>sizes[index]
@@ -306,7 +272,7 @@ cdef int _decode_lengths(View* view, ArrowArray* out, Scratch* s) except -1 nogi
     cdef int64_t i, total = 0
     cdef int32_t* offsets = <int32_t*>_begin(view, out, 2, (view.rows + 1) * 4)
     out.buffers[1] = offsets
-    _dense_fixed(view, s, <uint8_t*>(offsets + 1))
+    _dense(view, s, <uint32_t*>(offsets + 1))
     for i in range(view.non_null):
         if offsets[i + 1] < 0:
             return corrupt(b"length of an array or map is negative", NONE, offsets[i + 1], 0)
@@ -332,6 +298,8 @@ cdef int decode_column(View* views, int64_t at, ArrowArray* out, Scratch* s) exc
     elif node.kind == K_LEN:
         _decode_lengths(view, out, s)
         elements = (<const int32_t*>out.buffers[1])[view.rows]
+    elif node.kind == K_BOOL:
+        _decode_bits(view, out, s)
     else:
         _decode_fixed(view, out, s)
     for i in range(node.n_children):

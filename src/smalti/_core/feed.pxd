@@ -9,6 +9,7 @@ cdef enum:
 # A run of rows of one Arrow array; `start` counts from the array's first slot, its own offset included.
 cdef struct Chunk:
     const ArrowArray* array
+    const uint8_t* valid    # the array's validity bitmap, NULL where nothing is null
     int64_t start
     int64_t rows
 
@@ -34,10 +35,3 @@ cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nog
 cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil
 cdef void rewind(Feed* feed) noexcept nogil
 cdef void put_null_bits(Feed* feed, uint8_t* out) noexcept nogil
-
-
-cdef inline const uint8_t* validity(const ArrowArray* array) noexcept nogil:
-    """The validity bitmap, NULL where nothing is null."""
-    if array.null_count == 0:
-        return NULL
-    return <const uint8_t*>array.buffers[0]

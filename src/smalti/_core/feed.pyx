@@ -5,29 +5,22 @@ if Arrow's buffers hold any, are passed over: section 6). A feed hides that.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
 from smalti._core.arrow_c cimport ArrowArray
 from smalti._core.bits cimport __builtin_ctzll, count_bits, get_bit, load_bits
-from smalti._core.fault cimport no_memory
+from smalti._core.fault cimport grow
 from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_VAR, K_W1, K_W2, K_W4, Node, T_MAP
 
 
 cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t rows) except -1 nogil:
-    cdef const uint8_t* valid = validity(array)
-    cdef void* grown
+    cdef const uint8_t* valid = NULL if array.null_count == 0 else <const uint8_t*>array.buffers[0]
     if rows == 0:
         return 0
     if feed.n_chunks == feed.capacity:
         feed.capacity = 2 * feed.capacity + 4
-        grown = realloc(feed.chunks, feed.capacity * sizeof(Chunk))
-        if grown == NULL:
-            return no_memory(feed.capacity * sizeof(Chunk))
-        feed.chunks = <Chunk*>grown
-    feed.chunks[feed.n_chunks].array = array
-    feed.chunks[feed.n_chunks].start = start
-    feed.chunks[feed.n_chunks].rows = rows
+        feed.chunks = <Chunk*>grow(feed.chunks, feed.capacity * sizeof(Chunk))
+    feed.chunks[feed.n_chunks] = Chunk(array, valid, start, rows)
     feed.n_chunks += 1
     feed.rows += rows
     if valid != NULL:
@@ -51,7 +44,6 @@ cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nog
     cdef Feed* feed = &feeds[at]
     cdef const Node* node = &nodes[at]
     cdef const int32_t* offsets
-    cdef const uint8_t* valid
     cdef Chunk* chunk
     cdef int64_t c, row, first, stop
     cdef int i
@@ -60,10 +52,9 @@ cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nog
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
         offsets = <const int32_t*>chunk.array.buffers[1] + chunk.start
-        valid = validity(chunk.array)
         first = stop = offsets[0]
         for row in range(chunk.rows):
-            if valid == NULL or get_bit(valid, chunk.start + row):
+            if chunk.valid == NULL or get_bit(chunk.valid, chunk.start + row):
                 if offsets[row] != stop:
                     _add_elements(feeds, node, chunk.array, first, stop - first)
                     first = offsets[row]
@@ -83,14 +74,12 @@ cdef void put_null_bits(Feed* feed, uint8_t* out) noexcept nogil:
     cdef int64_t c, row, n, at = 0
     cdef uint64_t bits
     cdef Chunk* chunk
-    cdef const uint8_t* valid
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
-        valid = validity(chunk.array)
         row = 0
-        while valid != NULL and row < chunk.rows:
+        while chunk.valid != NULL and row < chunk.rows:
             n = chunk.rows - row if chunk.rows - row < 56 else 56     # with up to 7 bits before, one word
-            bits = ~load_bits(valid, chunk.start + row, n) & (((<uint64_t>1) << n) - 1)
+            bits = ~load_bits(chunk.valid, chunk.start + row, n) & (((<uint64_t>1) << n) - 1)
             bits <<= (at + row) & 7
             _or_word(out + ((at + row) >> 3), bits)
             row += n
@@ -145,19 +134,19 @@ cdef inline void _take(int kind, const ArrowArray* array, int64_t i, Dense* out,
 
 
 cdef inline int64_t _take_run(
-    int kind, const ArrowArray* array, int64_t start, int64_t rows, Dense* out, int64_t to
+    int kind, const Chunk* chunk, int64_t at, int64_t rows, Dense* out, int64_t to
 ) noexcept nogil:
     """Non-null values among `rows` rows; called with a constant kind, so that the compiler makes one loop of each."""
-    cdef const uint8_t* valid = validity(array)
-    cdef int64_t row = 0, n
+    cdef const ArrowArray* array = chunk.array
+    cdef int64_t row = 0, n, start = chunk.start + at
     cdef uint64_t bits
-    if valid == NULL:
+    if chunk.valid == NULL:
         for row in range(rows):
             _take(kind, array, start + row, out, to + row)
         return to + rows
     while row < rows:
         n = rows - row if rows - row < 64 else 64
-        bits = load_bits(valid, start + row, n)
+        bits = load_bits(chunk.valid, start + row, n)
         while bits:
             _take(kind, array, start + row + __builtin_ctzll(bits), out, to)
             to += 1
@@ -168,7 +157,7 @@ cdef inline int64_t _take_run(
 
 cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil:
     """Values of the next rows, SEGMENT at most; -1 when there are no more rows."""
-    cdef int64_t rows, left = SEGMENT, to = 0, start
+    cdef int64_t rows, left = SEGMENT, to = 0
     cdef Chunk* chunk
     cdef int kind = feed.node.kind
     if feed.at_chunk == feed.n_chunks:
@@ -176,25 +165,24 @@ cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil:
     while left and feed.at_chunk < feed.n_chunks:
         chunk = &feed.chunks[feed.at_chunk]
         rows = chunk.rows - feed.at_row if chunk.rows - feed.at_row < left else left
-        start = chunk.start + feed.at_row
         if kind == K_VAR:
-            to = _take_run(K_VAR, chunk.array, start, rows, out, to)
+            to = _take_run(K_VAR, chunk, feed.at_row, rows, out, to)
         elif kind == K_W4:
-            to = _take_run(K_W4, chunk.array, start, rows, out, to)
+            to = _take_run(K_W4, chunk, feed.at_row, rows, out, to)
         elif kind == K_W1:
-            to = _take_run(K_W1, chunk.array, start, rows, out, to)
+            to = _take_run(K_W1, chunk, feed.at_row, rows, out, to)
         elif kind == K_W2:
-            to = _take_run(K_W2, chunk.array, start, rows, out, to)
+            to = _take_run(K_W2, chunk, feed.at_row, rows, out, to)
         elif kind == K_BOOL:
-            to = _take_run(K_BOOL, chunk.array, start, rows, out, to)
+            to = _take_run(K_BOOL, chunk, feed.at_row, rows, out, to)
         elif kind == K_LEN:
-            to = _take_run(K_LEN, chunk.array, start, rows, out, to)
+            to = _take_run(K_LEN, chunk, feed.at_row, rows, out, to)
         elif kind == K_DEC8:
-            to = _take_run(K_DEC8, chunk.array, start, rows, out, to)
+            to = _take_run(K_DEC8, chunk, feed.at_row, rows, out, to)
         elif kind == K_DECV:
-            to = _take_run(K_DECV, chunk.array, start, rows, out, to)
+            to = _take_run(K_DECV, chunk, feed.at_row, rows, out, to)
         else:
-            to = _take_run(kind, chunk.array, start, rows, out, to)
+            to = _take_run(kind, chunk, feed.at_row, rows, out, to)
         left -= rows
         feed.at_row += rows
         if feed.at_row == chunk.rows:

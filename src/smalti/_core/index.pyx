@@ -1,14 +1,15 @@
 """The row group index (section 10), walked once, checked in full, kept as flat arrays of entries."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcmp, memcpy
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, qsort
+from libc.string cimport memcpy
 
+from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
-from smalti._core.fault cimport NONE, corrupt
+from smalti._core.fault cimport NONE, corrupt, grow
 from smalti._core.nodes cimport (
-    K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, T_TIMESTAMP_LTZ, file_width, has_statistics, is_text, parse_descriptor,
+    K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, file_width, has_statistics, is_text, read_head,
 )
 from smalti._core.schema cimport SchemaBlock
 from smalti._core.utf8 cimport valid_utf8
@@ -88,10 +89,8 @@ cdef class RowGroupIndex:
         self.num_row_groups = num_row_groups
         if num_row_groups > self.size // MIN_GROUP_SIZE:
             corrupt(b"more row groups than the index has room for", NONE, num_row_groups, self.size // MIN_GROUP_SIZE)
-        self.groups = <Group*>malloc((num_row_groups + 1) * sizeof(Group))
-        self.entries = <Entry*>malloc((self.size // MIN_ENTRY_SIZE + 1) * sizeof(Entry))
-        if self.groups == NULL or self.entries == NULL:
-            raise MemoryError()
+        self.groups = <Group*>grow(NULL, (num_row_groups + 1) * sizeof(Group))
+        self.entries = <Entry*>grow(NULL, (self.size // MIN_ENTRY_SIZE + 1) * sizeof(Entry))
         c = cursor_over(self.data, self.size)
         with nogil:
             total = self._parse(&c, data_end, compressed)
@@ -172,10 +171,7 @@ cdef class RowGroupIndex:
             end = self.entries[i].offset + self.entries[i].size
         else:
             return 0
-        sorted_entries = <Entry*>malloc(total * sizeof(Entry))
-        if sorted_entries == NULL:
-            with gil:
-                raise MemoryError()
+        sorted_entries = <Entry*>grow(NULL, total * sizeof(Entry))
         for i in range(total):
             if self.entries[i].size:
                 sorted_entries[n] = self.entries[i]
@@ -194,13 +190,10 @@ cdef class RowGroupIndex:
     # --- statistics (section 11) --------------------------------------------------------------------------------
 
     cdef int _node_of(self, int64_t column, Node* node) except -1 nogil:
-        """The descriptor of one column; only its own fields, statistics are for scalars."""
+        """The descriptor of one column without its children: statistics are for scalars."""
         cdef Cursor d = cursor_over(self._schema.data, self._schema.size)
-        cdef int32_t ignored = 1
-        if self._schema.type_ids[column] > T_TIMESTAMP_LTZ:
-            return corrupt(b"statistics on a column that has no order (type id)", NONE, self._schema.type_ids[column], NONE)
         d.pos = self._schema.descriptor_at[column]
-        parse_descriptor(&d, node, 0, &ignored)
+        read_head(&d, node)
         if not has_statistics(node):
             return corrupt(b"statistics on a column that has no order (type id)", NONE, node.type_id, NONE)
         return 0
@@ -307,14 +300,12 @@ cdef bytes _bytes(const uint8_t* data, int64_t size):
 
 cdef bint _descends(Node* node, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
     """Whether value `a` sorts after `b`; NaN is on no side."""
-    cdef int order
     cdef uint64_t x, y
     cdef uint32_t x4, y4
     cdef float fa, fb
     cdef double da, db
     if node.kind == K_VAR:
-        order = memcmp(a, b, na if na < nb else nb)
-        return order > 0 or (order == 0 and na > nb)
+        return bytes_less(b, nb, a, na)
     if node.type_id == T_FLOAT:
         x4 = <uint32_t>load_be(a, 4)
         y4 = <uint32_t>load_be(b, 4)

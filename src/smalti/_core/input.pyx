@@ -1,16 +1,17 @@
 """Record batches on their way in: taken over from Arrow once, checked in full, measured."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 
+from smalti._core.arrow_c cimport release_array
 from smalti._core.bits cimport bitmap_size, get_bit
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
-from smalti._core.feed cimport Chunk, Feed, add_chunk, feed_children, validity
+from smalti._core.fault cimport zeroed
+from smalti._core.feed cimport Chunk, Feed, add_chunk, feed_children
 from smalti._core.nodes cimport BucketNodes, K_DECV, K_VAR, Node, T_DECIMAL, T_TIME, file_width, is_text
 from smalti._core.utf8 cimport ascii_prefix, valid_utf8
 from smalti._core.values cimport MILLISECONDS_OF_DAY, fits_precision
-
 
 
 cdef class InputBatch:
@@ -28,8 +29,7 @@ cdef class InputBatch:
         self.num_rows = batch.num_rows
 
     def __dealloc__(self):
-        if self.array.release != NULL:
-            self.array.release(&self.array)
+        release_array(&self.array)
 
 
 cdef class Feeds:
@@ -50,9 +50,7 @@ cdef class Feeds:
         cdef InputBatch batch
         self.nodes = nodes
         self._batches = [piece[0] for piece in slices]
-        self.feeds = <Feed*>calloc(nodes.num_nodes + 1, sizeof(Feed))
-        if self.feeds == NULL:
-            raise MemoryError()
+        self.feeds = <Feed*>zeroed((nodes.num_nodes + 1) * sizeof(Feed))
         if len(positions) != nodes.num_columns:
             raise ValueError(f"{len(positions)} positions for {nodes.num_columns} columns")
         for i in range(nodes.num_nodes):
@@ -114,26 +112,24 @@ cdef int64_t plain_size(Feed* feed) noexcept nogil:
     cdef int width = file_width(feed.node.kind)
     cdef Chunk* chunk
     cdef const int32_t* offsets
-    cdef const uint8_t* valid
     if width:
         return (feed.rows - feed.nulls) * width
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
-        valid = validity(chunk.array)
         if feed.node.kind == K_DECV:
             for row in range(chunk.start, chunk.start + chunk.rows):
-                if valid == NULL or get_bit(valid, row):
+                if chunk.valid == NULL or get_bit(chunk.valid, row):
                     total += 1 + decimal_size(<const uint8_t*>chunk.array.buffers[1] + 16 * row)
             continue
         offsets = <const int32_t*>chunk.array.buffers[1]
-        if valid == NULL:
+        if chunk.valid == NULL:
             total += offsets[chunk.start + chunk.rows] - offsets[chunk.start] + chunk.rows
             for row in range(chunk.start, chunk.start + chunk.rows):
                 size = offsets[row + 1] - offsets[row]
                 total += (size >= 0x80) + (size >= 0x4000) + (size >= 0x200000) + (size >= 0x10000000)
         else:
             for row in range(chunk.start, chunk.start + chunk.rows):
-                if get_bit(valid, row):
+                if get_bit(chunk.valid, row):
                     size = offsets[row + 1] - offsets[row]
                     total += size + uv32_size(<uint32_t>size)
     return total
@@ -145,16 +141,14 @@ cdef bint _check_text(Feed* feed) noexcept nogil:
     cdef Chunk* chunk
     cdef const int32_t* offsets
     cdef const uint8_t* text
-    cdef const uint8_t* valid
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
         offsets = <const int32_t*>chunk.array.buffers[1] + chunk.start
         text = <const uint8_t*>chunk.array.buffers[2]
         if ascii_prefix(text + offsets[0], offsets[chunk.rows] - offsets[0]) == offsets[chunk.rows] - offsets[0]:
             continue
-        valid = validity(chunk.array)
         for row in range(chunk.rows):
-            if valid == NULL or get_bit(valid, chunk.start + row):
+            if chunk.valid == NULL or get_bit(chunk.valid, chunk.start + row):
                 if not valid_utf8(text + offsets[row], offsets[row + 1] - offsets[row]):
                     return False
     return True
@@ -164,18 +158,16 @@ cdef bint _check_numbers(Feed* feed) noexcept nogil:
     """Decimals within their precision, times within a day."""
     cdef int64_t c, row
     cdef Chunk* chunk
-    cdef const uint8_t* valid
     cdef const uint8_t* values
     cdef bint fits
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
-        valid = validity(chunk.array)
         values = <const uint8_t*>chunk.array.buffers[1]
         for row in range(chunk.start, chunk.start + chunk.rows):
             if feed.node.type_id == T_TIME:
                 fits = (<const uint32_t*>values)[row] < MILLISECONDS_OF_DAY     # a negative one is large
             else:
                 fits = fits_precision(values + 16 * row, feed.node.precision)
-            if not fits and (valid == NULL or get_bit(valid, row)):
+            if not fits and (chunk.valid == NULL or get_bit(chunk.valid, row)):
                 return False
     return True

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from smalti._core.feed cimport Dense
 from smalti._core.nodes cimport Node
 
-# Minimum and maximum so far; texts point into Arrow's memory.
+# Minimum and maximum so far, zeroed at the start; texts point into Arrow's memory.
 cdef struct MinMax:
     bint wanted
     bint known              # a value has been seen
@@ -15,6 +15,5 @@ cdef struct MinMax:
     uint32_t low_size
     uint32_t high_size
 
-cdef void minmax_start(MinMax* m) noexcept nogil
 cdef void minmax_add(MinMax* m, const Node* node, const Dense* dense, int64_t n) noexcept nogil
 cdef tuple minmax_put(MinMax* m, const Node* node)

@@ -3,16 +3,12 @@ unless there is nothing else; ties keep the first value, which matters for -0.0 
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy
 
+from smalti._core.bits cimport bytes_less
 from smalti._core.feed cimport Dense
 from smalti._core.nodes cimport K_VAR, K_W1, K_W2, K_W4, Node, T_DOUBLE, T_FLOAT
 from smalti._core.values cimport put_keys
-
-
-cdef void minmax_start(MinMax* m) noexcept nogil:
-    memset(m, 0, sizeof(MinMax))
-    m.wanted = True
 
 
 cdef inline double _as_double(const Node* node, uint64_t key) noexcept nogil:
@@ -34,11 +30,6 @@ cdef inline int64_t _as_integer(const Node* node, uint64_t key) noexcept nogil:
     return <int32_t>key if node.kind == K_W4 else <int64_t>key
 
 
-cdef inline bint _text_less(const uint8_t* a, uint32_t na, const uint8_t* b, uint32_t nb) noexcept nogil:
-    cdef int order = memcmp(a, b, na if na < nb else nb)
-    return order < 0 or (order == 0 and na < nb)
-
-
 cdef void minmax_add(MinMax* m, const Node* node, const Dense* dense, int64_t n) noexcept nogil:
     """n values, n > 0."""
     cdef int64_t i = 0
@@ -50,10 +41,10 @@ cdef void minmax_add(MinMax* m, const Node* node, const Dense* dense, int64_t n)
             m.low_text = m.high_text = dense.texts[0]
             m.low_size = m.high_size = dense.sizes[0]
         for i in range(n):
-            if _text_less(dense.texts[i], dense.sizes[i], m.low_text, m.low_size):
+            if bytes_less(dense.texts[i], dense.sizes[i], m.low_text, m.low_size):
                 m.low_text = dense.texts[i]
                 m.low_size = dense.sizes[i]
-            elif _text_less(m.high_text, m.high_size, dense.texts[i], dense.sizes[i]):
+            elif bytes_less(m.high_text, m.high_size, dense.texts[i], dense.sizes[i]):
                 m.high_text = dense.texts[i]
                 m.high_size = dense.sizes[i]
         return
@@ -93,7 +84,4 @@ cdef tuple minmax_put(MinMax* m, const Node* node):
     """Both bounds as they are stored, or (None, None) if every value is null."""
     if not m.known:
         return None, None
-    return (
-        _serialize(node, m.low, m.low_text, m.low_size),
-        _serialize(node, m.high, m.high_text, m.high_size),
-    )
+    return _serialize(node, m.low, m.low_text, m.low_size), _serialize(node, m.high, m.high_text, m.high_size)

@@ -7,10 +7,11 @@ costs next to nothing.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove
 
 from smalti._core.cursor cimport put_uv32, uv32_size
+from smalti._core.fault cimport grow, zeroed
 from smalti._core.nodes cimport BPE, FRONT, MAX_BPE_RULES
 
 cdef enum:
@@ -110,14 +111,12 @@ cdef void _merge(Names* names, Counts* counts, uint8_t left, uint8_t right, uint
     names.size = out
 
 
-cdef int _train(Names* names, uint8_t* rules) noexcept nogil:
-    """Merge in place; returns the number of rules, two bytes each in `rules`, or -1 without memory."""
-    cdef Counts* counts = <Counts*>calloc(1, sizeof(Counts))
+cdef int _train(Names* names, uint8_t* rules) except -1 nogil:
+    """Merge in place; returns the number of rules, two bytes each in `rules`."""
+    cdef Counts* counts = <Counts*>zeroed(sizeof(Counts))
     cdef int64_t k
     cdef int left, right, rule, n_rules = 0
     cdef uint32_t best, at
-    if counts == NULL:
-        return -1
     for k in range(names.size - 1):
         if names.tokens[k] != END and names.tokens[k + 1] != END:
             _count(counts, names.tokens[k], names.tokens[k + 1], 1)
@@ -147,9 +146,7 @@ cdef int _load(Names* names, list texts) except -1:
     names.n = len(texts)
     for text in texts:
         total += PyBytes_GET_SIZE(text) + 1
-    names.tokens = <uint8_t*>malloc(total + 1)
-    if names.tokens == NULL:
-        raise MemoryError()
+    names.tokens = <uint8_t*>grow(NULL, total + 1)
     names.size = total
     total = 0
     for text in texts:
@@ -192,8 +189,6 @@ def pack_schema_block(list names not None, list descriptors not None, list order
                 # The 1 stands for the rule count, even where that takes two bytes.
                 if n_rules > 0 and 1 + 2 * n_rules + _front_coded_size(&merged) < plain:
                     chosen = &merged
-            if n_rules < 0:
-                raise MemoryError()
         _put(out, len(names))
         _put(out, num_buckets)
         out.append(BPE if chosen == &merged else FRONT)

@@ -82,28 +82,24 @@ cdef struct Node:
     const uint8_t* text     # zone of TIMESTAMP_LTZ, entries-field name of MAP
     int32_t text_size
 
+cdef extern from *:
+    """
+    /*                                         BOOL W1 W2 W4 W8 TS9 DEC8 DECV VAR LEN */
+    static const int smalti_file_widths[] =   {1,   1, 2, 4, 8, 12, 8,   0,   0,  4};
+    static const int smalti_arrow_widths[] =  {1,   1, 2, 4, 8, 8,  16,  16,  4,  4};
+    """
+    const int smalti_file_widths[10]
+    const int smalti_arrow_widths[10]
+
+
 cdef inline int file_width(int kind) noexcept nogil:
     """Bytes of one value in the file, 0 where they vary."""
-    if kind == K_W8 or kind == K_DEC8:
-        return 8
-    if kind == K_W4 or kind == K_LEN:
-        return 4
-    if kind == K_W2:
-        return 2
-    if kind == K_BOOL or kind == K_W1:
-        return 1
-    return 12 if kind == K_TS9 else 0
+    return smalti_file_widths[kind]
 
 
 cdef inline int arrow_width(int kind) noexcept nogil:
     """Bytes of one value in Arrow's memory; of booleans, before they are packed; of variable ones, their offset."""
-    if kind == K_W8 or kind == K_TS9:
-        return 8
-    if kind == K_DEC8 or kind == K_DECV:
-        return 16
-    if kind == K_W2:
-        return 2
-    return 1 if kind == K_BOOL or kind == K_W1 else 4
+    return smalti_arrow_widths[kind]
 
 
 cdef inline bint has_statistics(const Node* node) noexcept nogil:
@@ -115,11 +111,9 @@ cdef inline bint is_text(const Node* node) noexcept nogil:
     return T_CHAR <= node.type_id <= T_STRING
 
 
+cdef int read_head(Cursor* c, Node* node) except -1 nogil
 cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes, uint8_t* type_id) except -1 nogil
-
-cdef int parse_descriptor(
-    Cursor* c, Node* nodes, int32_t at, int32_t* next_free
-) except -1 nogil
+cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil
 
 # The physical columns of one bucket: logical columns first, then their children depth first.
 cdef class BucketNodes:

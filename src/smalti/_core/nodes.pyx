@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free
+from libc.string cimport memset
 
 from smalti._core.cursor cimport Cursor, need, read_u8, read_uv32
 from smalti._core.fault cimport NONE, corrupt
@@ -35,10 +36,12 @@ cdef int _read_text(Cursor* c, const uint8_t** text, int32_t* size) except -1 no
     return 0
 
 
-cdef int _read_head(Cursor* c, Node* node) except -1 nogil:
+cdef int read_head(Cursor* c, Node* node) except -1 nogil:
     """Everything of a descriptor but its children."""
     cdef int64_t start = c.pos
     cdef int64_t value, scale
+    memset(node, 0, sizeof(Node))
+    node.child[0] = node.child[1] = -1
     value = read_u8(c)
     if value > T_MAP:
         return corrupt(b"unknown type id", start, value, T_MAP)
@@ -47,12 +50,6 @@ cdef int _read_head(Cursor* c, Node* node) except -1 nogil:
     if value > 1:
         return corrupt(b"nullable flag is neither 0 nor 1", c.pos - 1, value, 1)
     node.nullable = <uint8_t>value
-    node.n_children = 0
-    node.precision = 0
-    node.scale = 0
-    node.child[0] = node.child[1] = -1
-    node.name = node.text = NULL
-    node.name_size = node.text_size = 0
     value = 0
     if node.type_id in (T_CHAR, T_VARCHAR, T_BINARY, T_VARBINARY):
         read_uv32(c)    # a length Arrow has no place for
@@ -70,6 +67,11 @@ cdef int _read_head(Cursor* c, Node* node) except -1 nogil:
             return corrupt(b"precision of a time out of range (0 to 9)", start, value, NANOSECONDS)
         if node.type_id == T_TIMESTAMP_LTZ:
             _read_text(c, &node.text, &node.text_size)
+    elif node.type_id == T_ARRAY:
+        node.n_children = 1
+    elif node.type_id == T_MAP:
+        node.n_children = 2
+        _read_text(c, &node.text, &node.text_size)
     node.precision = <uint8_t>value
     node.kind = _kind_of(node.type_id, value)
     return 0
@@ -81,18 +83,13 @@ cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes, uint8_t* type_i
     cdef const uint8_t* text
     cdef int32_t size
     cdef uint8_t ignored
+    cdef int i
     if depth > MAX_NESTING:
         return corrupt(b"types are nested too deep", c.pos, depth, MAX_NESTING)
-    _read_head(c, &node)
+    read_head(c, &node)
     type_id[0] = node.type_id
     n_nodes[0] += 1
-    if node.type_id == T_ARRAY:
-        _read_text(c, &text, &size)
-        skip_descriptor(c, depth + 1, n_nodes, &ignored)
-    elif node.type_id == T_MAP:
-        _read_text(c, &text, &size)
-        _read_text(c, &text, &size)
-        skip_descriptor(c, depth + 1, n_nodes, &ignored)
+    for i in range(node.n_children):
         _read_text(c, &text, &size)
         skip_descriptor(c, depth + 1, n_nodes, &ignored)
     return 0
@@ -101,29 +98,18 @@ cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes, uint8_t* type_i
 cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil:
     """Parse a descriptor that `skip_descriptor` has validated; children go depth first from `next_free` (section 6)."""
     cdef Node* node = &nodes[at]
-    cdef int32_t child
+    cdef const uint8_t* name
+    cdef int32_t child, size
     cdef int i
-    _read_head(c, node)
-    if node.type_id == T_MAP:
-        _read_text(c, &node.text, &node.text_size)
-        node.n_children = 2
-    elif node.type_id == T_ARRAY:
-        node.n_children = 1
+    read_head(c, node)
     for i in range(node.n_children):
         child = next_free[0]
         next_free[0] += 1
         node.child[i] = child
-        _parse_child(c, nodes, child, next_free)
-    return 0
-
-
-cdef int _parse_child(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil:
-    cdef const uint8_t* name
-    cdef int32_t size
-    _read_text(c, &name, &size)
-    parse_descriptor(c, nodes, at, next_free)
-    nodes[at].name = name
-    nodes[at].name_size = size
+        _read_text(c, &name, &size)
+        parse_descriptor(c, nodes, child, next_free)
+        nodes[child].name = name
+        nodes[child].name_size = size
     return 0
 
 

@@ -18,7 +18,6 @@ cdef class SchemaBlock:
     cdef uint32_t* descriptor_at      # per column, sorted order
     cdef uint8_t* type_ids            # per column, sorted order
     cdef uint32_t* order              # sorted index of original column i
-    cdef int64_t names_size
 
     cdef int _parse_rules(self, Cursor* c) except -1
     cdef int _parse_columns(self, Cursor* c, uint8_t* name) except -1 nogil

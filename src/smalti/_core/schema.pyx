@@ -5,12 +5,13 @@ what is asked for.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memchr, memcmp, memcpy
+from libc.stdlib cimport free
+from libc.string cimport memchr, memcmp, memcpy, memset
 
 from smalti._core.arrow_c cimport schema_capsule
+from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, need, read_u8, read_uv32, read_zz64
-from smalti._core.fault cimport NONE, corrupt, corrupt_column, no_memory
+from smalti._core.fault cimport NONE, corrupt, corrupt_column, grow, zeroed
 from smalti._core.nodes cimport (
     BPE, BucketNodes, MAX_BPE_RULES, MAX_NAME_SIZE, MAX_NAMES_SIZE, Node, T_BYTES, T_DATE, T_STRING, parse_descriptor,
     skip_descriptor,
@@ -52,13 +53,11 @@ cdef class SchemaBlock:
         if self.num_columns > (c.end - c.pos) // MIN_COLUMN_SIZE:
             corrupt(b"more columns than the block has room for", c.pos, self.num_columns,
                     (c.end - c.pos) // MIN_COLUMN_SIZE)
-        self.descriptor_at = <uint32_t*>malloc(self.num_columns * 4 + 4)
-        self.type_ids = <uint8_t*>malloc(self.num_columns + 1)
-        self.order = <uint32_t*>malloc(self.num_columns * 4 + 4)
-        scratch = <uint8_t*>calloc(1, max(2 * MAX_NAME_SIZE, self.num_columns) + 8)
+        self.descriptor_at = <uint32_t*>grow(NULL, self.num_columns * 4 + 4)
+        self.type_ids = <uint8_t*>grow(NULL, self.num_columns + 1)
+        self.order = <uint32_t*>grow(NULL, self.num_columns * 4 + 4)
+        scratch = <uint8_t*>zeroed(max(2 * MAX_NAME_SIZE, self.num_columns) + 8)
         try:
-            if self.descriptor_at == NULL or self.type_ids == NULL or self.order == NULL or scratch == NULL:
-                no_memory(self.num_columns * 9)
             with nogil:
                 self._parse_columns(&c, scratch)
                 self._parse_order(&c, scratch)
@@ -98,9 +97,7 @@ cdef class SchemaBlock:
             total += sizes[i]
             c.pos += 2
         self.num_rules = <int>n
-        self.expansions = <uint8_t*>malloc(total + 1)
-        if self.expansions == NULL:
-            return no_memory(total)
+        self.expansions = <uint8_t*>grow(NULL, total + 1)
         at = self.expansions
         for i in range(n):
             self.expansion_at[i] = <int32_t>(at - self.expansions)
@@ -179,7 +176,7 @@ cdef class SchemaBlock:
         cdef int64_t i, shared, suffix, expanded, size = 0, total = 0, text_size = 0
         cdef int32_t n_nodes = 0
         cdef const uint8_t* at
-        cdef bint bpe = self.name_encoding == BPE
+        cdef bint ascends, bpe = self.name_encoding == BPE
         for i in range(self.num_columns):
             shared = read_uv32(c)
             if shared > size:
@@ -197,12 +194,12 @@ cdef class SchemaBlock:
                 text_size += self._expanded_size(at, suffix)
                 if text_size > MAX_NAME_SIZE:
                     return corrupt_column(b"name is too long when expanded", i, c.pos, text_size, MAX_NAME_SIZE)
-                if i and not self._ascends(name + shared, size - shared, at, suffix):
-                    return corrupt_column(b"names are not in ascending order, or repeat", i, c.pos, NONE, NONE)
+                ascends = self._ascends(name + shared, size - shared, at, suffix)
             else:
                 text_size = shared + suffix
-                if i and not _bytes_ascend(name + shared, size - shared, at, suffix):
-                    return corrupt_column(b"names are not in ascending order, or repeat", i, c.pos, NONE, NONE)
+                ascends = bytes_less(name + shared, size - shared, at, suffix)
+            if not ascends:
+                return corrupt_column(b"names are not in ascending order, or repeat", i, c.pos, NONE, NONE)
             memcpy(name + shared, at, suffix)
             size = shared + suffix
             if not bpe:
@@ -213,7 +210,6 @@ cdef class SchemaBlock:
             c.pos += suffix
             self.descriptor_at[i] = <uint32_t>c.pos
             skip_descriptor(c, 0, &n_nodes, &self.type_ids[i])
-        self.names_size = total
         return 0
 
     cdef int _parse_order(self, Cursor* c, uint8_t* seen) except -1 nogil:
@@ -223,8 +219,7 @@ cdef class SchemaBlock:
             for i in range(self.num_columns):
                 self.order[i] = <uint32_t>i
             return 0
-        for i in range(self.num_columns):
-            seen[i] = 0
+        memset(seen, 0, self.num_columns)
         for i in range(self.num_columns):
             read_zz64(c, &delta)
             # One comparison rejects both ends, and a delta that would overflow the sum.
@@ -275,20 +270,15 @@ cdef class SchemaBlock:
         cdef uint64_t bits[1024]
         cdef uint64_t key
         cdef Cursor c = cursor_over(self.data, self.size)
-        cdef uint8_t* buffer = <uint8_t*>calloc(1, MAX_NAME_SIZE + 9)
+        cdef uint8_t* buffer = <uint8_t*>zeroed(MAX_NAME_SIZE + 9)
         cdef uint8_t* name = buffer + 8     # room to load 8 bytes before a short name
         cdef bytes target
-        if buffer == NULL:
-            raise MemoryError()
-        for i in range(1024):
-            bits[i] = 0
+        memset(bits, 0, sizeof(bits))
         for target in wanted:
             if len(target) <= MAX_NAME_SIZE:
                 memcpy(name, <const uint8_t*>target, len(target))
                 key = _fingerprint(name, len(target))
                 bits[key >> 6] |= (<uint64_t>1) << (key & 63)
-                for i in range(len(target)):
-                    name[i] = 0
         try:
             for i in range(self.num_columns):
                 if left == 0:
@@ -331,13 +321,11 @@ cdef class SchemaBlock:
         """All names, sorted."""
         cdef int64_t i, k, size, part, n
         cdef Cursor c = cursor_over(self.data, self.size)
-        cdef uint8_t* tokens = <uint8_t*>malloc(MAX_NAME_SIZE + 1)
-        cdef uint8_t* text = <uint8_t*>malloc(MAX_NAME_SIZE + 1)
+        cdef uint8_t* tokens = <uint8_t*>grow(NULL, 2 * MAX_NAME_SIZE)
+        cdef uint8_t* text = tokens + MAX_NAME_SIZE
         cdef const uint8_t* expanded
         cdef list names = []
         try:
-            if tokens == NULL or text == NULL:
-                raise MemoryError()
             for i in range(self.num_columns):
                 size = self._next_name(&c, i, tokens)
                 if self.name_encoding != BPE:
@@ -354,7 +342,6 @@ cdef class SchemaBlock:
                 names.append(text[:n].decode())
         finally:
             free(tokens)
-            free(text)
         return names
 
     def column_order(self):
@@ -393,9 +380,7 @@ cdef class SchemaBlock:
         out.first_column = <int32_t>first
         out.num_columns = <int32_t>(stop - first)
         out.num_nodes = total
-        out.nodes = <Node*>malloc((total + 1) * sizeof(Node))
-        if out.nodes == NULL:
-            raise MemoryError()
+        out.nodes = <Node*>grow(NULL, (total + 1) * sizeof(Node))
         next_free = out.num_columns
         for i in range(first, stop):
             c.pos = self.descriptor_at[i]
@@ -411,9 +396,7 @@ cdef class SchemaBlock:
         cdef const Node** roots
         if len(names) != n:
             raise ValueError(f"{n} columns but {len(names)} names")
-        roots = <const Node**>malloc((n + 1) * sizeof(Node*))
-        if roots == NULL:
-            raise MemoryError()
+        roots = <const Node**>grow(NULL, (n + 1) * sizeof(Node*))
         try:
             for i in range(n):
                 bucket = self.bucket_of(columns[i])
@@ -440,11 +423,6 @@ cdef inline int64_t _text(
         return 1
     text[0] = expansions + expansion_at[token[0] - 0x80]
     return expansion_at[token[0] - 0x7F] - expansion_at[token[0] - 0x80]
-
-
-cdef inline bint _bytes_ascend(const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
-    cdef int order = memcmp(a, b, na if na < nb else nb)
-    return order < 0 or (order == 0 and na < nb)
 
 
 cdef int _check_text(const uint8_t* name, int64_t shared, int64_t size, int64_t column, int64_t offset) except -1 nogil:

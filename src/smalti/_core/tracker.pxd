@@ -25,4 +25,5 @@ cdef int tracker_start(
 ) except -1 nogil
 cdef int track_keys(Tracker* t, const uint64_t* keys, int64_t n, int width) except -1 nogil
 cdef int track_texts(Tracker* t, const uint8_t** texts, const uint32_t* sizes, int64_t n, bint decimals) except -1 nogil
+cdef int track_repeats(Tracker* t, int64_t n) except -1 nogil
 cdef void tracker_free(Tracker* t) noexcept nogil

@@ -4,21 +4,13 @@ One tracker per thread serves column after column, so its memory does not grow w
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
 from smalti._core.bits cimport index_width
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
-from smalti._core.fault cimport no_memory
-
-
-cdef int _resize(void** block, int64_t size) except -1 nogil:
-    cdef void* grown = realloc(block[0], size)
-    if grown == NULL:
-        return no_memory(size)
-    block[0] = grown
-    return 0
+from smalti._core.fault cimport grow
 
 
 cdef void tracker_free(Tracker* t) noexcept nogil:
@@ -40,7 +32,7 @@ cdef int tracker_start(
     t.entries = t.entry_bytes = t.n_indices = 0
     t.alive = max_entries >= 2
     if t.slots == NULL:
-        _resize(<void**>&t.slots, 1024 * sizeof(uint32_t))
+        t.slots = <uint32_t*>grow(NULL, 1024 * sizeof(uint32_t))
         t.n_slots = 1024
     memset(t.slots, 0, t.n_slots * sizeof(uint32_t))
     return 0
@@ -51,13 +43,13 @@ cdef int _grow(Tracker* t) except -1 nogil:
     cdef int64_t i, slot, capacity
     if t.entries == t.entries_capacity:
         capacity = 2 * t.entries_capacity + 512
-        _resize(<void**>&t.hashes, capacity * sizeof(uint64_t))
-        _resize(<void**>&t.keys, capacity * sizeof(uint64_t))
-        _resize(<void**>&t.texts, capacity * sizeof(uint8_t*))
-        _resize(<void**>&t.sizes, capacity * sizeof(uint32_t))
+        t.hashes = <uint64_t*>grow(t.hashes, capacity * sizeof(uint64_t))
+        t.keys = <uint64_t*>grow(t.keys, capacity * sizeof(uint64_t))
+        t.texts = <const uint8_t**>grow(t.texts, capacity * sizeof(uint8_t*))
+        t.sizes = <uint32_t*>grow(t.sizes, capacity * sizeof(uint32_t))
         t.entries_capacity = capacity
     if 2 * (t.entries + 1) > t.n_slots:
-        _resize(<void**>&t.slots, 2 * t.n_slots * sizeof(uint32_t))
+        t.slots = <uint32_t*>grow(t.slots, 2 * t.n_slots * sizeof(uint32_t))
         t.n_slots *= 2
         memset(t.slots, 0, t.n_slots * sizeof(uint32_t))
         for i in range(t.entries):
@@ -97,7 +89,15 @@ cdef inline uint32_t _enter(Tracker* t, uint64_t h, int64_t cost) noexcept nogil
 cdef int _reserve_indices(Tracker* t, int64_t n) except -1 nogil:
     if t.n_indices + n > t.indices_capacity:
         t.indices_capacity = 2 * (t.n_indices + n)
-        _resize(<void**>&t.indices, t.indices_capacity * sizeof(uint32_t))
+        t.indices = <uint32_t*>grow(t.indices, t.indices_capacity * sizeof(uint32_t))
+    return 0
+
+
+cdef int track_repeats(Tracker* t, int64_t n) except -1 nogil:
+    """The only entry so far, n times more."""
+    _reserve_indices(t, n)
+    memset(t.indices + t.n_indices, 0, n * sizeof(uint32_t))
+    t.n_indices += n
     return 0
 
 

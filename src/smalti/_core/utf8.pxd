@@ -31,19 +31,10 @@ cdef inline bint valid_utf8(const uint8_t* s, int64_t n) noexcept nogil:
         if s[i] < 0x80:
             i += 1
             continue
-        if 0xC2 <= s[i] <= 0xDF:
-            width = 2
-            point = s[i] & 0x1F
-        elif 0xE0 <= s[i] <= 0xEF:
-            width = 3
-            point = s[i] & 0x0F
-        elif 0xF0 <= s[i] <= 0xF4:
-            width = 4
-            point = s[i] & 0x07
-        else:
+        width = 2 if s[i] < 0xE0 else 3 if s[i] < 0xF0 else 4
+        if s[i] < 0xC2 or s[i] > 0xF4 or i + width > n:
             return False
-        if i + width > n:
-            return False
+        point = s[i] & (0x7F >> width)
         for k in range(1, width):
             if s[i + k] & 0xC0 != 0x80:
                 return False

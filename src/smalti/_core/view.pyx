@@ -100,12 +100,11 @@ cdef int _take_data(Cursor* c, View* view) except -1 nogil:
 
 
 cdef void _init(View* view, const Node* node, int64_t rows, int encoding, bint has_nulls) noexcept nogil:
+    """What a view has before anything is taken from the bytes; it comes zeroed."""
     view.node = node
     view.rows = rows
     view.encoding = encoding
     view.has_nulls = has_nulls and encoding != ALL_NULL
-    view.non_null = view.entries = view.value_size = view.data_size = view.text_size = 0
-    view.value = view.nulls = view.data = NULL
 
 
 cdef int view_all_null(const Node* node, int64_t rows, View* view) except -1 nogil:
@@ -138,6 +137,7 @@ cdef int view_monolithic(
     """All physical columns of a bucket, decompressed."""
     cdef Cursor c = cursor_over(data, size)
     cdef int64_t i, count, flags_at, nulls_at
+    cdef int encoding
     column[0] = -1
     for i in range(n_columns):
         views[i].rows = rows
@@ -158,14 +158,11 @@ cdef int view_monolithic(
         _init(&views[i], &nodes[i], views[i].rows, data[flags_at + (i >> 2)] >> (2 * (i & 3)) & 3,
               data[nulls_at + (i >> 3)] >> (i & 7) & 1)
     # Each section holds its pieces of all columns, in order; `column` is the one an error is about.
-    for i in range(n_nodes):
-        column[0] = i
-        if views[i].encoding == CONST:
-            _take_meta(&c, &views[i])
-    for i in range(n_nodes):
-        column[0] = i
-        if views[i].encoding == DICT:
-            _take_meta(&c, &views[i])
+    for encoding in range(CONST, DICT + 1):     # all constants, then all dictionaries
+        for i in range(n_nodes):
+            column[0] = i
+            if views[i].encoding == encoding:
+                _take_meta(&c, &views[i])
     for i in range(n_nodes):
         column[0] = i
         _take_nulls(&c, &views[i])

@@ -14,7 +14,14 @@ import zstandard
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
 from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
-_contexts = threading.local()
+
+class _Contexts(threading.local):
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.compressors: dict[tuple[int, bool], zstandard.ZstdCompressor] = {}
+
+
+_contexts = _Contexts()
 
 
 def inflate(data: bytes | memoryview, size: int) -> bytes:
@@ -33,7 +40,7 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
         if zstandard.frame_content_size(data) == size:
             # One frame that declares the expected size, the usual case: one allocation and one call.
             try:
-                return _decompressor().decompress(data, allow_extra_data=False)
+                return _contexts.decompressor.decompress(data, allow_extra_data=False)
             except zstandard.ZstdError as error:
                 if "unused data" not in str(error):
                     raise
@@ -43,7 +50,7 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
 
 
 def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
-    reader = _decompressor().stream_reader(io.BytesIO(data), read_across_frames=True)
+    reader = _contexts.decompressor.stream_reader(io.BytesIO(data), read_across_frames=True)
     out = reader.read(size + 1)
     while len(out) <= size and (more := reader.read(size + 1 - len(out))):
         out += more
@@ -55,12 +62,10 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
 
 def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool) -> bytes:
     """Compress to one frame with its content size and, if wanted, a checksum of the content."""
-    compressors: dict[tuple[int, bool], zstandard.ZstdCompressor] | None = getattr(_contexts, "compressors", None)
-    if compressors is None:
-        compressors = _contexts.compressors = {}
-    compressor = compressors.get((level, checksum))
+    compressor = _contexts.compressors.get((level, checksum))
     if compressor is None:
-        compressor = compressors[level, checksum] = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
+        compressor = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
+        _contexts.compressors[level, checksum] = compressor
     return compressor.compress(data)
 
 
@@ -70,10 +75,3 @@ def has_checksum(frame: bytes | memoryview) -> bool:
         return bool(zstandard.get_frame_parameters(frame).has_checksum)
     except zstandard.ZstdError:
         return False
-
-
-def _decompressor() -> zstandard.ZstdDecompressor:
-    decompressor = getattr(_contexts, "decompressor", None)
-    if decompressor is None:
-        decompressor = _contexts.decompressor = zstandard.ZstdDecompressor()
-    return decompressor

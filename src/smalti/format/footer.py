@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
 from smalti.spec import FOOTER_SIZE, MAGIC, SCHEMA_PREFIX_SIZE, VERSION, Compression
@@ -12,9 +12,8 @@ from smalti.spec import FOOTER_SIZE, MAGIC, SCHEMA_PREFIX_SIZE, VERSION, Compres
 _LAYOUT = struct.Struct(">QQIIBB2s4s")
 
 
-@dataclass(frozen=True)
-class Footer:
-    """Where the other sections are."""
+class Footer(NamedTuple):
+    """Where the other sections are; the fields are in the order of the file."""
 
     index_offset: int
     schema_offset: int
@@ -23,16 +22,7 @@ class Footer:
     compression: Compression
 
     def pack(self) -> bytes:
-        return _LAYOUT.pack(
-            self.index_offset,
-            self.schema_offset,
-            self.num_buckets,
-            self.num_row_groups,
-            self.compression,
-            VERSION,
-            b"\0\0",
-            MAGIC,
-        )
+        return _LAYOUT.pack(*self, VERSION, b"\0\0", MAGIC)
 
 
 def parse_footer(data: bytes, file_size: int) -> Footer:

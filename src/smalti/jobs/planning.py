@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from smalti.table.listing import FoundFile
 from smalti.table.splits import SPLIT_BYTES, Piece, cut, pack
@@ -39,8 +38,7 @@ class FileFacts:
 
     @property
     def directory(self) -> str:
-        parent = str(PurePosixPath(self.relative).parent)
-        return "" if parent == "." else parent
+        return self.relative.rpartition("/")[0]
 
     @property
     def whole(self) -> Piece:

@@ -102,13 +102,7 @@ def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) ->
 
     Whole numbers, text, dates and booleans compare the same way in Arrow and in Spark; other types are left out.
     """
-    values = {}
-    for name in partition:
-        place = schema.get_field_index(name)
-        if place < 0:
-            continue
-        target = schema.field(place)
-        type_ = target.type
-        if pt.is_integer(type_) or pt.is_string(type_) or pt.is_date(type_) or pt.is_boolean(type_):
-            values[name] = partition_value(partition, target)
-    return values
+    fields = [schema.field(name) for name in partition if schema.get_field_index(name) >= 0]
+    kinds = (pt.is_integer, pt.is_string, pt.is_date, pt.is_boolean)
+    comparable = [field for field in fields if any(is_kind(field.type) for is_kind in kinds)]
+    return {field.name: partition_value(partition, field) for field in comparable}

@@ -49,14 +49,11 @@ class CommitLog:
         is read last, because a commit leaves its mark before its record is deleted.
         """
         entries = self._place(JOBS).entries()
-        records: list[tuple[_Stamp, str, Commit]] = []
-        for info in entries:
-            if info.type.name == "Directory" and info.base_name != _STREAMS:
-                commit = self._record(info.base_name)
-                if commit is not None:
-                    records.append((self._stamp(commit.job), commit.job, commit))
+        jobs = [info.base_name for info in entries if info.type.name == "Directory" and info.base_name != _STREAMS]
+        commits = [commit for job in jobs if (commit := self._record(job)) is not None]
+        commits.sort(key=lambda commit: (self._stamp(commit.job), commit.job))
         mark = self._read(f"{JOBS}/{_LAST}") if entries else None
-        return (mark or b"").decode(), tuple(commit for *_, commit in sorted(records, key=lambda record: record[:2]))
+        return (mark or b"").decode(), tuple(commits)
 
     def publish(self, commit: Commit) -> None:
         """Write the record of a commit: from this moment the job has happened.

@@ -9,15 +9,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from smalti._core.bits cimport integer
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need
 from smalti._core.fault cimport corrupt
 from smalti.kudu._kernels.lz4 cimport lz4_block
-
-ctypedef fused word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
 
 cdef enum:
     CHUNK_BYTES = 8192   # elements of up to 64 bytes make chunks of this size
@@ -45,12 +40,12 @@ cdef bint _all_zero(const uint8_t* at, int64_t n) noexcept nogil:
     return seen == 0
 
 
-cdef void _shuffle_chunk(const word* src, int64_t n, uint8_t* dst, uint8_t* row, uint64_t* bits) noexcept nogil:
+cdef void _shuffle_chunk(const integer* src, int64_t n, uint8_t* dst, uint8_t* row, uint64_t* bits) noexcept nogil:
     """One chunk of n elements, n a multiple of 8; `row` has room for n bytes and `bits` for n / 8 words."""
     cdef int64_t i, g, groups = n >> 3
     cdef int byte, k
     cdef uint64_t x
-    for byte in range(<int>sizeof(word)):
+    for byte in range(<int>sizeof(integer)):
         for i in range(n):
             row[i] = <uint8_t>(src[i] >> (8 * byte))
         if _all_zero(row, n):  # high bytes of small numbers
@@ -66,12 +61,12 @@ cdef void _shuffle_chunk(const word* src, int64_t n, uint8_t* dst, uint8_t* row,
             dst += groups
 
 
-cdef void _unshuffle_chunk(const uint8_t* src, int64_t n, word* dst, uint8_t* row) noexcept nogil:
+cdef void _unshuffle_chunk(const uint8_t* src, int64_t n, integer* dst, uint8_t* row) noexcept nogil:
     cdef int64_t i, g, groups = n >> 3
     cdef int byte, k
     cdef uint64_t x
-    memset(dst, 0, n * sizeof(word))
-    for byte in range(<int>sizeof(word)):
+    memset(dst, 0, n * sizeof(integer))
+    for byte in range(<int>sizeof(integer)):
         if not _all_zero(src, n):
             for g in range(groups):
                 x = 0
@@ -80,7 +75,7 @@ cdef void _unshuffle_chunk(const uint8_t* src, int64_t n, word* dst, uint8_t* ro
                 x = _transpose8(x)
                 memcpy(row + 8 * g, &x, 8)
             for i in range(n):
-                dst[i] |= <word>(<word>row[i] << (8 * byte))
+                dst[i] |= <integer>(<integer>row[i] << (8 * byte))
         src += n
 
 

@@ -8,6 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from smalti._core.bits cimport integer
 from smalti._core.cursor cimport Cursor, cursor_over, need
 from smalti._core.fault cimport corrupt
 from smalti.kudu._kernels.runs cimport (
@@ -15,14 +16,8 @@ from smalti.kudu._kernels.runs cimport (
     repeat_size,
 )
 
-ctypedef fused word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
 
-
-cdef inline bint _same_group(const word* v) noexcept nogil:
+cdef inline bint _same_group(const integer* v) noexcept nogil:
     """Whether the next eight values are equal. Kudu makes a repeated run only of values that fill such a group."""
     cdef bint equal = True
     cdef int k
@@ -31,7 +26,7 @@ cdef inline bint _same_group(const word* v) noexcept nogil:
     return equal
 
 
-cdef inline int64_t _same_until(const word* v, int64_t i, int64_t n) noexcept nogil:
+cdef inline int64_t _same_until(const integer* v, int64_t i, int64_t n) noexcept nogil:
     """The end of the repeated run that begins with the group at `i`."""
     cdef int64_t end = i + GROUP
     while end < n and v[end] == v[i]:
@@ -39,7 +34,7 @@ cdef inline int64_t _same_until(const word* v, int64_t i, int64_t n) noexcept no
     return end
 
 
-cdef uint8_t* _put_ints(const word* v, int64_t n, uint8_t* out) noexcept nogil:
+cdef uint8_t* _put_ints(const integer* v, int64_t n, uint8_t* out) noexcept nogil:
     cdef RunWriter w = RunWriter(out, NULL, 0)
     cdef int64_t i = 0, k, end
     cdef bint equal
@@ -47,24 +42,24 @@ cdef uint8_t* _put_ints(const word* v, int64_t n, uint8_t* out) noexcept nogil:
         if _same_group(v + i):
             end = _same_until(v, i, n)
             end_literal(&w)
-            w.out = put_repeat(w.out, end - i, &v[i], sizeof(word))
+            w.out = put_repeat(w.out, end - i, &v[i], sizeof(integer))
             i = end
         else:
-            memcpy(literal_room(&w, GROUP * sizeof(word)), &v[i], GROUP * sizeof(word))
+            memcpy(literal_room(&w, GROUP * sizeof(integer)), &v[i], GROUP * sizeof(integer))
             i += GROUP
     if i < n:
         equal = w.header == NULL
         for k in range(i + 1, n):
             equal &= v[k] == v[i]
         if equal:
-            w.out = put_repeat(w.out, n - i, &v[i], sizeof(word))
+            w.out = put_repeat(w.out, n - i, &v[i], sizeof(integer))
         else:
-            memcpy(literal_room(&w, (n - i) * sizeof(word)), &v[i], (n - i) * sizeof(word))
+            memcpy(literal_room(&w, (n - i) * sizeof(integer)), &v[i], (n - i) * sizeof(integer))
     end_literal(&w)
     return w.out
 
 
-cdef int64_t _ints_full_at(const word* v, int64_t n, int64_t used, int64_t limit) noexcept nogil:
+cdef int64_t _ints_full_at(const integer* v, int64_t n, int64_t used, int64_t limit) noexcept nogil:
     """Index of the value whose adding takes the bytes written past `limit`, or -1. An open run is not written yet."""
     cdef int64_t i = 0, end, groups = 0
     while n - i >= GROUP:
@@ -73,12 +68,12 @@ cdef int64_t _ints_full_at(const word* v, int64_t n, int64_t used, int64_t limit
             end = _same_until(v, i, n)
             if end == n:
                 return -1
-            used += repeat_size(end - i, sizeof(word))
+            used += repeat_size(end - i, sizeof(integer))
             groups = 0
             if used > limit:
                 return end
         else:
-            used += group_size(groups, GROUP * sizeof(word))
+            used += group_size(groups, GROUP * sizeof(integer))
             groups += 1
             if used > limit:
                 return end - 1
@@ -114,22 +109,22 @@ cdef int _check_ints(const uint8_t* data, int64_t size, int width, int64_t count
     return 0
 
 
-cdef int _get_ints(const uint8_t* data, int64_t size, word* out, int64_t count) except -1 nogil:
+cdef int _get_ints(const uint8_t* data, int64_t size, integer* out, int64_t count) except -1 nogil:
     """Write the values of runs that `_check_ints` has passed."""
     cdef Cursor c = cursor_over(data, size)
     cdef int64_t at = 0, header, n, nbytes, i
-    cdef word value
+    cdef integer value
     while at < count:
         header = read_header(&c)
         if header & 1:
-            nbytes = literal_bytes(&c, header, GROUP * sizeof(word), sizeof(word))
-            n = min(nbytes // <int64_t>sizeof(word), count - at)
-            memcpy(out + at, data + c.pos, n * sizeof(word))
+            nbytes = literal_bytes(&c, header, GROUP * sizeof(integer), sizeof(integer))
+            n = min(nbytes // <int64_t>sizeof(integer), count - at)
+            memcpy(out + at, data + c.pos, n * sizeof(integer))
             c.pos += nbytes
         else:
             n = header >> 1
-            memcpy(&value, data + c.pos, sizeof(word))
-            c.pos += sizeof(word)
+            memcpy(&value, data + c.pos, sizeof(integer))
+            c.pos += sizeof(integer)
             for i in range(n):
                 out[at + i] = value
         at += n
