@@ -6,6 +6,7 @@ import datetime
 import operator
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -393,3 +394,14 @@ def test_sets_that_skip_nulls() -> None:
     for skip, kept in ((True, 2), (False, 3)):
         expression = pc.is_in(I, value_set=pa.array([7, None], pa.int32()), skip_nulls=skip)
         assert read(blob, filters=expression).num_rows == kept
+
+
+@pytest.mark.parametrize("columns", [None, ["b"], []])
+def test_a_filter_that_is_no_condition_is_refused_or_decides_all(columns: list[str] | None, tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]})
+    smalti.write_table(table, tmp_path / "t.mosaic")
+    with pytest.raises(pa.ArrowTypeError, match="must evaluate to bool, but a evaluates to int64"):
+        smalti.read_table(tmp_path / "t.mosaic", columns, pc.field("a"))
+    for answer in (True, False):
+        found = smalti.read_table(tmp_path / "t.mosaic", columns, pc.scalar(answer))
+        assert found.num_rows == (3 if answer else 0)

@@ -38,6 +38,9 @@ def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
     project = acero.Declaration("project", acero.ProjectNodeOptions([filter_.expression], ["matches"]))
     mask = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0).combine_chunks()
+    if not pa.types.is_boolean(mask.type):  # the error of `pyarrow.Table.filter`
+        found = f"{filter_.expression} evaluates to {mask.type}"
+        raise pa.ArrowTypeError(f"Filter expression must evaluate to bool, but {found}")
     return cast("pa.BooleanArray", mask)
 
 
