@@ -202,3 +202,16 @@ class TestLocalSink:
             open_sink(tmp_path / "no" / "such" / "directory")
         with pytest.raises(TypeError, match="int"):
             open_sink(7)
+
+
+def test_places_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only `file:/...` is a URI of this machine; a file system is an object, or a URI with a scheme."""
+    monkeypatch.chdir(tmp_path)
+    smalti.write_table(pa.table({"a": [1]}), "file:odd.mosaic")
+    assert [path.name for path in tmp_path.iterdir()] == ["file:odd.mosaic"]
+    assert smalti.read_table(f"file:{tmp_path}/file:odd.mosaic").num_rows == 1
+    assert smalti.dataset("").count_rows() == 1
+    with pytest.raises(pa.ArrowInvalid, match="empty scheme"):
+        smalti.open("odd.mosaic", filesystem="file")
+    with pytest.raises(TypeError, match="expected a pyarrow or fsspec file system, got int"):
+        smalti.dataset("odd.mosaic", filesystem=5)

@@ -6,9 +6,10 @@ A plan is a frozen value, made without touching the file. The `Scanner` does the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -75,6 +76,16 @@ class FilteredRead:
     filter_columns: Projection
     others: Projection
     order: list[int]
+
+    @cached_property
+    def whole(self) -> frozenset[int]:
+        """The buckets of which the filter and the result together want all columns."""
+        others = {read.bucket: len(read.columns) for read in self.others.buckets}
+        return frozenset(
+            read.bucket
+            for read in self.filter_columns.buckets
+            if len(read.columns) + others.get(read.bucket, 0) == read.nodes.num_columns
+        )
 
 
 @dataclass(frozen=True)
@@ -182,14 +193,16 @@ class Scanner:
 
     def _filtered_batch(self, group: int, plan: FilteredRead, schema: pa.Schema) -> pa.RecordBatch | None:
         """The matching rows of a row group; None if there are none, and then no other column was read."""
-        fetched = self.fetch_buckets(group, plan.filter_columns.buckets)
+        fetched = self.fetch_buckets(group, plan.filter_columns.buckets, whole=plan.whole)
         tested = self.decode(group, plan.filter_columns, fetched, keep=True)
         mask = plan.filter.mask(tested)
         matches = mask.true_count
         if matches == 0:
             return None
-        whole = {read.bucket: bucket for read, bucket in zip(plan.filter_columns.buckets, fetched, strict=True)}
-        others = self.decode(group, plan.others, self.fetch_buckets(group, plan.others.buckets, whole))
+        known = {read.bucket: bucket for read, bucket in zip(plan.filter_columns.buckets, fetched, strict=True)}
+        for bucket in fetched:
+            bucket.slots.clear()  # their pages have been decoded
+        others = self.decode(group, plan.others, self.fetch_buckets(group, plan.others.buckets, known))
         if not plan.order:
             return columnless_batch(matches)
         columns = [*tested.columns, *others.columns]
@@ -197,23 +210,23 @@ class Scanner:
         return batch if matches == batch.num_rows else batch.filter(mask)
 
     def fetch_buckets(
-        self, group: int, reads: Sequence[BucketRead], fetched: Mapping[int, FetchedBucket] | None = None
+        self,
+        group: int,
+        reads: Sequence[BucketRead],
+        fetched: Mapping[int, FetchedBucket] = MappingProxyType({}),
+        whole: Set[int] = frozenset(),
     ) -> list[FetchedBucket]:
         """Read buckets of a row group, in two rounds at most.
 
-        The first round reads whole buckets and the directories of paged ones, the second the slots of those. Monolithic
-        buckets among `fetched` are not read again.
+        The first round reads whole buckets and the directories of paged ones, the second the slots of those. Of buckets
+        among `fetched` only slots that are missing are read. Buckets among `whole` are read in one piece, paged or not,
+        because all of their columns will be wanted.
         """
         buckets, ranges = [], []
         for read in reads:
-            known = None if fetched is None else fetched.get(read.bucket)
-            if known is not None and known.entry.mode == MONOLITHIC:
-                buckets.append(known)
-                ranges.append(Range(known.entry.offset, 0))
-                continue
-            bucket = FetchedBucket(self.tail.entry(group, read.bucket))
-            size = bucket.entry.size
-            if bucket.entry.mode == PAGED and not read.whole:
+            bucket = fetched.get(read.bucket) or FetchedBucket(self.tail.entry(group, read.bucket))
+            size = 0 if read.bucket in fetched else bucket.entry.size
+            if bucket.entry.mode == PAGED and not read.whole and read.bucket not in whole:
                 size = min(size, directory_size(read.nodes))
             buckets.append(bucket)
             ranges.append(Range(bucket.entry.offset, size))

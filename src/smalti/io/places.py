@@ -142,7 +142,7 @@ def local_path(text: str) -> str | None:
     """
     if "://" in text:
         return None
-    return "/" + text[len("file:") :].lstrip("/") if text.startswith("file:/") else text.removeprefix("file:")
+    return "/" + text[len("file:") :].lstrip("/") if text.startswith("file:/") else text or "."
 
 
 def service_of(uri: str) -> str | None:
@@ -183,9 +183,11 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
             return Place(pafs.LocalFileSystem(), local)
         return _locate_uri(text, storage or {})
     if isinstance(filesystem, str):
-        directory = locate(filesystem, storage=storage)
+        directory = _locate_uri(filesystem, storage or {})
         return Place(directory.filesystem, f"{directory.path.rstrip('/')}/{text}" if directory.path else text)
     if not isinstance(filesystem, pafs.FileSystem):
+        if not hasattr(filesystem, "protocol"):
+            raise TypeError(f"expected a pyarrow or fsspec file system, got {type(filesystem).__name__}")
         filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]
     # The path is brought to the form that the file system's own listings have, so that the two can be compared.
     if isinstance(filesystem, pafs.SubTreeFileSystem):
