@@ -15,7 +15,7 @@ from smalti._core.encode import choose_encoding, choose_paged
 from smalti._core.names import pack_schema_block
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
-from smalti.file.scan import FilteredRead, GroupRead, Projection, plan_buckets, plan_scan
+from smalti.file.scan import GroupRead, Projection, plan_buckets, plan_scan
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
 from smalti.io.ranges import Range, Request, coalesce
 from smalti.spec import Encoding
@@ -116,8 +116,7 @@ NOTHING = Projection(pa.schema([]), [])
 def test_a_scan_reads_what_the_filter_leaves(
     row_groups: list[int], outcomes: str | None, expected: list[tuple[int, bool]]
 ) -> None:
-    filtered = None if outcomes is None else FilteredRead(Outcomes(outcomes), OUTPUT, NOTHING, [0])
-    plan = plan_scan(OUTPUT, row_groups, filtered)
+    plan = plan_scan(OUTPUT, row_groups, None if outcomes is None else Outcomes(outcomes), NOTHING)
     assert plan.output == OUTPUT
     assert plan.groups == tuple(GroupRead(*read) for read in expected)
 

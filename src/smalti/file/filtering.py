@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
@@ -48,9 +49,9 @@ class FilterPlan:
         """Whether every row of the group matches, so that its rows need no filtering."""
         return self._outcomes[group] is Outcome.ALL
 
-    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Whether each row matches, in a batch of the columns of the filter."""
-        return match_mask(batch, self._filter)
+    def matching_rows(self, batch: pa.RecordBatch) -> pa.Array:
+        """The numbers of the rows that match, in a batch of the columns of the filter."""
+        return pc.indices_nonzero(match_mask(batch, self._filter))
 
 
 def _group_statistics(records: list[StatisticsRecord | None], type_: pa.DataType) -> GroupStatistics:

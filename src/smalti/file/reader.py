@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.layout import FileLayout, build_layout
-from smalti.file.scan import FilteredRead, Projection, Scanner, ScanPlan, plan_buckets, plan_scan
+from smalti.file.scan import Projection, Scanner, ScanPlan, plan_buckets, plan_scan
 from smalti.file.tail import read_tail
 from smalti.format.statistics import ColumnStatistics
 from smalti.io import CachedEnd, Source, open_source
@@ -230,12 +230,7 @@ class MosaicFile:
         from smalti.file.filtering import FilterPlan  # see there why not at the top
 
         filter_ = FilterPlan(filters, self._tail, self._find)
-        tested = set(filter_.columns)
-        others = [name for name in output.schema.names if name not in tested]
-        places = {name: place for place, name in enumerate([*filter_.columns, *others])}
-        order = [places[name] for name in output.schema.names]
-        filtered = FilteredRead(filter_, self._project(filter_.columns), self._project(others), order)
-        return plan_scan(output, groups, filtered)
+        return plan_scan(output, groups, filter_, self._project(filter_.columns))
 
 
 class RowGroup:

@@ -65,30 +65,6 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class FilteredRead:
-    """How row groups are read whose rows have to be filtered: the columns of the filter first, then the others.
-
-    The other columns are read only where a row matches. `order` are the places of the columns of the result, counted
-    over the columns of the filter and then the others.
-    """
-
-    filter: FilterPlan
-    filter_columns: Projection
-    others: Projection
-    order: list[int]
-
-    @cached_property
-    def whole(self) -> frozenset[int]:
-        """The buckets of which the filter and the result together want all columns."""
-        others = {read.bucket: len(read.columns) for read in self.others.buckets}
-        return frozenset(
-            read.bucket
-            for read in self.filter_columns.buckets
-            if len(read.columns) + others.get(read.bucket, 0) == read.nodes.num_columns
-        )
-
-
-@dataclass(frozen=True)
 class GroupRead:
     """One row group of a scan, and whether its rows have to be filtered."""
 
@@ -98,11 +74,26 @@ class GroupRead:
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """One read of a file: the columns of the result, and the row groups in the order they are read."""
+    """One read of a file: the columns of the result, and the row groups in the order they are read.
+
+    Of row groups whose rows have to be filtered, the columns of the filter are read first, and those of the result only
+    where a row matches.
+    """
 
     output: Projection
     groups: tuple[GroupRead, ...]
-    filtered: FilteredRead | None = None
+    filter: FilterPlan | None = None
+    filter_columns: Projection | None = None
+
+    @cached_property
+    def whole_buckets(self) -> frozenset[int]:
+        """The buckets of the filter of which the filter and the result together want all columns."""
+        wanted = {read.bucket: set(read.columns) for read in self.output.buckets}
+        return frozenset(
+            read.bucket
+            for read in (self.filter_columns.buckets if self.filter_columns else ())
+            if len(wanted.get(read.bucket, set()).union(read.columns)) == read.nodes.num_columns
+        )
 
 
 def plan_buckets(schema: SchemaBlock, columns: Sequence[int]) -> list[BucketRead]:
@@ -118,16 +109,21 @@ def plan_buckets(schema: SchemaBlock, columns: Sequence[int]) -> list[BucketRead
     return reads
 
 
-def plan_scan(output: Projection, row_groups: Iterable[int], filtered: FilteredRead | None = None) -> ScanPlan:
+def plan_scan(
+    output: Projection,
+    row_groups: Iterable[int],
+    filter_: FilterPlan | None = None,
+    filter_columns: Projection | None = None,
+) -> ScanPlan:
     """Decide which row groups are read: with a filter, those that may have a matching row.
 
     Where statistics say that all rows match, the columns of the result are read as without a filter.
     """
-    if filtered is None:
+    if filter_ is None:
         return ScanPlan(output, tuple(map(GroupRead, row_groups)))
-    filter_ = filtered.filter
     kept = [group for group in row_groups if not filter_.rules_out(group)]
-    return ScanPlan(output, tuple(GroupRead(group, not filter_.takes_all(group)) for group in kept), filtered)
+    reads = tuple(GroupRead(group, not filter_.takes_all(group)) for group in kept)
+    return ScanPlan(output, reads, filter_, filter_columns)
 
 
 # --- carrying it out ----------------------------------------------------------------------------------------------
@@ -183,31 +179,27 @@ class Scanner:
         for read in plan.groups:
             if self.tail.index.rows(read.row_group) == 0:
                 continue
-            if plan.filtered is not None and read.is_filtered:
-                batch = self._filtered_batch(read.row_group, plan.filtered, plan.output.schema)
+            if plan.filter is not None and plan.filter_columns is not None and read.is_filtered:
+                batch = self._filtered_batch(read.row_group, plan, plan.filter, plan.filter_columns)
                 if batch is not None:
                     yield batch
             else:
                 buckets = self.fetch_buckets(read.row_group, plan.output.buckets)
                 yield self.decode(read.row_group, plan.output, buckets)
 
-    def _filtered_batch(self, group: int, plan: FilteredRead, schema: pa.Schema) -> pa.RecordBatch | None:
+    def _filtered_batch(
+        self, group: int, plan: ScanPlan, filter_: FilterPlan, columns: Projection
+    ) -> pa.RecordBatch | None:
         """The matching rows of a row group; None if there are none, and then no other column was read."""
-        fetched = self.fetch_buckets(group, plan.filter_columns.buckets, whole=plan.whole)
-        tested = self.decode(group, plan.filter_columns, fetched, keep=True)
-        mask = plan.filter.mask(tested)
-        matches = mask.true_count
-        if matches == 0:
+        fetched = self.fetch_buckets(group, columns.buckets, whole=plan.whole_buckets)
+        rows = filter_.matching_rows(self.decode(group, columns, fetched, keep=True))
+        if not len(rows):
             return None
-        known = {read.bucket: bucket for read, bucket in zip(plan.filter_columns.buckets, fetched, strict=True)}
-        for bucket in fetched:
-            bucket.slots.clear()  # their pages have been decoded
-        others = self.decode(group, plan.others, self.fetch_buckets(group, plan.others.buckets, known))
-        if not plan.order:
-            return columnless_batch(matches)
-        columns = [*tested.columns, *others.columns]
-        batch = pa.RecordBatch.from_arrays([columns[place] for place in plan.order], schema=schema)
-        return batch if matches == batch.num_rows else batch.filter(mask)
+        if not plan.output.buckets:
+            return columnless_batch(len(rows))
+        known = {read.bucket: bucket for read, bucket in zip(columns.buckets, fetched, strict=True)}
+        batch = self.decode(group, plan.output, self.fetch_buckets(group, plan.output.buckets, known))
+        return batch if len(rows) == batch.num_rows else batch.take(rows)
 
     def fetch_buckets(
         self,
@@ -287,5 +279,5 @@ def _find_slots(read: BucketRead, bucket: FetchedBucket) -> Iterator[tuple[Fetch
         offset, size = directory.slots[node]
         if len(data) == entry.size:
             bucket.slots[node] = data[offset : offset + size]
-        else:
+        elif node not in bucket.slots:
             yield bucket, node, Range(entry.offset + offset, size)

@@ -27,8 +27,7 @@ class Filter:
 
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
     """The rows of a batch that match."""
-    batches = pa.Table.from_batches([batch]).filter(filter_.expression).combine_chunks().to_batches()
-    return batches[0] if batches else batch.slice(0, 0)
+    return batch.filter(match_mask(batch, filter_))
 
 
 def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:

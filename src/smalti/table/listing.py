@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ class Listing:
     unfinished: frozenset[str] = frozenset()
     finished: tuple[Commit, ...] = ()
 
-    @property
+    @cached_property
     def base(self) -> Place:
         """The directory that `relative` starts from: the one that was listed, or what the files have in common."""
         path = self.directory
