@@ -168,7 +168,11 @@ def write_whole(place: Place, data: bytes) -> None:
     """Write a small file, and make the directories above it; the file appears whole or not at all."""
     if "/" in place.path.strip("/"):
         place.parent.make_directory()
-    sink = open_sink(place.path, place.filesystem)
+    finish_with(open_sink(place.path, place.filesystem), data)
+
+
+def finish_with(sink: Sink, data: bytes) -> None:
+    """Write all that goes into a sink, and commit it; abort it if that fails."""
     try:
         sink.write(data)
         sink.commit()

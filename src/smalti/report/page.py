@@ -18,6 +18,7 @@ import pyarrow as pa
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
+from smalti.io.sinks import finish_with
 from smalti.report.model import build_model
 from smalti.spec import Encoding
 
@@ -60,13 +61,7 @@ def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) 
     name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "in memory"
     with open_file(source, filesystem=filesystem) as file:
         page = render_report(file, name)
-    sink = open_sink(target)
-    try:
-        sink.write(page.encode())
-        sink.commit()
-    except BaseException:
-        sink.abort()
-        raise
+    finish_with(open_sink(target), page.encode())
 
 
 def render_profile(
