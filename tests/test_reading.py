@@ -289,8 +289,20 @@ class TestStatistics:
         assert (found["x"].min, found["x"].max) == (table["x"][1], table["x"][0])
 
     def test_no_statistics_asked_for(self) -> None:
-        with smalti.open(written(TABLE)) as file:
+        with smalti.open(written(TABLE, stats_columns=())) as file:
             assert file.row_group(0).statistics == {}
+
+    def test_narrow_tables_have_statistics_unless_they_are_long_or_a_layout_is_given(self) -> None:
+        narrow = pa.table(
+            {f"c{at:03d}": [at, at + 1] for at in range(98)} | {"text": ["a" * 70, "b" * 70], "l": [[1]] * 2}
+        )
+        with smalti.open(written(narrow)) as file:
+            assert sorted(file.row_group(0).statistics) == narrow.column_names[:98]
+        for data in (written(narrow, num_buckets=100), written(narrow.append_column("more", [[1, 2]]))):
+            with smalti.open(data) as file:
+                assert file.row_group(0).statistics == {}
+        with smalti.open(written(narrow, stats_columns="all")) as file:
+            assert "text" in file.row_group(0).statistics
 
     def test_all_null(self) -> None:
         with smalti.open(written(pa.table({"x": pa.nulls(3, pa.int32())}), stats_columns=["x"])) as file:

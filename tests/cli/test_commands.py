@@ -72,7 +72,7 @@ def test_stats(run: Any, mixed: Path) -> None:
 
 
 def test_stats_of_a_file_without_any(run: Any, tmp_path: Path) -> None:
-    smalti.write_table(pa.table({"a": [1]}), tmp_path / "a.mosaic")
+    smalti.write_table(pa.table({"a": [1]}), tmp_path / "a.mosaic", stats_columns=())
     done = run("stats", tmp_path / "a.mosaic")
     assert (done.code, done.out) == (0, "")
     assert "no statistics" in done.err

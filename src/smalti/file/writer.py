@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import pairwise
 from types import TracebackType
 from typing import Any
@@ -40,6 +40,11 @@ from smalti.spec import (
 )
 from smalti.types import has_statistics
 
+#: Tables of more columns have no statistics unless they are asked for.
+MAX_AUTO_STATISTICS = 100
+#: Bytes of both bounds of a column; longer ones are left out unless they are asked for.
+MAX_AUTO_BOUNDS = 128
+
 
 @dataclass(frozen=True)
 class WriteSummary:
@@ -48,8 +53,13 @@ class WriteSummary:
     num_rows: int
     num_row_groups: int
     num_bytes: int
-    statistics: tuple[dict[str, ColumnStatistics], ...]
     layout: LayoutChoice
+    _records: tuple[list[tuple[StatisticsRecord, pa.Field]], ...] = field(repr=False)
+
+    @cached_property
+    def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
+        """The statistics of each row group, by column."""
+        return tuple({field.name: record.describe(field.type) for record, field in group} for group in self._records)
 
 
 class MosaicWriter:
@@ -96,7 +106,7 @@ class MosaicWriter:
         self._offset = 0
         self._index: list[bytes] = []
         self._rows = 0
-        self._statistics: list[dict[str, ColumnStatistics]] = []
+        self._records: list[list[tuple[StatisticsRecord, pa.Field]]] = []
         self._failure: BaseException | None = None
         self.summary: WriteSummary | None = None
         self._sink = open_sink(where, filesystem)
@@ -125,10 +135,14 @@ class MosaicWriter:
         if fixed is not None:
             self._lay_out(fixed)
 
+    @property
+    def _is_layout_given(self) -> bool:
+        return self.options.num_buckets is not None or self.options.page_size_threshold is not None
+
     def _fixed_layout(self) -> LayoutChoice | None:
         """The layout if there is nothing to choose: it was asked for, or every bucket has one column anyway."""
         options, num_buckets = self.options, self._block.num_buckets
-        if options.num_buckets is not None or options.page_size_threshold is not None:
+        if self._is_layout_given:
             threshold = options.page_size_threshold
             default = DEFAULT_PAGE_SIZE_THRESHOLD
             return LayoutChoice(num_buckets, default if threshold is None else threshold, "asked for")
@@ -157,10 +171,13 @@ class MosaicWriter:
 
     def _plan_statistics(self, places: list[int]) -> list[int]:
         """The columns with statistics, by their places among the sorted names."""
-        if self.options.stats_columns == "all":
+        wanted_by = self.options.stats_columns
+        if wanted_by == "auto" and (len(places) > MAX_AUTO_STATISTICS or self._is_layout_given):
+            return []
+        if isinstance(wanted_by, str):
             return [place for field, place in zip(self.schema, places, strict=True) if has_statistics(field.type)]
         wanted = []
-        for name in self.options.stats_columns:
+        for name in wanted_by:
             column = self.schema.get_field_index(name)
             if column < 0:
                 raise SchemaError("no such column to keep statistics of", found=name)
@@ -241,11 +258,13 @@ class MosaicWriter:
             self._put(*blobs)
             first = nodes.first_column
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
+        if self.options.stats_columns == "auto":
+            records = [record for record in records if record.bound_bytes <= MAX_AUTO_BOUNDS]
         fields = [self.schema.field(self._positions[record.column]) for record in records]
         pairs = list(zip(records, fields, strict=True))
         self._rows += num_rows
         self._index.append(pack_row_group(num_rows, entries, [record.pack(field.type) for record, field in pairs]))
-        self._statistics.append({field.name: record.describe(field.type) for record, field in pairs})
+        self._records.append(pairs)
 
     def _encode_bucket(
         self, slices: list[Slice], threshold: int, bucket: int
@@ -348,7 +367,7 @@ class MosaicWriter:
             self._fail(error)
             raise
         self._closed = True
-        self.summary = WriteSummary(self._rows, num_groups, self._offset, tuple(self._statistics), self._layout)
+        self.summary = WriteSummary(self._rows, num_groups, self._offset, self._layout, tuple(self._records))
 
     def abort(self) -> None:
         """Give up: no file appears, and a file that was there before stays as it is."""
