@@ -16,12 +16,11 @@ import uuid
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from smalti.io.places import AnyFileSystem, Place, local_path, locate
+from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, Place, locate, sync_directory
+from smalti.io.services import local_path
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
 SPOOL_MEMORY = 16 << 20
-#: Leftovers of killed processes start with a dot, so listings and datasets pass over them.
-TEMPORARY_SUFFIX = ".mosaic-tmp"
 #: How object stores are called, by pyarrow and by fsspec.
 OBJECT_STORES = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oci", "oss", "memory", "mock"})
 
@@ -62,12 +61,7 @@ class LocalSink:
         except BaseException:
             self.abort()
             raise
-        with contextlib.suppress(OSError):  # some file systems cannot sync a directory
-            directory = os.open(self._target.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+        sync_directory(self._target.parent)
 
     def abort(self) -> None:
         with contextlib.suppress(OSError):
@@ -88,8 +82,12 @@ class RemoteSink:
         self._spool.write(data)
 
     def commit(self) -> None:
+        size = self._spool.seek(0, os.SEEK_END)
         self._spool.seek(0)
-        if is_object_store(self._filesystem):
+        stores = Place(self._filesystem, self._path).stores
+        if stores is not None:
+            stores.write(self._path, self._spool, size)
+        elif is_object_store(self._filesystem):
             self._send(self._path)
         else:
             directory, slash, name = self._path.rpartition("/")

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError
-from smalti.io.places import AnyFileSystem, local_path, locate
+from smalti.io.places import AnyFileSystem, locate
+from smalti.io.services import local_path
 
 #: What a first read of the end of a file asks for. Locally a second read costs next to nothing; far away, one that
 #: takes in the schema block of 10,000 columns and the index saves a round trip.
