@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: What a first read of the end of a file asks for. Locally a second read costs next to nothing; far away, one that
 #: takes in the schema block of 10,000 columns and the index saves a round trip.
 LOCAL_TAIL = 64 << 10
-REMOTE_TAIL = 1 << 20
+REMOTE_TAIL = 256 << 10
 #: Bytes worth reading and throwing away to save a round trip.
 REMOTE_GAP = 512 << 10
 #: Longer reads are made in several pieces. Far away, pieces come at the same time.
