@@ -102,9 +102,10 @@ class S3Server:
                     raise
                 time.sleep(0.1)
 
-    def ask(self, path: str, method: str = "GET") -> bytes:
+    def ask(self, path: str, method: str = "GET", data: bytes | None = None, headers: Any = None) -> bytes:
         """The answer to a request without a signature, which moto does not need."""
-        request = urllib.request.Request(f"http://{self.address}{path}", method=method)
+        url = f"http://{self.address}{path}"
+        request = urllib.request.Request(url, data, headers or {}, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read()
 

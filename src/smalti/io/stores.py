@@ -46,6 +46,7 @@ _RETRY: RetryConfig = {"max_retries": 7}
 _TIMEOUT = timedelta(minutes=2)
 #: The environment variables that obstore or boto3 look at.
 _PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT", "HOME")
+_NO_RANGE = ("non-partial response", " 416 ", "Range request not supported")
 _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _S3_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
@@ -94,7 +95,7 @@ class ObjectStores(FileSystemHandler):
             return self._get_end(path, {"range": {"suffix": size}})
         except OSError as error:
             # The end of an empty object is no range; and some HTTP servers know no ranges and send all there is.
-            if "non-partial response" not in str(error) and " 416 " not in str(error):
+            if not any(sign in str(error) for sign in _NO_RANGE):
                 raise
             return self._get_end(path, {})
 
@@ -421,7 +422,7 @@ def _errors(path: str) -> Iterator[None]:
             yield
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
         raise PermissionError(13, _reason(error), path) from None
-    except exceptions.NotSupportedError as error:
+    except (exceptions.NotSupportedError, NotImplementedError) as error:
         raise io.UnsupportedOperation(f"{path}: {_reason(error)}") from None
     except exceptions.BaseError as error:
         if "<Code>NoSuchBucket<" in str(error):
