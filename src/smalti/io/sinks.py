@@ -142,10 +142,12 @@ class RemoteSink:
             shutil.copyfileobj(self._spool, file, COPY_BYTES)
             file.close()
         except BaseException:
-            if hasattr(file, "discard"):
-                with contextlib.suppress(Exception):  # The first error is the one to be told.
-                    file.discard()
-            file.closed = True  # Or it would be completed when it is collected.
+            with contextlib.suppress(Exception):  # The first error is the one to be told.
+                file.discard()
+            try:
+                file.closed = True  # Or a buffered file would be completed when it is collected.
+            except AttributeError:
+                file.close()
             raise
 
     def _rename(self, temporary: Place) -> None:
