@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ CONTROL = "/counting-s3/"
 
 @dataclass(frozen=True)
 class Request:
-    """One request: from when the server has its headers until its answer is sent, in seconds, and the bytes of it."""
+    """One request: when the server had its headers and when it had the answer, in seconds, and the bytes it sent."""
 
     method: str
     path: str
@@ -165,16 +165,12 @@ class Counting:
                 answer = [b"".join(self._inner(environ, start))]
         else:
             answer = self._inner(environ, start)
-        return self._counted(environ, started, answer)
-
-    def _counted(self, environ: dict[str, Any], started: float, answer: Iterable[bytes]) -> Iterator[bytes]:
-        sent = 0
-        for chunk in answer:
-            sent += len(chunk)
-            yield chunk
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        query, span = environ.get("QUERY_STRING", ""), environ.get("HTTP_RANGE", "")
-        self._requests.append(Request(method, path, query, span, started, time.monotonic(), sent))
+        # Counted before it is sent, so that a client that has its answer finds it counted.
+        body = b"".join(answer)
+        span = environ.get("HTTP_RANGE", "")
+        request = Request(environ["REQUEST_METHOD"], path, query, span, started, time.monotonic(), len(body))
+        self._requests.append(request)
+        return [body]
 
     def _control(self, what: str, values: dict[str, list[str]], start: Any) -> list[bytes]:
         if what == "reset":

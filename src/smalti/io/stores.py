@@ -304,7 +304,7 @@ class ObjectWriter(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        return self._writer.write(data)
+        return self._writer.write(memoryview(data).cast("B"))
 
     def close(self) -> None:
         if not self.closed:
