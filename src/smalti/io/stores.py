@@ -47,7 +47,11 @@ _TIMEOUT = timedelta(minutes=2)
 #: The environment variables that obstore or boto3 look at.
 _PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT", "HOME")
 _NO_RANGE = ("non-partial response", " 416 ", "Range request not supported")
-_S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "abfs": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
 _S3_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -90,7 +94,14 @@ class ObjectStores(FileSystemHandler):
     # --- what pyarrow has no words for ------------------------------------------------------------------------------
 
     def read_end(self, path: str, size: int) -> ObjectEnd:
-        """The last `size` bytes of an object, or all that it has, in one request."""
+        """The last `size` bytes of an object, or all that it has, in one request; on Azure, in two."""
+        if self.settings.service == "abfs":  # Azure knows no ranges that count from the end.
+            store, key = self._open(path)
+            with _errors(path):
+                meta = obstore.head(store, key)
+            last = min(size, meta["size"])
+            data = self.read_range(path, meta["size"] - last, last, meta["e_tag"]) if last else b""
+            return ObjectEnd(data, meta["size"], meta["e_tag"])
         try:
             return self._get_end(path, {"range": {"suffix": size}})
         except OSError as error:
@@ -341,9 +352,7 @@ def _store(settings: StoreSettings, bucket: str, environment: frozenset[tuple[st
     if settings.service in ("http", "https"):
         client["allow_http"] = settings.service == "http"
         return HTTPStore.from_url(f"{settings.service}://{bucket}", client_options=client, retry_config=_RETRY)
-    endpoint = config.get("endpoint") or config.get("base_url")
-    if settings.service == "s3":
-        endpoint = endpoint or _environment(_S3_ENDPOINTS)
+    endpoint = config.get("endpoint") or config.get("base_url") or _environment(_ENDPOINTS[settings.service])
     client["allow_http"] = str(endpoint or "").startswith("http://")
     if settings.service == "gs":
         return GCSStore(bucket, config=config, client_options=client, retry_config=_RETRY)
