@@ -26,6 +26,7 @@ import s3fs
 import smalti
 from smalti.errors import MosaicError, UnsupportedFeatureError
 from smalti.io import Place, Range, fetch, locate, open_sink, open_source
+from smalti.io.services import store_settings
 from smalti.io.sources import REMOTE_TAIL
 from tests.children import ROOT
 from tests.s3 import Request, S3Server, rounds
@@ -262,6 +263,65 @@ def test_rounds(times: list[tuple[float, float]], expected: int) -> None:
     assert rounds(Request("GET", "/", "", "", start, end, 0) for start, end in times) == expected
 
 
+AZURE = {"account_name": "a", "account_key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("uri", "storage", "service", "path", "config"),
+    [
+        ("s3://b/t/x%3A y", {}, "s3", "b/t/x%3A y", {}),
+        ("s3a://b/t/", {"accesskey": "k"}, "s3", "b/t", {"access_key_id": "k"}),
+        ("s3n://b", {"anonymous": "true"}, "s3", "b", {"skip_signature": True}),
+        ("s3://b/t", {"endpoint_override": "h:1"}, "s3", "b/t", {"endpoint": "https://h:1"}),
+        ("s3://b/t", {"endpoint_override": "http://h:1"}, "s3", "b/t", {"endpoint": "http://h:1"}),
+        ("s3://b/t?region=r", {"region": "q"}, "s3", "b/t", {"region": "q"}),
+        ("gcs://b/t", {"access_token": "x", "project_id": "p"}, "gs", "b/t", {"bearer_token": "x"}),
+        ("gs://b/t", {"endpoint_override": "h", "scheme": "http"}, "gs", "b/t", {"base_url": "http://h"}),
+        ("az://c/t", AZURE, "abfs", "c/t", AZURE),
+        (
+            "abfss://c@a.dfs.core.windows.net/t",
+            {"sas_token": "s"},
+            "abfs",
+            "c/t",
+            {"account_name": "a", "sas_key": "s"},
+        ),
+        (
+            "abfs://c/t",
+            {**AZURE, "blob_storage_authority": ".blob.other.net"},
+            "abfs",
+            "c/t",
+            {**AZURE, "endpoint": "https://a.blob.other.net"},
+        ),
+        (
+            "abfs://c/t",
+            {**AZURE, "blob_storage_authority": "h:1", "blob_storage_scheme": "http"},
+            "abfs",
+            "c/t",
+            {**AZURE, "endpoint": "http://h:1/a"},
+        ),
+        ("https://h:1/t?v=1", {}, "https", "h:1/t?v=1", {}),
+        ("memory:///t", {}, "memory", "t", {}),
+    ],
+)
+def test_uris(uri: str, storage: dict[str, str], service: str, path: str, config: dict[str, Any]) -> None:
+    settings, found = store_settings(uri, storage)
+    assert (settings.service, found, dict(settings.config)) == (service, path, config)
+
+
+@pytest.mark.parametrize(
+    ("uri", "storage", "message"),
+    [
+        ("s3://b/t", {"password": "p"}, "unknown option 'storage.password' for s3; there are access_key, "),
+        ("s3://b/t?regoin=r", {}, "unknown option 'storage.regoin' for s3"),
+        ("http://h/t", {"region": "r"}, "storage options are not known for this scheme: found http"),
+        ("s3:///t", {}, "names no bucket"),
+    ],
+)
+def test_uris_that_are_refused(uri: str, storage: dict[str, str], message: str) -> None:
+    with pytest.raises(MosaicError, match=message):
+        locate(uri, storage=storage)
+
+
 class TestPlaces:
     """The operations that listings and commits use, the same as with pyarrow's own file system."""
 
@@ -318,6 +378,14 @@ class TestPlaces:
         found = locate("s3://bucket/marked").entries(recursive=True)
         assert [info.base_name for info in found if info.is_file] == ["x.mosaic"]
         assert smalti.dataset("s3://bucket/marked").count_rows() == 1
+
+    def test_deleting_a_marked_directory_keeps_the_object_of_the_same_name(self, server: S3Server) -> None:
+        server.ask("/bucket/same/", "PUT")
+        for name in ("same", "same/x"):
+            smalti.io.write_whole(locate(f"s3://bucket/{name}"), b"x")
+        place = locate("s3://bucket/same")
+        place.filesystem.delete_dir(place.path)
+        assert (place.read_bytes(), place.child("x").exists()) == (b"x", False)
 
     def test_other_processes_get_the_same_place(self) -> None:
         place = locate("s3://bucket/t", storage={"accessKey": "k", "secretKey": "s"})

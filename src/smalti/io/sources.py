@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti import threads
-from smalti.errors import CorruptFileError
+from smalti.errors import CorruptFileError, MosaicError
 from smalti.io.places import AnyFileSystem, FsspecFileSystem, locate
 from smalti.io.services import local_path
 
@@ -187,6 +187,8 @@ class FsspecSource(Source):
         info = filesystem.info(path)
         if info["type"] == "directory":
             raise IsADirectoryError(21, "Is a directory (smalti.dataset reads directories)", name)
+        if info["size"] is None:
+            raise MosaicError("the file system does not know the size of the file", path=name)
         self.size = info["size"]
 
     def read_at(self, offset: int, size: int) -> bytes:
