@@ -162,6 +162,7 @@ def measure(server: S3Server, shape: Shape) -> list[Cost]:
     costs = [_cost(server, shape, "open", OURS, lambda: smalti.open(f"s3://{one}").close())]
     projections = {"3 columns": some, "100 columns": scattered(table.column_names, 100), "all columns": None}
     for work, columns in projections.items():
+        server.reset()
         with smalti.open(f"s3://{one}") as file:
             needed = bytes_needed(file, columns)
             costs.append(_cost(server, shape, work, OURS, lambda: file.read(columns), needed))  # noqa: B023
