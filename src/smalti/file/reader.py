@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.layout import FileLayout, build_layout
-from smalti.file.scan import Projection, Scanner, ScanPlan, plan_buckets, plan_scan
+from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
 from smalti.file.tail import read_tail
 from smalti.format.statistics import ColumnStatistics
 from smalti.io import CachedEnd, Source, open_source
@@ -31,10 +32,10 @@ class MosaicFile:
     nothing is built for a column until it is asked for.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, schemas: SharedSchemas | None = None) -> None:
         self._source: Source = source
         try:
-            self._tail, end = read_tail(source)
+            self._tail, end = read_tail(source) if schemas is None else read_tail(source, schemas.parse)
         except MosaicError as error:
             source.close()
             raise error.locate(path=source.name) from None
@@ -44,10 +45,7 @@ class MosaicFile:
         if source.is_remote:
             self._source = CachedEnd(source, end)
         self._scanner = Scanner(self._source, self._tail)
-        self._schema: pa.Schema | None = None
-        self._all_columns: Projection | None = None
-        self._names: list[str] | None = None
-        self._positions: dict[str, int] = {}
+        self._columns = Columns(self._tail.schema) if schemas is None else schemas.columns(self._tail.schema)
 
     # --- what is in it --------------------------------------------------------------------------------------------
 
@@ -70,25 +68,20 @@ class MosaicFile:
     @property
     def column_names(self) -> list[str]:
         """Names in the order the columns were written."""
-        if self._names is None:
-            by_name = self._tail.schema.names()
-            self._names = [by_name[i] for i in self._tail.schema.column_order()]
-        return list(self._names)
+        return list(self._columns.names)
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema, in the order the columns were written; built when first asked for."""
-        if self._schema is None:
-            self._schema = self._tail.arrow_schema(self._tail.schema.column_order(), self.column_names)
-        return self._schema
+        return self._columns.schema
 
     def find_columns(self, names: Sequence[str]) -> list[int | None]:
         """The place of each column among the sorted names, None for a column that the file does not have."""
-        return [at if at >= 0 else None for at in self._tail.schema.find(list(names))]
+        return [at if at >= 0 else None for at in self._columns.find(names)]
 
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
         """The Arrow schema of some columns, without building that of all."""
-        return self._tail.arrow_schema(self._find(columns), list(columns))
+        return self._project(columns).schema
 
     def row_group(self, index: int) -> RowGroup:
         """One row group; negative numbers count from the end."""
@@ -196,32 +189,21 @@ class MosaicFile:
     # --- how ------------------------------------------------------------------------------------------------------
 
     def _find(self, names: Sequence[str]) -> list[int]:
-        """Sorted indices of columns; one walk over the schema block for all that are new."""
-        new = [name for name in dict.fromkeys(names) if name not in self._positions]
-        if new:
-            for name in new:
-                if not isinstance(name, str):
-                    raise TypeError(f"column names are strings, got {name!r}")
-            for name, position in zip(new, self._tail.schema.find(new), strict=True):
-                if position < 0:
-                    raise SchemaError("no such column", path=self._source.name, found=name)
-                self._positions[name] = position
-        return [self._positions[name] for name in names]
+        """Sorted indices of columns, which must all be there."""
+        positions = self._columns.find(names)
+        if -1 in positions:
+            raise SchemaError("no such column", path=self._source.name, found=names[positions.index(-1)])
+        return positions
 
     def _project(self, columns: Sequence[str] | None) -> Projection:
-        """The columns of a read, each once; that of all columns is kept, since they are many."""
+        """The columns of a read, each once, in the order they are asked for."""
         if columns is None:
-            if self._all_columns is None:
-                order = self._tail.schema.column_order()
-                self._all_columns = Projection(self.schema, plan_buckets(self._tail.schema, order))
-            return self._all_columns
-        names = list(dict.fromkeys(columns))
-        positions = self._find(names)
-        return Projection(self._tail.arrow_schema(positions, names), plan_buckets(self._tail.schema, positions))
+            return self._columns.every
+        names = self._columns.select(columns)
+        self._find(names)
+        return self._columns.project(names)
 
     def _plan(self, columns: Sequence[str] | None, filters: AnyFilter, row_groups: Sequence[int] | None) -> ScanPlan:
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
         every = range(self.num_row_groups)
         groups = every if row_groups is None else [self.row_group(index).index for index in row_groups]
         output = self._project(columns)
