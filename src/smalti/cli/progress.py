@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from smalti.jobs.events import Progress
+    from smalti.progress import Progress
 
 #: Seconds between two drawings.
 INTERVAL = 0.1

@@ -1,7 +1,7 @@
 """The columns of a schema block: named, found, described to Arrow, grouped into buckets. Each of these is done once.
 
-Files of one table nearly always have the same schema block. `SharedSchemas` recognises a block by its bytes in the file,
-so that it is decompressed, checked and searched for the first file only, and all files share one `Columns`.
+Files of one table nearly always have the same schema block. `SharedSchemas` recognises a block by its bytes in the
+file, so that it is decompressed, checked and searched for the first file only, and all files share one `Columns`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from smalti.file.scan import Projection, plan_buckets
 from smalti.file.tail import parse_schema
 from smalti.spec import Compression
 
-#: Projections, and schema blocks, that are kept; beyond this the oldest is forgotten. A table rarely has more than a few.
+#: Projections, and schema blocks, that are kept; then the oldest is forgotten. A table rarely has more than a few.
 MAX_KEPT = 64
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -57,6 +57,10 @@ class Columns:
                     raise TypeError(f"column names are strings, got {name!r}")
             self._positions.update(zip(new, self._block.find(new), strict=True))
         return [self._positions[name] for name in names]
+
+    def present(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are there."""
+        return [name for name, position in zip(names, self.find(names), strict=True) if position >= 0]
 
     def select(self, columns: Sequence[str]) -> list[str]:
         """The names that `columns` asks for, each once: a pattern such as ``click.*`` stands for all that match it.
