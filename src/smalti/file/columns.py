@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -95,6 +95,10 @@ class SharedSchemas:
         #: Compared one after the other, newest first: most differ in size already, and hashing takes longer.
         self._known: list[tuple[bytes, Compression, tuple[SchemaBlock, int]]] = []
         self._columns: dict[SchemaBlock, Columns] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Only its purpose travels to other processes, not what it knows."""
+        return SharedSchemas, ()
 
     def parse(self, section: bytes, compression: Compression) -> tuple[SchemaBlock, int]:
         """As `smalti.file.tail.parse_schema`; equal sections give the same block."""

@@ -30,6 +30,9 @@ from smalti.spec import Compression
 if TYPE_CHECKING:
     from smalti.file.filtering import FilterPlan
 
+#: Below this, handing buckets to other threads takes longer than decoding them.
+MIN_PARALLEL_BYTES = 128 << 10
+
 
 # --- planning -----------------------------------------------------------------------------------------------------
 
@@ -62,6 +65,20 @@ class Projection:
 
     schema: pa.Schema
     buckets: list[BucketRead]
+
+    @cached_property
+    def row_width(self) -> int:
+        """Bytes of a row in Arrow's memory: of fixed-size values exactly, of others what their offsets take."""
+        widths: dict[pa.DataType, int] = {}
+        bits = 0
+        for type_ in self.schema.types:
+            if type_ not in widths:
+                try:
+                    widths[type_] = type_.bit_width
+                except ValueError:
+                    widths[type_] = 32
+            bits += widths[type_]
+        return (bits + 7) // 8
 
 
 @dataclass(frozen=True)
@@ -257,7 +274,9 @@ class Scanner:
                 raise self.locate(error, group, read) from None
 
         work = zip(columns.buckets, buckets, strict=True)
-        for _ in threads.ordered_map(decode_bucket, work, min(threads.cpu_count(), len(buckets))):
+        size = sum(bucket.entry.uncompressed_size or len(bucket.data) for bucket in buckets)
+        is_small = size + num_rows * len(columns.schema) < MIN_PARALLEL_BYTES
+        for _ in threads.ordered_map(decode_bucket, work, 1 if is_small else min(threads.cpu_count(), len(buckets))):
             pass
         return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
 

@@ -16,27 +16,7 @@ from smalti.readahead import Unit
 PAGED_RATIO = 4
 
 
-def row_width(schema: pa.Schema) -> int:
-    """Bytes of a row in Arrow's memory: of fixed-size values exactly, of others what their offsets take.
-
-    Examples
-    --------
-    >>> row_width(pa.schema([("a", pa.int32()), ("b", pa.string()), ("c", pa.bool_())]))
-    9
-    """
-    widths: dict[pa.DataType, int] = {}
-    bits = 0
-    for type_ in schema.types:
-        if type_ not in widths:
-            try:
-                widths[type_] = type_.bit_width
-            except ValueError:
-                widths[type_] = 32
-        bits += widths[type_]
-    return (bits + 7) // 8
-
-
-def estimate_bytes(tail: Tail, columns: Projection, width: int, group: int) -> int:
+def estimate_bytes(tail: Tail, columns: Projection, group: int) -> int:
     """About what reading columns of a row group takes in memory: the bytes that are fetched, inflated and decoded.
 
     Encodings such as CONST take next to nothing in the file, so rows times their width are counted too.
@@ -51,15 +31,14 @@ def estimate_bytes(tail: Tail, columns: Projection, width: int, group: int) -> i
         else:
             stored += int(entry.size * share)
             inflated += int(entry.size * share) * PAGED_RATIO
-    return stored + inflated + tail.index.rows(group) * width
+    return stored + inflated + tail.index.rows(group) * columns.row_width
 
 
 def scan_units(scanner: Scanner, plan: ScanPlan) -> Iterator[Unit[pa.RecordBatch | None]]:
     """The row groups of a plan, each as a unit whose result is its batch, or None where no row matches."""
-    width = row_width(plan.output.schema)
     for read in plan.groups:
         one = replace(plan, groups=(read,))
-        size = estimate_bytes(scanner.tail, plan.output, width, read.row_group)
+        size = estimate_bytes(scanner.tail, plan.output, read.row_group)
         if plan.filter_columns is not None and read.is_filtered:
-            size += estimate_bytes(scanner.tail, plan.filter_columns, 0, read.row_group)
+            size += estimate_bytes(scanner.tail, plan.filter_columns, read.row_group)
         yield Unit(lambda one=one: next(scanner.batches(one), None), size)  # type: ignore[misc]

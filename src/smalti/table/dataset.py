@@ -59,9 +59,6 @@ class MosaicDataset(Scannable):
             is_remote=not is_local(filesystem),
             unit_bytes=sum(file.size for file in files) // max(1, len(files)),
         )
-        self._forget()
-
-    def _forget(self) -> None:
         self._schemas = SharedSchemas()
         #: The different columns that files have, each with the path of the first file that has them; None until every
         #: file has been opened.
@@ -105,11 +102,8 @@ class MosaicDataset(Scannable):
         return sum(rows for _, rows in self._visit(lambda opened: opened.num_rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_schemas", "_variants")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._forget()
+        """Files are opened again where the dataset arrives."""
+        return vars(self) | {"_variants": None}
 
     def __repr__(self) -> str:
         return f"<smalti.MosaicDataset: {len(self._found):,} files>"
