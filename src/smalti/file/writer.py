@@ -17,7 +17,7 @@ from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
 from smalti.file.open_row_group import OpenRowGroup, Slice
-from smalti.format.bucket import pack_directory, pack_slot
+from smalti.format.bucket import pack_directory, pack_slots
 from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
@@ -211,8 +211,8 @@ class MosaicWriter:
             and choose_paged(*encoded.counted(), options.page_size_threshold)
             and len(encoded.child_rows) <= MAX_PAGED_CHILDREN
         ):
-            pages = map(encoded.page, range(encoded.num_nodes))
-            slots = [pack_slot(page, options.compression_level, options.checksum) for page in pages]
+            pages = list(map(encoded.page, range(encoded.num_nodes)))
+            slots = pack_slots(pages, options.compression_level, options.checksum)
             return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
         block = encoded.monolithic()
         return MONOLITHIC, [self._deflate(block)], len(block), encoded
