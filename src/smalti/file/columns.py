@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from smalti._core.arrow_c import field_kinds
 from smalti._core.schema import SchemaBlock
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.scan import Projection, plan_buckets
@@ -42,6 +43,11 @@ class Columns:
     def schema(self) -> pa.Schema:
         """All columns in the order they were written."""
         return self._describe(self._block.column_order(), self.names)
+
+    @cached_property
+    def kinds(self) -> list[tuple[bytes, int] | None]:
+        """What tells the types of columns apart, see `field_kinds`, in the order of `names`; takes no Arrow fields."""
+        return field_kinds(self._block.arrow_schema(self._block.column_order(), self.names))
 
     @cached_property
     def every(self) -> Projection:
