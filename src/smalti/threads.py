@@ -54,7 +54,7 @@ def share_out(weights: Sequence[int], threads: int) -> list[range]:
     --------
     >>> share_out([10, 20, 5], 2)
     [range(0, 3)]
-    >>> share_out([200_000, 100_000, 900_000, 300_000], 2)
+    >>> share_out([100_000, 50_000, 900_000, 300_000], 2)
     [range(0, 2), range(2, 3), range(3, 4)]
     """
     total = sum(weights)
