@@ -81,6 +81,7 @@ test-spark: $(VENV)/.installed
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.spark
 
 bench-full: $(VENV)/.bench

@@ -20,7 +20,7 @@ from smalti.threads import cpu_count
 Result = TypeVar("Result")
 
 #: Units begun ahead of their turn where each costs round trips.
-REMOTE_READAHEAD = 16
+REMOTE_READAHEAD = 32
 #: Bytes of all units that were begun and not yet used up, by estimate. One unit is always allowed.
 MEMORY_LIMIT = 512 << 20
 #: Below this size, on this machine, handing a unit to another thread costs more than it brings.
@@ -68,7 +68,7 @@ class Budget:
         Examples
         --------
         >>> Budget.choose(None, None, is_remote=True, unit_bytes=10).readahead
-        16
+        32
         >>> Budget.choose(None, None, is_remote=False, unit_bytes=10).readahead
         0
         """

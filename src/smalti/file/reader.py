@@ -328,7 +328,7 @@ def open_file(
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where to look a path up.
     readahead : int, optional
-        Row groups that are read before their turn comes; by default 16 on remote storage, and none on this machine.
+        Row groups that are read before their turn comes; by default 32 on remote storage, and none on this machine.
     memory_limit : int, optional
         Bytes that these may hold together, by estimate; by default 512 MiB. One row group is always read.
 

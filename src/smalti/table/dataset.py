@@ -297,7 +297,7 @@ def dataset(
         Whether directories called ``key=value`` are columns.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     readahead : int, optional
-        Files that are opened, and row groups that are read, before their turn comes; by default 16 on remote storage,
+        Files that are opened, and row groups that are read, before their turn comes; by default 32 on remote storage,
         as many as there are cores on this machine, and none if files are small.
     memory_limit : int, optional
         Bytes that row groups read ahead may hold together, by estimate; by default 512 MiB. One row group is always
