@@ -51,7 +51,7 @@ class Shape:
     rounds: int = 3
 
 
-SMOKE = Shape(files=6, columns=200, linked_files=60, large_files=6, large_rows=200_000, memory_limit=8 * MIB, rounds=1)
+SMOKE = Shape(files=6, columns=200, linked_files=60, large_files=8, large_rows=500_000, memory_limit=16 * MIB, rounds=1)
 
 
 def main(arguments: list[str] | None = None) -> int:

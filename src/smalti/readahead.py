@@ -1,16 +1,15 @@
 """Reading ahead: pieces of work begun before their turn and delivered in order, within a budget.
 
 The one scheduler for the row groups of a file and the files of a table. It knows threads and numbers of bytes, and no
-format. Its threads wait for storage most of the time, so they are apart from those that decode buckets (`threads`); a
-unit must not read ahead itself, or it could wait for a thread that waits for it.
+format. Its threads wait for storage most of the time, so they are apart from those that decode buckets (`threads`).
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -25,12 +24,6 @@ REMOTE_READAHEAD = 32
 MEMORY_LIMIT = 512 << 20
 #: Below this size, on this machine, handing a unit to another thread costs more than it brings.
 MIN_LOCAL_BYTES = 1 << 20
-#: Threads that wait for storage, in all reads of this process together.
-MAX_THREADS = 64
-
-_pools: list[ThreadPoolExecutor] = []
-# A forked child has none of its parent's threads.
-os.register_at_fork(after_in_child=_pools.clear)
 
 
 @dataclass(frozen=True)
@@ -82,10 +75,18 @@ class Budget:
         return cls(readahead, MEMORY_LIMIT if memory_limit is None else memory_limit)
 
 
-def _pool() -> ThreadPoolExecutor:
-    if not _pools:
-        _pools.append(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="smalti-readahead"))
-    return _pools[0]
+@contextmanager
+def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads of one read, made as they are needed; at the end, what was not begun is cancelled, and the rest awaited.
+
+    They are not kept for other reads: a thread keeps memory for what it allocates next, so that a read which begins few
+    units at a time would hold the memory of as many threads as an earlier one has had.
+    """
+    pool = ThreadPoolExecutor(count, thread_name_prefix="smalti-readahead")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[Future[Result], None, None]:
@@ -100,15 +101,13 @@ def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[
             yield done
         return
     running: deque[Future[Result]] = deque()
-    try:
+    with _threads(ahead + 1) as pool:
         for function in functions:
-            running.append(_pool().submit(function))
+            running.append(pool.submit(function))
             if len(running) > ahead:
                 yield running.popleft()
         while running:
             yield running.popleft()
-    finally:
-        _abandon(running)
 
 
 def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Generator[Result, None, None]:
@@ -127,17 +126,16 @@ def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Gen
     running: deque[tuple[Future[Result], int]] = deque()
     held = 0
     upcoming = next(waiting, None)
-    try:
+    with _threads(budget.readahead) as pool:
         while upcoming is not None or running:
             while isinstance(upcoming, Unit) and len(running) < budget.readahead:
                 if running and held + upcoming.num_bytes > budget.memory_limit:
                     break
-                running.append((_pool().submit(upcoming.run), upcoming.num_bytes))
+                running.append((pool.submit(upcoming.run), upcoming.num_bytes))
                 held += upcoming.num_bytes
                 upcoming = next(waiting, None)
             if isinstance(upcoming, Future):
-                first: list[Future[Any]] = [future for future, _ in islice(running, 1)]
-                wait([upcoming, *first], return_when=FIRST_COMPLETED)
+                wait(_either(upcoming, running), return_when=FIRST_COMPLETED)
                 if upcoming.done():
                     upcoming = next(waiting, None)
                     continue
@@ -145,12 +143,8 @@ def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Gen
             yield future.result()
             del future  # Its result is the caller's now; it must not outlive the caller's use of it.
             held -= num_bytes
-    finally:
-        _abandon(future for future, _ in running)
 
 
-def _abandon(futures: Iterable[Future[Result]]) -> None:
-    futures = list(futures)
-    for future in futures:
-        future.cancel()
-    wait([future for future in futures if not future.cancelled()])
+def _either(upcoming: Future[Any], running: deque[tuple[Future[Any], int]]) -> list[Future[Any]]:
+    """The future that the next unit depends on, and the one whose turn it is."""
+    return [upcoming, *(future for future, _ in islice(running, 1))]

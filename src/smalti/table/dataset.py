@@ -16,7 +16,7 @@ from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
-from smalti.readahead import Budget, Unit, in_order
+from smalti.readahead import Budget, started
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
@@ -125,7 +125,8 @@ class MosaicDataset(Scannable):
                 opened.close()
             return file.path, answer
 
-        return in_order((Unit(partial(visit, file)) for file in self._found), self._budget)
+        visits = started((partial(visit, file) for file in self._found), self._budget.readahead)
+        return (future.result() for future in visits)
 
     def _survey(self, kept: OpenFiles | None = None) -> None:
         """Learn which columns the files have, unless that is known."""
