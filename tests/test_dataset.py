@@ -221,6 +221,16 @@ class TestReadingManyFiles:
         smalti.dataset(many).to_table(columns)
         assert sorted(opened) == [f"{number:02d}.mosaic" for number in range(12)]
 
+    def test_a_column_that_no_file_has_is_refused_before_anything_is_read(
+        self, many: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("smalti.file.scan.Scanner.fetch_buckets", None)
+        with pytest.raises(smalti.SchemaError, match="no such column in the dataset: found nope"):
+            smalti.dataset(many).to_table(["id", "nope"])
+
+    def test_rows_without_columns(self, many: Path) -> None:
+        assert smalti.dataset(many).to_table([]).shape == (24, 0)
+
     def test_a_schema_block_is_checked_once(self, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         sections: list[bytes] = []
 

@@ -63,6 +63,7 @@ class MosaicFile(Scannable):
             self._source = CachedEnd(source, end)
         self._scanner = Scanner(self._source, self._tail)
         self._reopen: Callable[[], MosaicFile] | None = None
+        #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
         self.columns = Columns(self._tail.schema) if schemas is None else schemas.columns(self._tail.schema)
 
     # --- what is in it --------------------------------------------------------------------------------------------

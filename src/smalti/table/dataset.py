@@ -177,15 +177,15 @@ class MosaicDataset(Scannable):
     def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
         variants: dict[Columns, str] = {}
+        stored = None if names is None else [name for name in names if name not in self.partition_schema.names]
 
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            if opened.columns not in variants:
-                present = None if names is None else self._stored(opened, names)
-                if not variants and names is not None and len(present or ()) + len(self.partition_schema) < len(names):
-                    self._survey()  # Says at once if no file has the column.
-                    self._types(names)
-                variants[opened.columns] = file.path
-            return FileRead(None if names is None else self._stored(opened, names))
+            present = None if stored is None else opened.columns.present(stored)
+            if names is not None and not variants and present != stored:
+                self._survey()  # The first file lacks a column: if no file has it, nothing needs to be read.
+                self._types(names)
+            variants.setdefault(opened.columns, file.path)
+            return FileRead(present)
 
         read = list(read_files(self._found, self._open, plan, self._budget, scan.progress))
         self._variants = variants
