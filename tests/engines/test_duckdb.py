@@ -141,10 +141,10 @@ def test_columns_and_conditions_reach_the_file(
         return scan
 
     monkeypatch.setattr(ArrowTable, "scanner", noting)
-    assert rows(smalti.duckdb.query(connection, "SELECT g FROM 't.mosaic' WHERE id > 34")) == rows(
-        connection.sql("SELECT g FROM native WHERE id > 34")
-    )
-    assert seen == [(["id", "g"], ("g",), [5])]  # rows 35 to 39
+    for condition, groups in (("id > 34", [5]), ("id IN (1, 22)", [0, 3]), ("id BETWEEN 8 AND 9", [1])):
+        sql = f"SELECT g FROM 't.mosaic' WHERE {condition}"
+        assert rows(smalti.duckdb.query(connection, sql)) == rows(connection.sql(sql.replace("'t.mosaic'", "native")))
+        assert seen.pop() == (["id", "g"], ("g",), groups)
 
 
 @pytest.mark.parametrize(
