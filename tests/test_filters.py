@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -21,6 +22,7 @@ from smalti.predicate.text import parse_where
 from tests.compare import assert_same
 from tests.files import read, written
 from tests.strategies import examples, values
+from tests.tables import matrix
 
 NAN = float("nan")
 GROUP = 3
@@ -133,6 +135,11 @@ EXPRESSIONS = {
     "function": pc.starts_with(S, "a"),
     "text at the end": pc.ends_with(S, "b"),
     "not text anywhere": ~pc.match_substring(S, "a"),
+    "like a beginning": pc.match_like(S, "a%"),
+    "not like a beginning": ~pc.match_like(S, "z%"),
+    "like a text": pc.match_like(S, "a"),
+    "like anything": pc.match_like(S, "%"),
+    "like a pattern": pc.match_like(S, "_b%"),
     "text of either case": pc.starts_with(S, "z", ignore_case=True),
     "in, skipping nulls": pc.is_in(I, value_set=pa.array([None, 7], pa.int32()), skip_nulls=True),
     "constant true": pc.scalar(True),
@@ -208,6 +215,37 @@ def test_row_groups_are_skipped() -> None:
         read(bytes(blob), filters=[("i", ">=", 9)])
 
 
+@pytest.mark.parametrize(
+    ("prefix", "groups"),
+    [("b", [1]), ("bo", [1]), ("c", []), ("", [0, 1, 2]), ("a", [0]), ("é", [2]), ("\U0010ffff", [])],
+)
+def test_prefixes_skip_row_groups(prefix: str, groups: list[int]) -> None:
+    table = pa.table({"s": ["a", "ab", "b", "bookcase", "d", "é"]})
+    with smalti.open(written(table, row_group_max_rows=2, stats_columns=["s"])) as file:
+        assert file.matching_row_groups(pc.starts_with(pc.field("s"), prefix)) == groups
+        assert file.matching_row_groups(pc.match_like(pc.field("s"), prefix + "%")) == (groups if prefix else [0, 1, 2])
+
+
+def test_comparisons_of_doubles_skip_row_groups() -> None:
+    table = pa.table({"x": [1.5, NAN, 3.0, 4.0, NAN, NAN], "y": range(6)})
+    with smalti.open(written(table, row_group_max_rows=2, stats_columns="all")) as file:
+        assert file.matching_row_groups([("x", ">", 2.5)]) == [1, 2]  # bounds that are NaN say nothing
+        assert file.matching_row_groups([[("x", "<", 2.0)], [("y", "=", 4)]]) == [0, 2]
+
+
+@pytest.mark.parametrize("threshold", [0, 1 << 30], ids=["paged", "monolithic"])
+@pytest.mark.parametrize("seed", range(3))
+def test_few_rows_of_every_type_and_encoding(threshold: int, seed: int) -> None:
+    """Where few rows match, they are decoded without the others."""
+    table = matrix(seed, 150 + seed)
+    table = table.append_column("row", pa.array(range(table.num_rows)))
+    random = np.random.RandomState(seed)
+    with smalti.open(written(table, num_buckets=4, row_group_max_rows=90, page_size_threshold=threshold)) as file:
+        for count in (1, 2, 10, 25):
+            rows = np.sort(random.choice(table.num_rows, count, replace=False))
+            assert_same(file.read(filters=pc.field("row").isin(rows)), table.take(rows))
+
+
 def test_filters_with_row_groups_and_columns(data: bytes) -> None:
     found = read(data, columns=["s", "row"], filters=I.is_valid(), row_groups=[5, 0])
     assert found.to_pydict() == {"s": ["z", "Z", "a", "b", "c"], "row": [15, 16, 0, 1, 2]}
@@ -235,8 +273,11 @@ def conditions(draw: st.DrawFn, name: str, kind: pa.DataType, pool: list[Any]) -
         arguments = [field, scalar] if shape == "compare" else [scalar, field]
         return getattr(pc, draw(st.sampled_from(COMPARISONS)))(*arguments)
     if shape == "text" and pa.types.is_string(kind):
-        function = draw(st.sampled_from([pc.starts_with, pc.ends_with, pc.match_substring]))
-        return function(field, draw(literal)[:2])
+        function = draw(st.sampled_from([pc.starts_with, pc.ends_with, pc.match_substring, pc.match_like]))
+        text = draw(literal)[:2]
+        if function is pc.match_like:
+            text = draw(st.sampled_from(["", "%", "_"])) + text + draw(st.sampled_from(["", "%", "%%", "_"]))
+        return function(field, text)
     if shape == "in":
         return field.isin(pa.array(draw(st.lists(st.none() | literal, max_size=3)), kind))
     return field.is_null(nan_is_null=shape == "nan" and pa.types.is_floating(kind))

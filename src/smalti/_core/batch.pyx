@@ -1,6 +1,6 @@
 """Buckets on their way to Arrow: their columns found in the bytes, then described, or decoded into a batch."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -10,6 +10,7 @@ from smalti._core.cursor cimport uv32_size
 from smalti._core.decode cimport Scratch, decode_column, free_scratch
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.nodes cimport DICT, BucketNodes, Node
+from smalti._core.select cimport Blocks, free_blocks, select_rows
 from smalti._core.view cimport View, view_all_null, view_monolithic, view_page
 
 from smalti.errors import MosaicError
@@ -129,28 +130,63 @@ cdef class Batch:
         """Where the ArrowArray is, for the one import that takes its contents over."""
         return <uintptr_t>&self.array
 
-    def decode(self, BucketViews bucket not None, list columns not None, list places not None):
-        """Decode columns of a bucket, given as positions in the bucket, into their places."""
-        cdef int64_t i, n = len(columns), at = -1
+    def decode(
+        self, BucketViews bucket not None, list columns not None, list places not None, const uint64_t[::1] rows=None
+    ):
+        """Decode columns of a bucket, given as positions in the bucket, into their places.
+
+        With `rows`, only those rows of the bucket, in ascending order, become the rows of the batch.
+        """
+        cdef int64_t i, n = len(columns), at = -1, selected = 0
         cdef int64_t* wanted = NULL
         cdef int64_t* into = NULL
+        cdef const uint64_t* selection = NULL
+        cdef View* views = bucket.views
+        cdef Blocks blocks
         cdef Scratch s
         memset(&s, 0, sizeof(Scratch))
+        memset(&blocks, 0, sizeof(Blocks))
         try:
             wanted = _numbers(columns, bucket.nodes.num_columns)
             into = _numbers(places, self.num_columns)
             for i in range(n):
                 _check_viewed(bucket.views, bucket.nodes.nodes, wanted[i])
+            if rows is not None:
+                selected = rows.shape[0]
+                selection = &rows[0] if selected else NULL
+                if selected != self.num_rows:
+                    raise ValueError(f"{selected} rows for a batch of {self.num_rows}")
+                _check_ascending(selection, selected, bucket.views, wanted, n)
+                views = <View*>zeroed((bucket.nodes.num_nodes + 1) * sizeof(View))
             with nogil:
                 for i in range(n):
                     at = wanted[i]
-                    decode_column(bucket.views, at, self.array.children[into[i]], &s)
+                    if rows is not None:
+                        select_rows(bucket.views, at, selection, selected, views, &s, &blocks)
+                    decode_column(views, at, self.array.children[into[i]], &s)
         except MosaicError as error:
             raise _blame(error, at)
         finally:
             free_scratch(&s)
+            free_blocks(&blocks)
+            if views != bucket.views:
+                free(views)
             free(wanted)
             free(into)
+
+
+cdef int _check_ascending(
+    const uint64_t* rows, int64_t n, const View* views, const int64_t* columns, int64_t n_columns
+) except -1:
+    """Refuse rows that are out of order, or that a column does not have."""
+    cdef int64_t i
+    for i in range(1, n):
+        if rows[i] <= rows[i - 1]:
+            raise ValueError("rows are not in ascending order")
+    for i in range(n_columns if n else 0):
+        if rows[n - 1] >= <uint64_t>views[columns[i]].rows:
+            raise IndexError(f"row {rows[n - 1]} of {views[columns[i]].rows}")
+    return 0
 
 
 cdef int _check_viewed(View* views, const Node* nodes, int64_t at) except -1:

@@ -13,3 +13,4 @@ cdef struct Scratch:
 
 cdef void free_scratch(Scratch* s) noexcept nogil
 cdef int decode_column(View* views, int64_t at, ArrowArray* out, Scratch* s) except -1 nogil
+cdef int load_lengths(View* view, Scratch* s, uint32_t* out) except -1 nogil

@@ -267,6 +267,11 @@ cdef int _decode_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     return 0
 
 
+cdef int load_lengths(View* view, Scratch* s, uint32_t* out) except -1 nogil:
+    """The lengths of all lists or maps that are not null."""
+    return _dense(view, s, out)
+
+
 cdef int _decode_lengths(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     """Offsets of a list or map; returns nothing, offsets[rows] is the number of elements."""
     cdef int64_t i, total = 0

@@ -49,7 +49,7 @@ class FilterPlan:
         """Whether every row of the group matches, so that its rows need no filtering."""
         return self._outcomes[group] is Outcome.ALL
 
-    def matching_rows(self, batch: pa.RecordBatch) -> pa.Array:
+    def matching_rows(self, batch: pa.RecordBatch) -> pa.UInt64Array:
         """The numbers of the rows that match, in a batch of the columns of the filter."""
         return pc.indices_nonzero(match_mask(batch, self._filter))
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from smalti.file.filtering import FilterPlan
 
 
+#: One of so many rows, or fewer, are decoded by themselves; more are decoded with all others and then taken.
+_FEW_ROWS = 4
 #: Bytes that a compressed byte of a page stands for, about; only to share work out.
 _PAGE_RATIO = 3
 
@@ -221,8 +223,12 @@ class Scanner:
         if not plan.output.buckets:
             return columnless_batch(len(rows))
         known = {read.bucket: bucket for read, bucket in zip(columns.buckets, fetched, strict=True)}
-        batch = self.decode(group, plan.output, self.fetch_buckets(group, plan.output.buckets, known))
-        return batch if len(rows) == batch.num_rows else batch.take(rows)
+        buckets = self.fetch_buckets(group, plan.output.buckets, known)
+        num_rows = self.tail.index.rows(group)
+        if len(rows) * _FEW_ROWS < num_rows:
+            return self.decode(group, plan.output, buckets, rows=rows)
+        batch = self.decode(group, plan.output, buckets)
+        return batch if len(rows) == num_rows else batch.take(rows)
 
     def fetch_buckets(
         self,
@@ -260,13 +266,22 @@ class Scanner:
         return buckets
 
     def decode(
-        self, group: int, columns: Projection, buckets: Sequence[FetchedBucket], *, keep: bool = False
+        self,
+        group: int,
+        columns: Projection,
+        buckets: Sequence[FetchedBucket],
+        *,
+        rows: pa.UInt64Array | None = None,
+        keep: bool = False,
     ) -> pa.RecordBatch:
-        """Columns of a row group from the buckets that were fetched for them.
+        """Columns of a row group from the buckets that were fetched for them, all rows or some, in ascending order.
 
         With `keep`, buckets stay decompressed, so that more of their columns can be decoded later.
         """
-        batch = Batch(len(columns.schema), self.tail.index.rows(group))
+        num_rows, selected = self.tail.index.rows(group), None
+        if rows is not None:
+            selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
+        batch = Batch(len(columns.schema), num_rows if rows is None else len(rows))
         runs = threads.share_out([bucket.weight for bucket in buckets], threads.cpu_count())
 
         def decode_run(run: range) -> None:
@@ -274,8 +289,8 @@ class Scanner:
             self.inflate_pages(group, reads, fetched)
             for read, bucket in zip(reads, fetched, strict=True):
                 try:
-                    views = bucket.views(read.nodes, batch.num_rows, self.tail.footer.compression)
-                    batch.decode(views, read.columns, read.places)
+                    views = bucket.views(read.nodes, num_rows, self.tail.footer.compression)
+                    batch.decode(views, read.columns, read.places, selected)
                 except MosaicError as error:
                     raise self.locate(error, group, read) from None
                 if not keep:

@@ -139,6 +139,8 @@ class _Pruner:
                 for value in values:
                     equal, unequal = self._compare("equal", column, value)
                     true, false = _either(true, equal), _both(false, unequal)
+            case t.MatchText(_, "starts_with", text):
+                true, false = _compare_prefix(column.min, column.max, text)
             case t.MatchText(_, op, text):
                 # The bounds of a partition value are the same, and decide; others say nothing about texts in between.
                 matches, differ = getattr(pc, op)(column.min, text), _may(pc.not_equal(column.min, column.max))
@@ -164,6 +166,18 @@ def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bo
     overlap = pc.and_(pc.less_equal(low, high2), pc.greater_equal(high, low2))
     differ = pc.or_(pc.not_equal(low, high2), pc.not_equal(high, low2))
     return _may(overlap), _may(differ)
+
+
+def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bool], list[bool]]:
+    """May texts from `low` to `high` begin with a prefix, may they not?
+
+    Texts that do lie together in the order of texts, from the prefix itself on: some may if `high` is not before the
+    prefix and `low` not behind all of them, and all do if both bounds do.
+    """
+    first = pa.scalar(prefix)
+    low_begins, high_begins = pc.starts_with(low, prefix), pc.starts_with(high, prefix)
+    reached = pc.and_(pc.greater_equal(high, first), pc.or_(pc.less(low, first), low_begins))
+    return _may(reached), _may(pc.invert(pc.and_(low_begins, high_begins)))
 
 
 def _may(answers: _Bound) -> list[bool]:

@@ -124,6 +124,19 @@ def _parse_part(kind: bytes, value: bytes, pairs: Iterator[tuple[bytes, bytes]],
     return _call(value.decode(), arguments, options)
 
 
+def _match_like(name: str, pattern: str) -> t.Tree:
+    """SQL's LIKE, where the pattern is a text with `%` at its ends at most."""
+    text = pattern.strip("%")
+    if not text or any(wildcard in text for wildcard in "%_\\"):
+        return t.Opaque((name,))
+    if text == pattern:
+        return t.Compare(name, "equal", pa.scalar(text))
+    anywhere = pattern.startswith("%") and pattern.endswith("%")
+    return t.MatchText(
+        name, "match_substring" if anywhere else "ends_with" if pattern.startswith("%") else "starts_with", text
+    )
+
+
 def _call(function: str, arguments: list[t.Tree], options: dict[str, pa.Scalar]) -> t.Tree:
     match function, arguments:
         case (("and_kleene" | "and"), [left, right]):
@@ -154,4 +167,6 @@ def _call(function: str, arguments: list[t.Tree], options: dict[str, pa.Scalar])
             return found  # DuckDB's "in", which is null where the column is
         case _, [_Field((name,))] if function in t.TEXT_MATCHES and not options["ignore_case"].as_py():
             return t.MatchText(name, function, options["pattern"].as_py())
+        case "match_like", [_Field((name,))] if not options["ignore_case"].as_py():
+            return _match_like(name, options["pattern"].as_py())
     return t.Opaque(tuple(name for argument in arguments for name in t.columns_of(argument)))

@@ -1,0 +1,15 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from smalti._core.decode cimport Scratch
+from smalti._core.view cimport View
+
+# Memory of the views that were made; they point into it.
+cdef struct Blocks:
+    void** items
+    int64_t size
+    int64_t capacity
+
+cdef void free_blocks(Blocks* blocks) noexcept nogil
+cdef int select_rows(
+    View* views, int64_t at, const uint64_t* rows, int64_t n, View* out, Scratch* s, Blocks* blocks
+) except -1 nogil

@@ -1,0 +1,192 @@
+"""Some rows of an encoded column as an encoded column of its own: what is not selected is never decoded.
+
+The encoding stays the same. Values of fixed width, indices and null bits are picked by their places; texts are stepped
+over. Lists and maps are selected with the elements of the rows that stay.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from smalti._core.bits cimport count_bits, bitmap_size, get_bit, index_width, pack_indices
+from smalti._core.decode cimport Scratch, load_lengths
+from smalti._core.fault cimport NONE, corrupt, grow, zeroed
+from smalti._core.nodes cimport ALL_NULL, DICT, K_LEN, PLAIN, Node, file_width
+from smalti._core.view cimport View
+
+
+cdef void free_blocks(Blocks* blocks) noexcept nogil:
+    cdef int64_t i
+    for i in range(blocks.size):
+        free(blocks.items[i])
+    free(blocks.items)
+
+
+cdef void* _block(Blocks* blocks, int64_t size) except NULL nogil:
+    """Zeros that live as long as the views."""
+    if blocks.size == blocks.capacity:
+        blocks.capacity = 2 * blocks.capacity + 8
+        blocks.items = <void**>grow(blocks.items, blocks.capacity * sizeof(void*))
+    blocks.items[blocks.size] = zeroed(size + 16)
+    blocks.size += 1
+    return blocks.items[blocks.size - 1]
+
+
+cdef const uint64_t* _pick_nulls(
+    View* view, const uint64_t* rows, int64_t n, View* made, Blocks* blocks
+) except NULL nogil:
+    """Null bits of the selected rows; returns which of the stored values belong to those that are not null."""
+    cdef uint8_t* nulls = <uint8_t*>_block(blocks, bitmap_size(n))
+    cdef uint64_t* ranks = <uint64_t*>_block(blocks, n * 8)
+    cdef int64_t i, row, before = 0, seen = 0, kept = 0
+    for i in range(n):
+        row = <int64_t>rows[i]
+        seen += count_bits(view.nulls, before, row - before)
+        before = row
+        if get_bit(view.nulls, row):
+            nulls[i >> 3] |= <uint8_t>(1 << (i & 7))
+        else:
+            ranks[kept] = <uint64_t>(row - seen)
+            kept += 1
+    made.nulls = nulls
+    made.non_null = kept
+    made.has_nulls = kept < n
+    return ranks
+
+
+cdef int _pick_fixed(View* view, const uint64_t* ranks, View* made, Blocks* blocks) except -1 nogil:
+    cdef int width = file_width(view.node.kind)
+    cdef int64_t i
+    cdef uint8_t* out = <uint8_t*>_block(blocks, made.non_null * width)
+    made.data = out
+    made.data_size = made.non_null * width
+    if width == 8:
+        for i in range(made.non_null):
+            memcpy(out + 8 * i, view.data + 8 * ranks[i], 8)
+    elif width == 4:
+        for i in range(made.non_null):
+            memcpy(out + 4 * i, view.data + 4 * ranks[i], 4)
+    else:
+        for i in range(made.non_null):
+            memcpy(out + width * i, view.data + width * <int64_t>ranks[i], width)
+    return 0
+
+
+cdef int _pick_texts(View* view, const uint64_t* ranks, View* made, Blocks* blocks) except -1 nogil:
+    """Values with a varint before them, which the walk has checked: found once to add up sizes, once to copy."""
+    cdef int64_t i, k, total = 0, at = 0
+    cdef uint64_t rank = 0
+    cdef uint32_t size = 0
+    cdef int shift
+    cdef int64_t start
+    cdef int64_t* starts = <int64_t*>_block(blocks, (2 * made.non_null + 2) * 8)
+    cdef uint8_t* out
+    made.text_size = 0
+    for i in range(made.non_null):
+        while True:
+            start = at
+            size = view.data[at]
+            at += 1
+            if size >= 0x80:
+                size &= 0x7F
+                shift = 7
+                while view.data[at] >= 0x80:
+                    size |= (<uint32_t>(view.data[at] & 0x7F)) << shift
+                    shift += 7
+                    at += 1
+                size |= (<uint32_t>view.data[at]) << shift
+                at += 1
+            at += size
+            rank += 1
+            if rank > ranks[i]:
+                break
+        starts[2 * i] = start
+        starts[2 * i + 1] = at - start
+        total += at - start
+        made.text_size += size
+    out = <uint8_t*>_block(blocks, total)
+    made.data = out
+    made.data_size = total
+    for i in range(made.non_null):
+        memcpy(out, view.data + starts[2 * i], starts[2 * i + 1])
+        out += starts[2 * i + 1]
+    return 0
+
+
+cdef int _pick_indices(View* view, const uint64_t* ranks, View* made, Blocks* blocks) except -1 nogil:
+    cdef int width = index_width(view.entries)
+    cdef int64_t i, at, left
+    cdef uint64_t word, mask = ((<uint64_t>1) << width) - 1
+    cdef uint32_t* indices = <uint32_t*>_block(blocks, made.non_null * 4)
+    for i in range(made.non_null if width else 0):
+        at = <int64_t>ranks[i] * width
+        left = view.data_size - (at >> 3)
+        word = 0
+        memcpy(&word, view.data + (at >> 3), 8 if left > 8 else left)
+        indices[i] = <uint32_t>(word >> (at & 7) & mask)
+    made.data_size = (made.non_null * width + 7) >> 3
+    made.data = <const uint8_t*>_block(blocks, made.data_size)
+    pack_indices(<uint8_t*>made.data, indices, made.non_null, width)
+    return 0
+
+
+cdef int _select_elements(
+    View* views, View* view, const uint64_t* ranks, View* made, View* out, Scratch* s, Blocks* blocks
+) except -1 nogil:
+    """The elements of the selected lists or maps, in all columns below them."""
+    cdef const Node* node = view.node
+    cdef uint32_t* lengths = <uint32_t*>_block(blocks, view.non_null * 4)
+    cdef int64_t i, k, rank = 0, start = 0, total = 0, elements = views[node.child[0]].rows
+    cdef uint64_t* rows
+    load_lengths(view, s, lengths)
+    for i in range(view.non_null):
+        if lengths[i] > elements - total:
+            return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE, elements, NONE)
+        total += lengths[i]
+    if total != elements:
+        return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE, elements, total)
+    total = 0
+    for i in range(made.non_null):
+        total += lengths[ranks[i]]
+    rows = <uint64_t*>_block(blocks, total * 8)
+    total = 0
+    for i in range(made.non_null):
+        while rank < <int64_t>ranks[i]:
+            start += lengths[rank]
+            rank += 1
+        for k in range(lengths[rank]):
+            rows[total] = <uint64_t>(start + k)
+            total += 1
+    for i in range(node.n_children):
+        if views[node.child[i]].rows != elements:
+            return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE,
+                           views[node.child[i]].rows, elements)
+        select_rows(views, node.child[i], rows, total, out, s, blocks)
+    return 0
+
+
+cdef int select_rows(
+    View* views, int64_t at, const uint64_t* rows, int64_t n, View* out, Scratch* s, Blocks* blocks
+) except -1 nogil:
+    """A column and those below it with `n` of the rows, given in ascending order and known to be there.
+
+    The new views are put at the same places of `out`. They point into `blocks` and into the memory of the old ones.
+    """
+    cdef View* view = &views[at]
+    cdef View* made = &out[at]
+    cdef const uint64_t* ranks = rows
+    made[0] = view[0]
+    made.rows = n
+    made.non_null = 0 if view.encoding == ALL_NULL else n
+    if view.has_nulls:
+        ranks = _pick_nulls(view, rows, n, made, blocks)
+    if view.encoding == PLAIN:
+        if file_width(view.node.kind):
+            _pick_fixed(view, ranks, made, blocks)
+        else:
+            _pick_texts(view, ranks, made, blocks)
+    elif view.encoding == DICT:
+        _pick_indices(view, ranks, made, blocks)
+    if view.node.kind == K_LEN:
+        _select_elements(views, view, ranks, made, out, s, blocks)
+    return 0
