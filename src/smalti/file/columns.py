@@ -21,6 +21,8 @@ from smalti.spec import Compression
 
 #: Projections, and schema blocks, that are kept; then the oldest is forgotten. A table rarely has more than a few.
 MAX_KEPT = 64
+#: Walks over the names of a file before all of them are unpacked.
+MAX_WALKS = 10
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -31,6 +33,7 @@ class Columns:
     def __init__(self, block: SchemaBlock) -> None:
         self._block = block
         self._positions: dict[str, int] = {}
+        self._walks = 0
         self._projections: dict[tuple[str, ...], Projection] = {}
 
     @cached_property
@@ -55,12 +58,18 @@ class Columns:
         return Projection(self.schema, plan_buckets(self._block, self._block.column_order()))
 
     def find(self, names: Sequence[str]) -> list[int]:
-        """Sorted indices, -1 for a column that is not there; one walk over the schema block for all that are new."""
+        """Sorted indices, -1 for a column that is not there; one walk over the schema block for all that are new.
+
+        Who looks for new names again and again gets all names unpacked, which costs as much as some ten walks.
+        """
         new = [name for name in dict.fromkeys(names) if name not in self._positions]
         if new:
             for name in new:
                 if not isinstance(name, str):
                     raise TypeError(f"column names are strings, got {name!r}")
+            self._walks += 1
+            if self._walks == MAX_WALKS:
+                self._positions.update((name, place) for place, name in enumerate(self._block.names()))
             self._positions.update(zip(new, self._block.find(new), strict=True))
         return [self._positions[name] for name in names]
 

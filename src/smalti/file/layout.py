@@ -170,7 +170,7 @@ def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRea
     scanner.inflate_pages(group, [read], [bucket])
     nodes, entry = read.nodes, bucket.entry
     num_rows = 0 if entry.mode == EMPTY else scanner.tail.index.rows(group)
-    described = bucket.views(nodes, num_rows, scanner.tail.footer.compression).describe()
+    described = scanner.views(nodes, bucket, num_rows).describe()
     stored: list[int | None] = [None] * nodes.num_nodes
     if entry.mode == PAGED:
         stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.cache import BucketCache
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
@@ -44,6 +45,7 @@ class MosaicFile(Scannable):
         *,
         readahead: int | None = None,
         memory_limit: int | None = None,
+        cache_bytes: int = 0,
     ) -> None:
         self._budget = Budget.choose(
             readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
@@ -61,7 +63,7 @@ class MosaicFile(Scannable):
         self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
             self._source = CachedEnd(source, end)
-        self._scanner = Scanner(self._source, self._tail)
+        self._scanner = Scanner(self._source, self._tail, BucketCache(cache_bytes) if cache_bytes > 0 else None)
         self._reopen: Callable[[], MosaicFile] | None = None
         #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
         self.columns = Columns(self._tail.schema) if schemas is None else schemas.columns(self._tail.schema)
@@ -126,7 +128,7 @@ class MosaicFile(Scannable):
             with an empty collection nothing is read at all.
         """
         try:
-            return build_layout(self._scanner, buckets)
+            return build_layout(Scanner(self._source, self._tail), buckets)  # what is in the file, not in the cache
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
@@ -319,6 +321,7 @@ def open_file(
     filesystem: AnyFileSystem = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
+    cache_bytes: int = 32 << 20,
 ) -> MosaicFile:
     """Open a Mosaic file for reading.
 
@@ -332,6 +335,9 @@ def open_file(
         Row groups that are read before their turn comes; by default 32 on remote storage, and none on this machine.
     memory_limit : int, optional
         Bytes that these may hold together, by estimate; by default 512 MiB. One row group is always read.
+    cache_bytes : int
+        Decompressed bytes of buckets that are kept while the file is open, so that the next read of the same columns,
+        or of their neighbours in a bucket, neither reads nor decompresses them again. 0 keeps none.
 
     Examples
     --------
@@ -341,8 +347,8 @@ def open_file(
     ...     f.num_rows, f.column_names, f.read(columns=["b"]).to_pydict()
     (2, ['a', 'b'], {'b': ['x', None]})
     """
-    file = MosaicFile(open_source(source, filesystem), readahead=readahead, memory_limit=memory_limit)
+    options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
+    file = MosaicFile(open_source(source, filesystem), **options)
     if isinstance(source, (str, os.PathLike, bytes)):
-        options: dict[str, Any] = {"filesystem": filesystem, "readahead": readahead, "memory_limit": memory_limit}
-        file._reopen = partial(open_file, source, **options)
+        file._reopen = partial(open_file, source, filesystem=filesystem, **options)
     return file

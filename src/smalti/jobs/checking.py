@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from smalti.errors import MosaicError
-from smalti.file.scan import FetchedBucket, Projection, Scanner, plan_buckets
+from smalti.file.cache import FetchedBucket
+from smalti.file.scan import Projection, Scanner, plan_buckets
 from smalti.file.tail import read_tail
 from smalti.format.bucket import slot_has_checksum
 from smalti.format.compression import has_checksum

@@ -27,10 +27,13 @@ def open_any(
     """Open a file, or a table if the source is a directory, a pattern or a list.
 
     A file is tried first, because it opens without a listing, and listing takes another round trip on object stores.
+    It is read once, so nothing of it is cached.
     """
     if not isinstance(source, (list, tuple)):
         try:
-            return open_file(source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit)
+            return open_file(
+                source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit, cache_bytes=0
+            )
         except OSError as error:
             is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
             if not is_missing or not isinstance(source, (str, os.PathLike)):
