@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.errors import CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
+    from smalti.errors import ConflictError, CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
     from smalti.file.reader import MosaicFile, RowGroup, read_table
     from smalti.file.reader import open_file as open
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnStatistics",
+    "ConflictError",
     "CorruptFileError",
     "MosaicDataset",
     "MosaicError",
@@ -35,7 +36,7 @@ __all__ = [
 
 #: Modules and the names that they hold. What is `open` here is `open_file` there, so as not to hide Python's own.
 _HOMES = {
-    "smalti.errors": ("CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
+    "smalti.errors": ("ConflictError", "CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
     "smalti.file.reader": ("MosaicFile", "RowGroup", "open", "read_table"),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
