@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,11 +21,22 @@ import smalti
 from smalti import jobs
 from smalti.errors import MosaicError
 from smalti.io import Place
+from smalti.io.places import TEMPORARY_SUFFIX
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, Commit, final_path, needs_mark, plan_commit, staging_directory, visible_files
+from smalti.table.commits import (
+    JOBS,
+    STREAMS,
+    Commit,
+    Mode,
+    final_path,
+    plan_commit,
+    record_name,
+    staging_directory,
+    visible_files,
+)
 from smalti.table.listing import Selection, list_files
 from smalti.table.splits import Piece
 from tests.s3 import S3Server
@@ -45,7 +57,7 @@ def test_plan(existing: list[str], mode: str, removed: tuple[str, ...]) -> None:
     commit = plan_commit("j", STAGED, existing, mode)  # type: ignore[arg-type]
     assert commit.add == (("_mosaic_jobs/j/0/p=3/a", "p=3/a"), ("_mosaic_jobs/j/1/p=1/b", "p=1/b"))
     assert commit.remove == removed
-    assert Commit.from_json(commit.to_json(), "here", "j") == commit
+    assert Commit.from_json(commit.to_json(), "here", 1) == commit
 
 
 @pytest.mark.parametrize(
@@ -66,16 +78,19 @@ def test_later_commits_may_remove_what_earlier_ones_add() -> None:
 
 
 @pytest.mark.parametrize(
-    ("add", "remove", "needed"),
+    ("mode", "add", "numbered"),
     [
-        (["a.mosaic"], [], False),
-        (["a.mosaic", "b.mosaic"], [], True),
-        (["a.mosaic"], ["b.mosaic"], True),
-        (["a.parquet", "b.parquet"], [], False),  # nobody who reads those looks for a mark
+        ("create", ["a.mosaic"], False),
+        ("create", ["a.mosaic", "b.mosaic"], True),
+        ("create", ["a.parquet", "b.parquet"], False),  # nobody who reads those looks for records
+        ("overwrite", ["a.parquet"], True),
+        ("append", ["a.mosaic"], True),
+        ("replace", ["a.mosaic"], True),
     ],
 )
-def test_what_leaves_a_mark(add: list[str], remove: list[str], needed: bool) -> None:
-    assert needs_mark(Commit("j", tuple((f"s/{path}", path) for path in add), tuple(remove))) is needed
+def test_what_takes_a_number(mode: Mode, add: list[str], numbered: bool) -> None:
+    commit = plan_commit("j", {f"s/{path}": path for path in add}, {}, mode, after=6)
+    assert commit.number == (7 if numbered else 0)
 
 
 @pytest.mark.parametrize(
@@ -84,41 +99,109 @@ def test_what_leaves_a_mark(add: list[str], remove: list[str], needed: bool) -> 
         b"",
         b"[]",
         b"{}",
-        b'{"version": 2, "job": "x", "token": "t", "add": [], "remove": []}',
-        b'{"version": 1, "job": "x", "add": [], "remove": []}',
-        b'{"version": 1, "job": "x", "token": "", "add": [], "remove": []}',
+        b'{"version": 1, "job": "x", "token": "t", "add": [], "remove": []}',
+        b'{"version": 2, "job": "x", "add": [], "remove": []}',
+        b'{"version": 2, "job": "x", "token": "", "add": [], "remove": []}',
         b"\xff",
-        b'{"version": 1, "job": "x", "token": "t", "add": [], "remove": [], "batch": "soon"}',
+        b'{"version": 2, "job": "x", "token": "t", "add": [], "remove": [], "batch": "soon"}',
+        b'{"version": 2, "job": "x", "token": "t", "add": [], "remove": [], "batch": 1' + b"0" * 300 + b"}",
+        b'{"version": 2, "job": "x", "token": "t", "add": [], "remove": [], "batch": 1' + b"0" * 9000 + b"}",
+        b'{"version": 2, "job": "x", "token": "t", "add": [], "remove": [], "number": 5}',
+        b'{"version": 2, "job": "x", "token": "t", "remove": [], "add": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"version": 2, "job": "x", "token": "t", "remove": [], "add": {"a": "b"}}',
+        b'{"version": 2, "job": 3, "token": "t", "remove": [], "add": []}',
     ],
 )
 def test_bad_records_are_refused(data: bytes) -> None:
     with pytest.raises(MosaicError, match="here: not a commit record"):
-        Commit.from_json(data, "here", "x")
+        Commit.from_json(data, "here", 1)
 
 
-@pytest.mark.parametrize("path", ["../x.mosaic", "/etc/passwd", "a/../../b", ""])
-@pytest.mark.parametrize("where", ["staged", "final", "remove", "stream"])
+@pytest.mark.parametrize("path", ["../x.mosaic", "/etc/passwd", "a/../../b", "", "..", "/"])
+@pytest.mark.parametrize("where", ["staged", "final", "remove", "stream", "job", "token"])
 def test_records_stay_within_their_table(path: str, where: str) -> None:
     """Whoever finds a record carries it out: it must not move or delete what is not the table's."""
-    record = {"version": 1, "job": "j", "token": "t", "add": [["_mosaic_jobs/j/0/a", "a"]], "remove": ["b"]}
+    record = {"version": 2, "job": "j", "token": "t", "add": [["_mosaic_jobs/j/0/a", "a"]], "remove": ["b"]}
     if where in ("staged", "final"):
         record["add"] = [[path, "a"] if where == "staged" else ["_mosaic_jobs/j/0/a", path]]
     else:
-        record[where] = path or "/" if where == "stream" else [path]
+        record[where] = [path] if where == "remove" else path or "/"
     with pytest.raises(
         MosaicError, match=r"here: a commit (names a path outside its table|adds a file that no job has)"
     ):
-        Commit.from_json(json.dumps(record).encode(), "here", "j")
+        Commit.from_json(json.dumps(record).encode(), "here", 1)
 
 
-def test_records_are_of_the_job_they_lie_with(tmp_path: Path) -> None:
-    """Once carried out, a job's directory is removed: it must not be another's."""
+@pytest.mark.parametrize("path", ["a\0b", "p=1/" + "x" * 256, "é" * 128, "\ud800"])
+@pytest.mark.parametrize("where", ["final", "remove", "stream", "job"])
+def test_paths_that_no_file_system_takes(path: str, where: str) -> None:
+    record = {"version": 2, "job": "j", "token": "t", "add": [["_mosaic_jobs/j/0/a", "a"]], "remove": ["b"]}
+    if where == "final":
+        record["add"] = [["_mosaic_jobs/j/0/a", path]]
+    else:
+        record[where] = [path] if where == "remove" else path
+    with pytest.raises(MosaicError, match=r"here: a commit names a path (that no file system takes|outside its table)"):
+        Commit.from_json(json.dumps(record).encode(), "here", 1)
+
+
+@pytest.mark.parametrize("job", [STREAMS, ".."])
+def test_jobs_that_are_none(job: str) -> None:
+    """Once a commit is carried out, the directory of its job is removed: it must be one."""
+    with pytest.raises(MosaicError, match="outside its table"):
+        Commit.from_json(Commit(job).to_json(), "here", 1)
+
+
+BROKEN = [b"{", b'{"note": ' * 50_000, *(Commit("job", remove=(path,)).to_json() for path in ("../x", "\0"))]
+
+
+@pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
+@pytest.mark.parametrize("name", [record_name(1), "add-x.json"])
+def test_cleaning_gets_past_broken_records(tmp_path: Path, data: bytes, name: str) -> None:
+    """A record that cannot be read stops readers and writers with one clear error, until the table is cleaned."""
+    table = tmp_path / "t"
+    table.mkdir()
+    log = table_in(table)
+    (table / JOBS / name).write_bytes(data)
+    for use in (log.recover, log.settle, lambda: smalti.dataset(table)):
+        with pytest.raises(MosaicError, match=f"{name}: (not a commit record|a commit names)"):
+            use()
+    assert log.clean(timedelta(days=1)) == [name]
+    assert seen(table) == OLD
+    assert (table / STAGED_FILES[0]).exists(), "the staged files of a broken record are not old yet"
+    log.commit(plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
+    assert seen(table) == NEW
+
+
+def test_cleaning_gets_past_a_record_that_cannot_be_carried_out(tmp_path: Path) -> None:
     log = table_in(tmp_path)
-    (tmp_path / JOBS / "mine").mkdir()
-    (tmp_path / JOBS / "mine/commit.json").write_bytes(Commit("job").to_json())
-    with pytest.raises(MosaicError, match="not a commit record"):
-        log.recover()
-    assert list((tmp_path / JOBS / "job").iterdir())
+    assert log.publish(plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
+    (tmp_path / STAGED_FILES[1]).unlink()
+    (tmp_path / staging_directory("dead", "0")).mkdir(parents=True)
+    os.utime(tmp_path / staging_directory("dead", "0"), (0, 0))
+    os.utime(tmp_path / staging_directory("dead", ""), (0, 0))
+    with pytest.raises(MosaicError, match=r"new2\.mosaic: a committed file has gone"):
+        log.clean(timedelta(days=1))
+    assert not (tmp_path / JOBS / "dead").exists()
+    assert log.clean(timedelta(0)) == [record_name(1), "job"]
+    assert log.state() == (2, ())
+
+
+def test_cleaning_takes_leftovers_of_killed_writers(tmp_path: Path) -> None:
+    (tmp_path / "t/day=1").mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    leftover, young, theirs = (
+        directory / f".a.mosaic.0123456789ab{TEMPORARY_SUFFIX}"
+        for directory in (tmp_path / "t/day=1", tmp_path / "t", elsewhere)
+    )
+    kept = tmp_path / "t/day=1/a.mosaic"
+    for path in (leftover, young, theirs, kept):
+        path.write_bytes(b"x")
+    for path in (leftover, theirs, kept):
+        os.utime(path, (0, 0))
+    (tmp_path / "t/link").symlink_to(elsewhere)
+    assert jobs.clean(tmp_path / "t") == [f"day=1/{leftover.name}"]
+    assert [path.exists() for path in (leftover, young, theirs, kept)] == [False, True, True, True]
 
 
 # --- a table, and processes that die --------------------------------------------------------------------------------
@@ -153,6 +236,7 @@ class Dying:
         return dying(found) if name in changes else found
 
 commit_log._PARALLEL = 1
+os.link, Path.unlink = dying(os.link), dying(Path.unlink)
 sinks.LocalSink.commit = dying(sinks.LocalSink.commit)
 Path.rmdir = dying(Path.rmdir)
 sinks.locate = lambda path, filesystem: Place(LocalFileSystem(), path)
@@ -161,6 +245,9 @@ staged = [f"_mosaic_jobs/job/0/new{n}.mosaic" for n in (1, 2)]
 log.commit(plan_commit("job", staged, ["old.mosaic"], "overwrite"))
 """
 OLD, NEW = [1, 2], [10, 20]
+STAGED_FILES = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
+#: The record of a commit, and the one that says that it was carried out.
+RECORDS = [record_name(1), record_name(2)]
 
 
 def table_in(root: Path) -> CommitLog:
@@ -208,10 +295,10 @@ def test_a_committer_that_is_killed_at_any_step(tmp_path: Path) -> None:
         assert rows in (OLD, NEW), f"killed before change {step}"
         log.recover()
         assert seen(table) == rows
-        log.clean(timedelta(0))
+        jobs.clean(table, timedelta(0))
         assert seen(table) == rows
-        files = sorted(path.name for path in table.rglob("*") if path.is_file() and ".mosaic-tmp" not in path.name)
-        assert files == (["old.mosaic"] if rows == OLD else ["last", "new1.mosaic", "new2.mosaic"])
+        files = sorted(path.name for path in table.rglob("*") if path.is_file())
+        assert files == (["old.mosaic"] if rows == OLD else [*RECORDS, "new1.mosaic", "new2.mosaic"])
         if done.returncode == 0:
             break
         assert done.returncode == -9, done.stderr.decode()
@@ -239,9 +326,10 @@ def test_carrying_out_twice_is_harmless(tmp_path: Path) -> None:
     log = table_in(tmp_path)
     staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
     commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
-    log.publish(commit)
-    log.carry_out(commit)
-    log.carry_out(commit)
+    published = log.publish(commit)
+    assert published is not None
+    log.carry_out(published)
+    log.carry_out(published)
     assert seen_by_spark(tmp_path) == NEW
     assert final_path(staged[0]) == "new1.mosaic"
 
@@ -254,7 +342,7 @@ def test_tasks_find_files_that_moved_after_planning(tmp_path: Path) -> None:
     options = ReadOptions((str(tmp_path),))
     files = Table(options).files
     assert all(JOBS in file.path for file in files)
-    log.carry_out(commit)
+    log.recover()
     batches = read_split([Piece(f, f.size) for f in files], pa.schema([("x", pa.int64())]), options)
     assert sorted(v for batch in batches for v in batch["x"].to_pylist()) == NEW
 
@@ -270,9 +358,10 @@ def test_batches_of_a_stream_are_remembered(tmp_path: Path) -> None:
     assert not log.has_batch("other", 0)
     for batch in range(1, 40):
         log.commit(Commit(f"j{batch}", stream="q", batch=batch))
-    log.carry_out(Commit("j38", stream="q", batch=38))  # by a process that was slow
+    log.carry_out(Commit("j38", stream="q", batch=38, number=77))  # by a process that was slow
     assert [log.has_batch("q", batch) for batch in (0, 38, 39, 40)] == [True, True, True, False]
-    assert len(list((tmp_path / JOBS).rglob("*"))) < 20
+    assert len(list((tmp_path / JOBS).rglob("*"))) < 50
+    assert log.state() == (80, ())
 
 
 def test_what_tasks_of_a_stream_stage_goes(tmp_path: Path) -> None:
@@ -281,7 +370,7 @@ def test_what_tasks_of_a_stream_stage_goes(tmp_path: Path) -> None:
     (tmp_path / JOBS / "job/1-speculated").mkdir()
     staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
     log.commit(plan_commit("committer", staged, [], "append", stream="q", batch=0))
-    assert sorted(path.name for path in (tmp_path / JOBS).iterdir()) == ["last", "streams"]
+    assert sorted(path.name for path in (tmp_path / JOBS).iterdir()) == [*RECORDS, "streams"]
 
 
 def test_every_commit_leaves_another_mark(tmp_path: Path) -> None:
@@ -306,14 +395,14 @@ def test_what_cannot_be_carried_out_is_not_published(tmp_path: Path) -> None:
 def test_a_slow_process_leaves_the_next_run_of_the_same_job_alone(tmp_path: Path) -> None:
     log = table_in(tmp_path)
     staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
-    first = Commit("job", ((staged[0], "new1.mosaic"),), ("old.mosaic",))
-    log.commit(first)
+    first = Commit("job", ((staged[0], "new1.mosaic"),), ("old.mosaic",), number=1)
+    log.commit_as_planned(lambda: first)
     smalti.write_table(pa.table({"x": OLD}), tmp_path / "old.mosaic")  # by a later job, under the same name
     again = table_again(tmp_path)
     log.publish(again)
     log.carry_out(first)
     assert (tmp_path / "old.mosaic").exists()
-    assert log.state()[1] == (again,)
+    assert log.state() == (3, (again,))
     log.recover()
     assert seen_by_spark(tmp_path) == [*OLD, *NEW]
 
@@ -331,18 +420,20 @@ def test_symbolic_links_do_not_lead_out(tmp_path: Path) -> None:
     elsewhere.mkdir()
     table.mkdir()
     (elsewhere / "keys").write_text("precious")
+    (elsewhere / "more").mkdir()
     log = table_in(table)
     (table / "x").symlink_to(elsewhere)
     (table / JOBS / "link").symlink_to(elsewhere)
     commit = Commit("job", remove=("x/keys",))
     with pytest.raises(MosaicError, match="leads out of its table"):
         log.publish(commit)
-    (table / JOBS / "job/commit.json").write_bytes(commit.to_json())
+    (table / JOBS / record_name(1)).write_bytes(commit.to_json())
     with pytest.raises(MosaicError, match="leads out of its table"):
         log.recover()
-    (table / JOBS / "job/commit.json").unlink()
+    (table / JOBS / record_name(1)).unlink()
     log.clean(timedelta(0))
     assert (elsewhere / "keys").read_text() == "precious"
+    assert (elsewhere / "more").exists()
 
 
 def test_dynamic_overwriting_knows_a_partition_however_it_is_spelled() -> None:
@@ -481,7 +572,8 @@ def test_removals_do_not_read_the_record_each_time(tmp_path: Path) -> None:
     log = table_in(tmp_path)
     old = [f"old{number}.mosaic" for number in range(count)]
     commit = plan_commit("job", [f"{staging_directory('job', '0')}/new1.mosaic"], old, "overwrite")
-    log.publish(commit)
+    published = log.publish(commit)
+    assert published is not None
     reads: list[str] = []
     read_bytes = Place.read_bytes
 
@@ -491,8 +583,8 @@ def test_removals_do_not_read_the_record_each_time(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Place, "read_bytes", counted)
-        log.carry_out(commit)
-    assert reads.count("commit.json") <= 4
+        log.carry_out(published)
+    assert reads == []
     assert sorted(path.name for path in tmp_path.glob("*.mosaic")) == ["new1.mosaic", "old.mosaic"]
 
 
@@ -503,7 +595,8 @@ def test_a_slow_process_removes_nothing_of_a_later_commit(tmp_path: Path) -> Non
     log = table_in(table)
     staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
     commit = plan_commit("job", staged, ["old.mosaic"], "overwrite")
-    log.publish(commit)
+    published = log.publish(commit)
+    assert published is not None
     slow = CommitLog(Place(LocalFileSystem(), str(table)))
     is_current = slow._is_current
     asked: list[bool] = []
@@ -512,7 +605,7 @@ def test_a_slow_process_removes_nothing_of_a_later_commit(tmp_path: Path) -> Non
         answer = is_current(which)
         if not asked:  # The slow process has been told that the commit is pending; now it is overtaken.
             asked.append(answer)
-            log.carry_out(commit)
+            log.carry_out(published)
             directory = table / staging_directory("later", "0")
             directory.mkdir(parents=True)
             smalti.write_table(pa.table({"x": [99]}), directory / "old.mosaic")
@@ -520,7 +613,7 @@ def test_a_slow_process_removes_nothing_of_a_later_commit(tmp_path: Path) -> Non
         return answer
 
     slow._is_current = overtaken  # type: ignore[method-assign]
-    slow.carry_out(commit)
+    slow.carry_out(published)
     assert asked == [True]
     assert seen(table) == [*NEW, 99]
 
@@ -538,6 +631,7 @@ from pathlib import Path
 from pyarrow.fs import LocalFileSystem
 from smalti.table.commits import plan_commit
 from smalti.io import Place
+from smalti.io.places import TEMPORARY_SUFFIX
 from smalti.table.commit_log import CommitLog
 root, count = Path(sys.argv[1]), int(sys.argv[2])
 log = CommitLog(Place(LocalFileSystem(), str(root)))
@@ -617,6 +711,11 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     assert rows() == [10, 20]
     log._move(commit, *commit.add[0])
     assert rows() == [10, 20]
+    with pytest.raises(smalti.ConflictError, match="only one process may write at a time"):
+        jobs.compact("bucket/t", filesystem=s3)
+    with pytest.raises(smalti.ConflictError, match=r"finish the commit with smalti\.jobs\.recover"):
+        jobs.clean("bucket/t", filesystem=s3)
+    jobs.recover("bucket/t", filesystem=s3)
     summary = jobs.compact("bucket/t", filesystem=s3)
     assert (summary.source_files, summary.num_rows) == (2, 2)
     assert rows() == [10, 20]

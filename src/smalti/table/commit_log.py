@@ -40,14 +40,12 @@ _LONGEST_WAIT = 0.5
 _MAX_LOOKS = 100
 #: How long the process that has written a record is given to carry it out by itself, in seconds.
 PATIENCE = 0.2
-#: Numbered records that are kept. The last one is what counts; the others say which jobs have committed of late.
-_RECORDS_KEPT = 32
+#: Numbered records that are kept, and how often older ones are removed. Only the last one counts; the others say which
+#: jobs have committed of late, and tell a process that was slow that its number is taken.
+_RECORDS_KEPT = 16
 #: Batches of a stream that are remembered one by one. Older batches are implied by the newest number.
 _BATCHES_KEPT = 10
 _COPY_BYTES = 8 << 20
-
-#: When a record was written and how long it is: tells whether a record is still the same without reading it.
-_Stamp = tuple[int, int]
 
 
 class CommitLog:
@@ -158,14 +156,11 @@ class CommitLog:
             return commit
         if not self._create(record, commit.to_json()):
             return None
-        numbers = sorted(number for number, _ in self._records() if number)
-        if numbers and numbers[-1] > commit.number and self._is_untouched(commit):
-            # So much has happened since this commit was planned that the record of this number was removed already.
+        if self._is_late(commit):
             self._delete(f"{JOBS}/{commit.record}")
             return None
-        for old in numbers:
-            if old <= commit.number - _RECORDS_KEPT:
-                self._delete(f"{JOBS}/{record_name(old)}")
+        if commit.number > _RECORDS_KEPT and commit.number % _RECORDS_KEPT in (0, 1):
+            self._forget_records(commit.number - _RECORDS_KEPT)
         return commit
 
     def _create(self, record: Place, data: bytes) -> bool:
@@ -180,11 +175,28 @@ class CommitLog:
         except FileNotFoundError:
             return False  # Another job has removed the record, or the empty directory, in this moment.
 
-    def _is_untouched(self, commit: Commit) -> bool:
-        """Whether nobody has begun to carry out a commit: before the next record is written, all of it is done."""
+    def _is_late(self, commit: Commit) -> bool:
+        """Whether a number was free only because its record had been removed: so much has happened since the plan.
+
+        The first record is never removed, and the others in their order. So if the one before is there, none of this
+        number was removed yet. If later records are there, either somebody has carried out this commit already, or
+        nobody ever will.
+        """
+        assert commit.number is not None
+        if commit.number == 1:
+            return False
+        if commit.number > 2 and self._place(f"{JOBS}/{record_name(commit.number - 1)}").is_file():
+            return False
+        if max((number for number, _ in self._records()), default=0) <= commit.number:
+            return False
         paths = [staged for staged, _ in commit.add] or list(commit.remove)
         infos = self._root.filesystem.get_file_info([self.path(path) for path in paths])
         return any(info.type.name == "File" for info in infos)
+
+    def _forget_records(self, last: int) -> None:
+        """Remove old records, up to `last`. The order matters, and the first one is kept: see `_is_late`."""
+        for number in sorted(number for number, _ in self._records() if 1 < number <= last):
+            self._delete(f"{JOBS}/{record_name(number)}")
 
     @property
     def is_exclusive(self) -> bool:
@@ -208,17 +220,16 @@ class CommitLog:
         Several processes may do so at once. A process that was slow stops when it finds that the commit is over,
         because later commits may have put other files at the same paths.
         """
-        stamp = self._stamp(commit)
-        if stamp is None:
+        if not self._is_current(commit):
             return
         self.check_links(_directories(commit))
         with ThreadPoolExecutor(_PARALLEL) as pool:
             finals = {_parent(final) for _, final in commit.add}
             for directory in sorted(finals):
                 self._root.filesystem.create_dir(self.path(directory), recursive=True)
-            list(pool.map(lambda pair: self._move(commit, stamp, *pair), commit.add))
+            list(pool.map(lambda pair: self._move(commit, *pair), commit.add))
             for start in range(0, len(commit.remove), _PARALLEL):
-                if self._stamp(commit) != stamp:
+                if not self._is_current(commit):
                     return
                 list(pool.map(self._delete, commit.remove[start : start + _PARALLEL]))
         # The next record, or the end of this one, must not reach the disk before the renames have.
@@ -229,7 +240,7 @@ class CommitLog:
         # the same job stages is not among these entries: as long as this commit is current, there is none.
         jobs = sorted({commit.job, *(staging_job(staged) for staged, _ in commit.add)})
         entries = [(job, self._place(f"{JOBS}/{job}").entries()) for job in jobs]
-        if self._stamp(commit) != stamp:
+        if not self._is_current(commit):
             return
         for job, infos in entries:
             self._delete_entries(job, infos)
@@ -350,18 +361,13 @@ class CommitLog:
 
     # --- one step each ----------------------------------------------------------------------------------------------
 
-    def _stamp(self, commit: Commit) -> _Stamp | None:
-        """The stamp of a commit that is pending: its record is there, and no other follows it. Otherwise None.
-
-        Time and size stand for the record itself, which is as long as its list of files.
-        """
+    def _is_current(self, commit: Commit) -> bool:
+        """Whether a commit is pending: its record is there, and no other follows it. The record need not be read."""
         names = [commit.record, *([record_name(commit.number + 1)] if commit.number else [])]
         record, *later = self._root.filesystem.get_file_info([self.path(f"{JOBS}/{name}") for name in names])
-        if record.type.name != "File" or any(info.type.name != "NotFound" for info in later):
-            return None
-        return record.mtime_ns or 0, record.size or 0
+        return bool(record.type.name == "File") and all(info.type.name == "NotFound" for info in later)
 
-    def _move(self, commit: Commit, stamp: _Stamp, staged: str, final: str) -> None:
+    def _move(self, commit: Commit, staged: str, final: str) -> None:
         try:
             self._root.filesystem.move(self.path(staged), self.path(final))
         except OSError:  # Object stores do not say which kind of error it is.
@@ -370,7 +376,7 @@ class CommitLog:
                     raise
                 self._copy(staged, final)  # A store may refuse to copy a large object in one request.
                 self._delete(staged)
-            elif not self._place(final).is_file() and self._stamp(commit) == stamp:
+            elif not self._place(final).is_file() and self._is_current(commit):
                 raise MosaicError(
                     "a committed file has gone; to give the commit up, delete its record",
                     path=self.path(staged),

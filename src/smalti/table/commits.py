@@ -10,7 +10,7 @@ A numbered record is created exclusively: who plans a commit looks at the table 
 happens only if record 12 is not there yet. Otherwise somebody else was faster, and the job looks again. Of all numbered
 records only the last can be pending: `smalti.table.listing` lists the files as that record says, and whoever finds it
 may carry it out; doing so twice is harmless. Nobody writes the next record before that is done, and an empty record
-says only that it is. Records are never changed, and a record that is not the last one counts for nothing. Afterwards the
+says only that it is. Records are never changed, and one that is not the last counts for nothing. Afterwards the
 table is a plain directory of files for every reader. The Spark data source and `smalti.jobs` write this way; nothing
 here knows either.
 
@@ -112,8 +112,8 @@ class Commit:
         """
         try:
             found = json.loads(data)
-            if found.pop("version") != _VERSION:
-                raise ValueError("of another version")
+            if found.pop("version") != _VERSION or not found["token"]:
+                raise ValueError("of another version, or without its token")
             add = tuple((staged, final) for staged, final in found.pop("add"))
             commit = cls(add=add, remove=tuple(found.pop("remove")), number=number, **found)
             texts = [*commit.remove, *(path for pair in add for path in pair), commit.job, commit.token]
@@ -121,6 +121,8 @@ class Commit:
                 raise TypeError("not text")
             if not isinstance(commit.batch, int | None) or not isinstance(commit.note, dict | None):
                 raise TypeError("not a number, not an object")
+            if commit.batch is not None and not 0 <= commit.batch < 1 << 63:
+                raise ValueError("not the number of a batch")
             if number == 0 and PurePosixPath(where).name != commit.record:
                 raise ValueError("under the name of another record")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
