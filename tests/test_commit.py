@@ -19,8 +19,8 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem,
 
 import smalti
 from smalti import jobs
-from smalti.errors import MosaicError
-from smalti.io import Place
+from smalti.errors import MosaicError, ReplacedError
+from smalti.io import Place, Source
 from smalti.io.places import TEMPORARY_SUFFIX
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
@@ -37,7 +37,7 @@ from smalti.table.commits import (
     staging_directory,
     visible_files,
 )
-from smalti.table.listing import Selection, list_files
+from smalti.table.listing import FoundFile, Selection, list_files
 from smalti.table.splits import Piece
 from tests.s3 import S3Server
 
@@ -525,6 +525,69 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(tmp_path: Path) -
         list(batches)
 
 
+def test_a_reader_starts_over_when_files_have_gone(tmp_path: Path) -> None:
+    """A dataset that was opened before an overwrite lists the table again, and has all of the new rows."""
+    log = table_in(tmp_path)
+    reads = ("to_table", "to_batches", "count_rows", "filtered", "schema", "begun")
+    opened = {name: smalti.dataset(tmp_path) for name in reads}
+    begun = opened["begun"].to_batches(batch_size=1)
+    assert next(begun)["x"].to_pylist() == OLD[:1]
+    log.commit(plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
+    assert opened["to_table"].to_table()["x"].to_pylist() == NEW
+    assert [value for batch in opened["to_batches"].to_batches() for value in batch["x"].to_pylist()] == NEW
+    assert opened["count_rows"].count_rows() == 2
+    assert opened["filtered"].count_rows([("x", ">", 10)]) == 1
+    assert opened["schema"].schema == pa.schema([("x", pa.int64())])
+    # What was begun is read to its end: the file that is open is there until it is closed.
+    assert [value for batch in begun for value in batch["x"].to_pylist()] == OLD[1:]
+
+
+def test_a_reader_gives_up_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table_in(tmp_path)
+    found = smalti.dataset(tmp_path)
+    tries = []
+
+    def replaced(file: FoundFile, _: FileSystem) -> Source:
+        tries.append(file.path)
+        raise ReplacedError("the file was replaced", path=file.path)
+
+    monkeypatch.setattr("smalti.table.dataset.open_found", replaced)
+    with pytest.raises(ReplacedError):
+        found.count_rows()
+    assert len(tries) == 10
+
+
+READING = """
+import sys
+import smalti
+for _ in range(int(sys.argv[2])):
+    rows = smalti.dataset(sys.argv[1]).to_table()["x"].to_pylist()
+    assert len(rows) == 4 and len(set(rows)) == 1, rows
+print("read")
+"""
+
+
+def test_readers_while_a_table_is_overwritten(tmp_path: Path) -> None:
+    """Processes that read while others overwrite find the four rows of one overwrite, and no error."""
+    for number in range(4):
+        smalti.write_table(pa.table({"x": [0]}), tmp_path / f"0-{number}.mosaic")
+    command = [sys.executable, "-c", READING, str(tmp_path), "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reading:
+        log, round_, old = CommitLog(Place(LocalFileSystem(), str(tmp_path))), 0, [f"0-{n}.mosaic" for n in range(4)]
+        while reading.poll() is None:
+            round_ += 1
+            staged = [f"{staging_directory(f'job{round_}', '0')}/{round_}-{n}.mosaic" for n in range(4)]
+            (tmp_path / staged[0]).parent.mkdir(parents=True)
+            for path in staged:
+                smalti.write_table(pa.table({"x": [round_]}), tmp_path / path)
+            log.commit(plan_commit(f"job{round_}", staged, old, "overwrite"))
+            old = [final_path(path) for path in staged]
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        assert reading.stdout.read() == "read\n", reading.stderr.read()
+    assert round_ > 5
+
+
 def test_what_is_missing_is_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A typo beside a million files costs a look or two, and fails as a typo."""
     entries, listed = Place.entries, []
@@ -630,7 +693,7 @@ import shutil, sys
 from pathlib import Path
 from pyarrow.fs import LocalFileSystem
 from smalti.table.commits import plan_commit
-from smalti.io import Place
+from smalti.io import Place, Source
 from smalti.io.places import TEMPORARY_SUFFIX
 from smalti.table.commit_log import CommitLog
 root, count = Path(sys.argv[1]), int(sys.argv[2])

@@ -26,7 +26,7 @@ from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, resolve_s3_region
 
 from smalti import threads
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, ReplacedError
 from smalti.io.services import StoreSettings
 
 if TYPE_CHECKING:
@@ -48,10 +48,6 @@ _TIMEOUT = timedelta(minutes=2)
 _PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT", "HOME")
 _S3_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _S3_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-
-
-class ReplacedError(MosaicError):
-    """An object is no longer the one that was opened."""
 
 
 class ObjectEnd(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,11 @@ from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.table.adapt import Adapter, adapt_batch
-from smalti.table.listing import FoundFile, list_files, open_found
+from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.schemas import unify_schemas
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
-
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
 
@@ -30,13 +29,19 @@ class MosaicDataset:
     statistics leave a chance that rows match.
     """
 
-    def __init__(
-        self, files: list[FoundFile], filesystem: FileSystem, schema: pa.Schema | None, partitioned: bool
-    ) -> None:
-        self._found = files
-        self._filesystem = filesystem
-        self._schema = schema
-        self.partition_schema = partition_schema(files) if partitioned else pa.schema([])
+    def __init__(self, find: Callable[[], Listing], schema: pa.Schema | None, partitioned: bool) -> None:
+        self._find = find
+        self._given_schema = schema
+        self._partitioned = partitioned
+        self._list()
+
+    def _list(self) -> None:
+        """Find the files, and forget what is known of the files that were found before."""
+        listing = self._find()
+        self._found = listing.files
+        self._filesystem = listing.filesystem
+        self._schema = self._given_schema
+        self.partition_schema = partition_schema(self._found) if self._partitioned else pa.schema([])
 
     @property
     def files(self) -> list[str]:
@@ -46,6 +51,9 @@ class MosaicDataset:
     @property
     def schema(self) -> pa.Schema:
         """Columns of all files, then the partition columns."""
+        return read_again(self._find_schema, self._list)
+
+    def _find_schema(self) -> pa.Schema:
         if self._schema is None:
             stored = unify_schemas((file.path, self._file_schema(file)) for file in self._found)
             self._schema = with_partitions(stored, self.partition_schema)
@@ -53,12 +61,35 @@ class MosaicDataset:
 
     def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
-        return pa.Table.from_batches(list(self.to_batches(columns, filters)), schema=self._output_schema(columns))
+        return read_again(
+            lambda: pa.Table.from_batches(list(self._batches(columns, filters)), schema=self._output_schema(columns)),
+            self._list,
+        )
 
     def to_batches(
         self, columns: Sequence[str] | None = None, filters: AnyFilter = None, batch_size: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch, one row group of one file at a time."""
+        """Read batch by batch, one row group of one file at a time.
+
+        If files are replaced after the first batch was read, the rest is an error, because rows would be missing or
+        there twice. Before that, and in `to_table`, the table is listed again.
+        """
+        batches: Iterator[pa.RecordBatch] = iter(())
+
+        def begin() -> pa.RecordBatch | None:
+            nonlocal batches
+            batches = self._batches(columns, filters, batch_size)
+            return next(batches, None)
+
+        first = read_again(begin, self._list)
+        if first is not None:
+            yield first
+            del first
+            yield from batches
+
+    def _batches(
+        self, columns: Sequence[str] | None, filters: AnyFilter, batch_size: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         output, files, filter_ = self._output_schema(columns), self._found, None
         if filters is not None:
             from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
@@ -73,8 +104,11 @@ class MosaicDataset:
 
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
+        return read_again(lambda: self._count_rows(filters), self._list)
+
+    def _count_rows(self, filters: AnyFilter) -> int:
         if filters is not None:
-            return sum(batch.num_rows for batch in self.to_batches([], filters))
+            return sum(batch.num_rows for batch in self._batches([], filters))
         total = 0
         for file in self._found:
             with self._open(file) as opened:
@@ -172,5 +206,4 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    listing = list_files(source, filesystem)
-    return MosaicDataset(listing.files, listing.filesystem, schema, partitioning == "hive")
+    return MosaicDataset(partial(list_files, source, filesystem), schema, partitioning == "hive")

@@ -7,14 +7,14 @@ commit is carried out (see `smalti.table.commits`), a listing has all of its cha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from smalti.errors import ConflictError, MosaicError
+from smalti.errors import ConflictError, MosaicError, ReplacedError
 from smalti.io import Source, open_source
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.io.sources import LocalSource
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 _MAX_LISTINGS = 100
 #: `settled` finishes commits and lists again; more often than this and commits come too fast to wait for.
 _MAX_SETTLINGS = 100
+#: A read starts over when a file of the listing has gone; more often than this and the table changes too fast.
+_MAX_READS = 10
 _WILDCARDS = "*?["
 #: For each table, the number of its last record and the commits that are being carried out.
 _States = dict[str, State]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -421,12 +424,22 @@ def _follow(
     return files, [name for name, info in arrived.items() if info.type.name != "File"]
 
 
+def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> Result:
+    """Read a table; when a file has gone or was replaced since it was listed, list the table again and start over."""
+    for _ in range(_MAX_READS - 1):
+        try:
+            return read()
+        except (FileNotFoundError, ReplacedError):
+            list_again()
+    return read()
+
+
 def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
     """Open a file where it is, or where it has been moved to since it was found.
 
     Raises
     ------
-    MosaicError
+    ReplacedError
         If another file has taken its place, because its rows may not belong to the table that was listed.
     """
     try:
@@ -440,5 +453,5 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
         replaced |= source.modified != file.modified
     if replaced:
         source.close()
-        raise MosaicError("the file was replaced after the table was listed; list it again", path=file.name)
+        raise ReplacedError("the file was replaced after the table was listed; list it again", path=file.name)
     return source
