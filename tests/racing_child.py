@@ -41,7 +41,7 @@ def act(table: str, kind: str, *arguments: Any) -> None:
     if kind == "compact":
         jobs.compact(table, workers=1, **(arguments[0] if arguments else {}))
     elif kind == "convert":
-        jobs.convert(arguments[0], table, overwrite=True, workers=1)
+        jobs.convert(f"{table}-source-{arguments[0][0][0]}", table, overwrite=True, workers=1)
     elif kind == "clean":
         jobs.clean(table)
     else:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,9 @@ import pyarrow as pa
 import pytest
 
 import smalti
+from smalti import jobs
 from smalti.io import locate
+from smalti.table.commit_log import CommitLog
 from tests.children import ROOT
 from tests.s3 import S3Server
 
@@ -52,9 +57,15 @@ PAIRS: dict[str, tuple[list[Action], list[Action]]] = {
     "dynamic, overwrite": ([("dynamic", ONE)], [("overwrite", TWO)]),
     "dynamic, compact": ([("dynamic", ONE)], [("compact",)]),
     "compact, clean": ([("compact",)], [("clean",), ("clean",)]),
+    "convert, overwrite": ([("convert", ONE)], [("overwrite", TWO)]),
+    "convert, compact": ([("convert", ONE)], [("compact",)]),
+    "convert, another convert": ([("convert", ONE)], [("convert", TWO)]),
+    "convert, the same convert": ([("convert", ONE)], [("convert", ONE)]),
 }
-#: Only these may find that somebody else was faster.
-MAY_CONFLICT = {"compact"}
+#: Only these may find that somebody else was faster: the second because two runs of the same job share their files.
+MAY_CONFLICT = {"compact", "convert"}
+#: Of these, one process is killed at any moment.
+KILLED = ["overwrite, overwrite", "compact, append", "compact, overwrite", "dynamic, compact"]
 
 
 class Racer:
@@ -78,6 +89,9 @@ class Racer:
     def answer(self) -> Any:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def stop(self) -> None:
         self._process.kill()
@@ -106,7 +120,7 @@ def applied(rows: Rows, action: Action) -> Rows:
     added = Counter(map(tuple, arguments[0]))
     if kind == "append":
         return rows + added
-    if kind == "overwrite":
+    if kind in ("overwrite", "convert"):
         return added
     days = {day for _, day in added}
     return Counter({row: count for row, count in rows.items() if row[1] not in days}) + added
@@ -127,10 +141,10 @@ def test_orders() -> None:
     ]
 
 
-def make_table(table: str) -> None:
+def make_table(table: str, rows: Sequence[Row] = tuple(START)) -> None:
     for day in range(3):
-        ids = [number for number, of in START if of == day]
-        for part, chosen in enumerate((ids[::2], ids[1::2])):
+        ids = [number for number, of in rows if of == day]
+        for part, chosen in enumerate(filter(None, (ids[::2], ids[1::2]))):
             place = locate(f"{table}/day={day}/start-{part}.mosaic")
             place.parent.make_directory()
             smalti.write_table(pa.table({"id": chosen}), place.path, filesystem=place.filesystem)
@@ -153,12 +167,19 @@ def listed_rows(table: str) -> Rows:
     return rows
 
 
-def run_round(pair: tuple[Racer, Racer], table: str, actions: tuple[list[Action], list[Action]]) -> list[str]:
-    """Everything that is wrong after one round."""
+def start_round(pair: tuple[Racer, Racer], table: str, actions: tuple[list[Action], list[Action]]) -> None:
     make_table(table)
     for racer, mine in zip(pair, actions, strict=True):
+        for kind, *rows in mine:
+            if kind == "convert":
+                make_table(f"{table}-source-{rows[0][0][0]}", rows[0])
         racer.start(table, mine)
-    outcomes = [racer.answer() for racer in pair]
+
+
+def check_round(
+    table: str, actions: tuple[list[Action], list[Action]], outcomes: Sequence[list[str | None]]
+) -> list[str]:
+    """Everything that is wrong after one round. An outcome for each action: None, or why it failed."""
     done, wrong = [], []
     for mine, outcome in zip(actions, outcomes, strict=True):
         done.append([action for action, error in zip(mine, outcome, strict=True) if error is None])
@@ -179,6 +200,10 @@ def run_round(pair: tuple[Racer, Racer], table: str, actions: tuple[list[Action]
     if not any(done):
         wrong.append("nobody succeeded")
     return wrong
+
+
+def show(wrong: Counter[str], rounds: int) -> str:
+    return f"of {rounds} rounds: " + "; ".join(f"{count} x {what}" for what, count in wrong.most_common(8))
 
 
 @pytest.fixture(scope="module", params=["local", "s3"])
@@ -202,6 +227,29 @@ def test_races(name: str, place: tuple[str, Any]) -> None:
         table = f"{root}/{name.replace(', ', '-').replace(' ', '-')}-{number}"
         if "://" not in root:
             Path(table).mkdir()
-        found = run_round(pair, table, PAIRS[name])
-        wrong.update(found)
-    assert not wrong, f"of {ROUNDS} rounds: " + "; ".join(f"{count} x {what}" for what, count in wrong.most_common(8))
+        start_round(pair, table, PAIRS[name])
+        wrong.update(check_round(table, PAIRS[name], [racer.answer() for racer in pair]))
+    assert not wrong, show(wrong, ROUNDS)
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_races_with_a_process_that_is_killed(name: str, tmp_path: Path) -> None:
+    """What the killed process was doing has happened or has not, and the other one goes on as if it were alone."""
+    rounds, wrong = max(1, ROUNDS // 4), Counter[str]()
+    for number in range(rounds):
+        table = tmp_path / str(number)
+        table.mkdir()
+        with racers({}) as pair:
+            start_round(pair, str(table), PAIRS[name])
+            time.sleep(random.uniform(0, 4 * LONGEST))
+            pair[0].kill()
+            outcomes = pair[1].answer()
+        pending = [commit.job for commit in CommitLog(locate(table)).state().pending]
+        jobs.recover(table)
+        tries = [check_round(str(table), PAIRS[name], [[first], outcomes]) for first in ("ConflictError: killed", None)]
+        # An overwrite that was killed is no conflict, but it may not have happened all the same.
+        found = min(([what for what in wrongs if "killed" not in what] for wrongs in tries), key=len)
+        wrong.update(f"{what}, pending: {pending}" for what in found if what != "nobody succeeded")
+        jobs.clean(table, timedelta(0))
+        assert rows_of(str(table)) == listed_rows(str(table))
+    assert not wrong, show(wrong, rounds)
