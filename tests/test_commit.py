@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import fsspec
 import pyarrow as pa
@@ -25,6 +26,7 @@ from smalti.io.places import TEMPORARY_SUFFIX
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
+from smalti.table import commit_log
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import (
     JOBS,
@@ -58,6 +60,56 @@ def test_plan(existing: list[str], mode: str, removed: tuple[str, ...]) -> None:
     assert commit.add == (("_mosaic_jobs/j/0/p=3/a", "p=3/a"), ("_mosaic_jobs/j/1/p=1/b", "p=1/b"))
     assert commit.remove == removed
     assert Commit.from_json(commit.to_json(), "here", 1) == commit
+
+
+#: What a job finds when it commits, after it has begun with files a and b of partition 1 and c of partition 2. The
+#: first number of a file is its size: another size is another file.
+BEFORE = {"p=1/a": (1, 0), "p=1/b": (1, 0), "p=2/c": (1, 0)}
+READ = {"p=1/a": (1, 0), "p=1/b": (1, 0)}
+APPENDED = {**BEFORE, "p=1/new": (5, 0)}
+COMPACTED = {"p=1/ab": (9, 0), "p=2/c": (1, 0)}
+OVERWRITTEN = {"p=3/x": (7, 0)}
+REPLACED_BY_NAME = {**BEFORE, "p=1/a": (2, 0)}
+
+
+@pytest.mark.parametrize(
+    ("mode", "found", "removed"),
+    [
+        ("append", APPENDED, []),
+        ("append", OVERWRITTEN, []),
+        ("overwrite", APPENDED, ["p=1/a", "p=1/b", "p=1/new", "p=2/c"]),
+        ("overwrite", OVERWRITTEN, ["p=3/x"]),
+        ("overwrite", COMPACTED, ["p=1/ab", "p=2/c"]),
+        ("dynamic", APPENDED, ["p=1/a", "p=1/b", "p=1/new"]),
+        ("dynamic", COMPACTED, ["p=1/ab"]),
+        ("dynamic", OVERWRITTEN, []),
+        ("replace", BEFORE, ["p=1/a", "p=1/b"]),
+        ("replace", APPENDED, ["p=1/a", "p=1/b"]),
+        ("replace", {**READ, **OVERWRITTEN}, ["p=1/a", "p=1/b"]),  # another partition was overwritten
+        ("replace", COMPACTED, None),
+        ("replace", OVERWRITTEN, None),
+        ("replace", {"p=1/a": (1, 0)}, None),
+        ("replace", REPLACED_BY_NAME, None),
+        ("replace", {}, None),
+        ("create", {}, []),
+        ("create", OVERWRITTEN, None),
+    ],
+)
+def test_what_a_job_does_about_what_others_have_done(
+    mode: Mode, found: dict[str, tuple[int, int]], removed: list[str] | None
+) -> None:
+    staged = ["_mosaic_jobs/j/0/p=1/out"]
+    if removed is None:
+        with pytest.raises(smalti.ConflictError, match=r"nothing was changed\. Run"):
+            plan_commit("j", staged, found, mode, after=8, read=READ)
+    else:
+        commit = plan_commit("j", staged, found, mode, after=8, read=READ)
+        assert commit.remove == tuple(removed)
+
+
+def test_a_file_that_is_replaced_by_name_is_not_removed() -> None:
+    commit = plan_commit("j", {"_mosaic_jobs/j/0/a": "a", "_mosaic_jobs/j/0/b": "c"}, ["a", "b"], "overwrite", after=0)
+    assert (commit.add, commit.remove) == ((("_mosaic_jobs/j/0/a", "a"), ("_mosaic_jobs/j/0/b", "c")), ("b",))
 
 
 @pytest.mark.parametrize(
@@ -390,6 +442,85 @@ def test_what_cannot_be_carried_out_is_not_published(tmp_path: Path) -> None:
     with pytest.raises(MosaicError, match=r"new2\.mosaic: a staged file has gone"):
         log.publish(plan_commit("job", staged, ["old.mosaic"], "overwrite"))
     assert seen_by_spark(tmp_path) == OLD
+
+
+def test_a_number_is_taken_once(tmp_path: Path) -> None:
+    log, other = table_in(tmp_path), CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    planned = plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite", after=log.settle())
+    other.commit(Commit("other", stream="q", batch=0))
+    assert log.publish(planned) is None
+    assert seen_by_spark(tmp_path) == OLD
+    tried = []
+
+    def plan() -> Commit:
+        tried.append(log.settle())
+        if len(tried) == 1:
+            other.commit(Commit("other", stream="q", batch=1))
+        return replace(planned, number=tried[-1] + 1)
+
+    log.commit_as_planned(plan)
+    assert tried == [2, 4]
+    assert seen_by_spark(tmp_path) == NEW
+
+
+def test_a_table_that_never_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, other = table_in(tmp_path), CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    monkeypatch.setattr(commit_log, "_MAX_ATTEMPTS", 3)
+
+    def plan() -> Commit:
+        number = log.settle()
+        other.commit(Commit("other", stream="q", batch=number))
+        return plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite", after=number)
+
+    with pytest.raises(smalti.ConflictError, match=r"other jobs have committed first .* found 3 attempts"):
+        log.commit_as_planned(plan)
+    assert seen_by_spark(tmp_path) == OLD
+
+
+@pytest.mark.parametrize("begin", [0, 1, 7])
+def test_a_process_that_was_slow_for_many_commits(tmp_path: Path, begin: int) -> None:
+    """The record of its number was removed long ago, so that the number seems to be free."""
+    log, other = table_in(tmp_path), CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    for batch in range(begin):
+        other.commit(Commit("other", stream="q", batch=batch))
+    planned = plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite", after=log.settle())
+    for batch in range(begin, begin + 60):
+        other.commit(Commit("other", stream="q", batch=batch))
+    records = sorted((tmp_path / JOBS).glob("commit-*"))
+    assert begin == 0 or tmp_path / JOBS / planned.record not in records
+    assert log.publish(planned) is None
+    assert sorted((tmp_path / JOBS).glob("commit-*")) == records
+    assert log.state() == (2 * (begin + 60), ())
+    assert seen_by_spark(tmp_path) == OLD
+
+
+def test_names_are_on_disk_before_the_record_that_relies_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Staged names before the commit, final names and removals before the record that says that it is carried out."""
+    steps: list[str] = []
+
+    def recorded(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        def step(where: Any, *arguments: Any) -> Any:
+            steps.append(f"{name} {Path(str(where)).relative_to(tmp_path)}")
+            return act(where, *arguments)
+
+        return step
+
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+    smalti.write_table(pa.table({"x": [1]}), tmp_path / "day=2/old.mosaic")
+    staged = f"{staging_directory('job', '0')}/day=1/new.mosaic"
+    (tmp_path / staged).parent.mkdir(parents=True)
+    smalti.write_table(pa.table({"x": [2]}), tmp_path / staged)
+    monkeypatch.setattr(commit_log, "sync_directory", recorded("sync", commit_log.sync_directory))
+    monkeypatch.setattr(Place, "create_exclusively", recorded("create", Place.create_exclusively))
+    log = CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    log.commit(plan_commit("job", [staged], ["day=2/old.mosaic"], "overwrite"))
+    first, second = (steps.index(f"create {JOBS}/{name}") for name in RECORDS)
+    above = [f"{JOBS}/job/0/day=1", f"{JOBS}/job/0", f"{JOBS}/job", JOBS, "."]
+    assert steps[:first] == [f"sync {path}" for path in above]
+    assert set(steps[first + 1 : second]) == {"sync day=1", "sync day=2", "sync ."}
 
 
 def test_a_slow_process_leaves_the_next_run_of_the_same_job_alone(tmp_path: Path) -> None:
