@@ -17,6 +17,11 @@ def written(data: Any, **options: Any) -> bytes:
     return stream.getvalue()
 
 
+def written_as_reference(data: Any, **options: Any) -> bytes:
+    """The same with the reference's layout unless `options` ask for another, and no checksums: the bytes must agree."""
+    return written(data, **{"num_buckets": 100, "page_size_threshold": 32 << 10, "checksum": False} | options)
+
+
 def read(data: bytes, **arguments: Any) -> pa.Table:
     with smalti.open(data) as file:
         return file.read(**arguments)

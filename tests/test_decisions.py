@@ -215,7 +215,7 @@ def test_constants_of_the_kernels_are_those_of_the_spec() -> None:
         assert {member.name: constants[member.name] for member in kind} == {m.name: m.value for m in kind}
     limits = {name: value for name, value in constants.items() if name.startswith("MAX_")}
     assert limits == {name: getattr(spec, name) for name in limits}
-    assert len(limits) == 8
+    assert len(limits) == 10
 
 
 def test_threads_do_not_keep_a_process_from_ending() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests import oracle, reference
 from tests.compare import assert_same
-from tests.files import encodings, layout, read, written
+from tests.files import encodings, layout, read, written, written_as_reference
 from tests.golden import manifest_layout
 from tests.strategies import examples, options_for, tables
 from tests.tables import CONTAINERS, ORDERABLE, PATTERNS, SCALARS, TYPES, matrix
@@ -43,7 +43,7 @@ def oracle_bytes(table: pa.Table, options: dict[str, Any]) -> bytes:
 def test_every_type_pattern_and_option(options: dict[str, Any], seed: int) -> None:
     table = matrix(seed, 37 + seed, nan="stats_columns" not in options)
     theirs = reference.write(table, **options)
-    ours = written(table, checksum=False, **options)
+    ours = written_as_reference(table, **options)
     assert_same(read(theirs), table)
     assert_same(reference.read(ours), table)
     assert ours == theirs == oracle_bytes(table, options)
@@ -115,7 +115,7 @@ def test_generated_tables(data: st.DataObject) -> None:
     table = data.draw(tables())
     options = data.draw(options_for(table))
     theirs = reference.write(table, **options)
-    ours = written(table, checksum=False, **options)
+    ours = written_as_reference(table, **options)
     assert_same(read(theirs), table)
     assert_same(reference.read(ours), table)
     assert ours == theirs
@@ -144,7 +144,7 @@ def test_column_names(names: list[str]) -> None:
     """The order given is kept, however the names are stored."""
     shuffled = sorted(names, key=lambda name: name[::-1])
     table = pa.table({name: pa.array([at, None], pa.int32()) for at, name in enumerate(shuffled)})
-    ours = written(table, checksum=False)
+    ours = written_as_reference(table)
     assert ours == reference.write(table) == oracle_bytes(table, {})
     assert_same(read(ours), table)
     assert_same(read(ours, columns=shuffled[-3:]), table.select(shuffled[-3:]))

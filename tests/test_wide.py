@@ -13,7 +13,7 @@ import pytest
 import smalti
 from tests import reference
 from tests.compare import assert_same
-from tests.files import layout, read, written
+from tests.files import layout, read, written, written_as_reference
 from tests.golden import golden_bytes, golden_path
 from tests.tables import matrix
 
@@ -43,7 +43,7 @@ def table() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def data(table: pa.Table) -> bytes:
-    return written(table, checksum=False)
+    return written_as_reference(table)
 
 
 class TestThirtyThousandColumns:

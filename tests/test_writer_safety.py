@@ -429,5 +429,5 @@ def test_options_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         options.num_buckets = 4
     assert (options.compression, options.compression_level, options.checksum) == ("zstd", 1, True)
-    assert (options.dict_max_bytes, options.dict_max_entries, options.page_size_threshold) == (32768, 255, 32768)
-    assert options.row_group_max_bytes == 256 << 20
+    assert (options.dict_max_bytes, options.dict_max_entries, options.layout) == (32768, 255, "balanced")
+    assert (options.page_size_threshold, options.row_group_max_bytes) == (None, None)

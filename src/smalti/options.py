@@ -11,6 +11,8 @@ from typing import Any
 from smalti.errors import MosaicError
 from smalti.spec import MAX_UINT32, Compression
 
+#: What a layout can be chosen for.
+LAYOUTS = ("balanced", "small", "fast")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -40,19 +42,25 @@ class WriterOptions:
     compression : {"zstd", "none"}
     compression_level : int
         zstd's level, -7 to 22.
+    layout : {"balanced", "small", "fast"}
+        What the layout of the file is chosen for, by `smalti.file.layout_choice` from samples of the first row group:
+        `small` files, `fast` reads (up to half as large again), or, `balanced`, the fastest reads of a file at most 2 %
+        larger than with the reference's 100 buckets and 32 KiB. "auto" is another name for "balanced". A given
+        `num_buckets` or `page_size_threshold` leaves nothing to choose.
     num_buckets : int, optional
-        How many buckets columns are spread over, at most one per column; by default 100. More buckets make reading a
-        few columns cheaper and the file larger.
-    row_group_max_bytes : int
+        How many buckets columns are spread over, at most one per column. More buckets make reading a few columns
+        cheaper and the file larger. By default it is chosen, or 100 if `page_size_threshold` is given.
+    row_group_max_bytes : int, optional
         A row group is flushed before its values and null bitmaps, uncompressed, would exceed this; 511 MiB at most,
-        whatever is asked for.
+        whatever is asked for. By default 256 MiB, and more for tables of more than 4,096 columns.
     row_group_max_rows : int, optional
         A row group has at most so many rows.
     dict_max_bytes, dict_max_entries : int
         Largest dictionary, in bytes (of text, binary, long decimals and nanosecond timestamps) and in entries. 0 or 1
         entries turn dictionaries off.
-    page_size_threshold : int
-        A bucket is paged, so that single columns can be read from it, once its columns are so large on average.
+    page_size_threshold : int, optional
+        A bucket is paged, so that single columns can be read from it, once its columns are so large on average. By
+        default it is chosen, or 32 KiB if `num_buckets` is given.
     stats_columns : sequence of str or "all"
         Columns to keep minimum, maximum and null count of, per row group; "all" means all that have an order.
     checksum : bool
@@ -63,12 +71,13 @@ class WriterOptions:
 
     compression: str = "zstd"
     compression_level: int = 1
+    layout: str = "balanced"
     num_buckets: int | None = None
-    row_group_max_bytes: int = 256 << 20
+    row_group_max_bytes: int | None = None
     row_group_max_rows: int | None = None
     dict_max_bytes: int = 32 << 10
     dict_max_entries: int = 255
-    page_size_threshold: int = 32 << 10
+    page_size_threshold: int | None = None
     stats_columns: tuple[str, ...] | str = ()
     checksum: bool = True
     threads: int | None = None
@@ -86,13 +95,17 @@ class WriterOptions:
         if not isinstance(self.compression, str) or self.compression.upper() not in Compression.__members__:
             raise MosaicError("unknown compression", found=self.compression, expected='"zstd" or "none"')
         object.__setattr__(self, "compression", self.compression.lower())
+        layout = "balanced" if self.layout == "auto" else self.layout
+        if layout not in LAYOUTS:
+            raise MosaicError("unknown layout", found=layout, expected=" or ".join(map(repr, LAYOUTS)))
+        object.__setattr__(self, "layout", layout)
         self._check("compression_level", -7, 22)
         self._check("num_buckets", 1, MAX_UINT32, optional=True)
-        self._check("row_group_max_bytes", 1, None)
+        self._check("row_group_max_bytes", 1, None, optional=True)
         self._check("row_group_max_rows", 1, None, optional=True)
         self._check("dict_max_bytes", 0, MAX_UINT32)
         self._check("dict_max_entries", 0, MAX_UINT32)
-        self._check("page_size_threshold", 0, None)
+        self._check("page_size_threshold", 0, None, optional=True)
         self._check("threads", 1, None, optional=True)
         if not isinstance(self.checksum, bool):
             raise MosaicError("checksum must be True or False", found=self.checksum)

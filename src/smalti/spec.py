@@ -81,6 +81,8 @@ class Encoding(IntEnum):
     ALL_NULL = 3
 
 
+#: Section 8: a bucket is paged once its pages have so many bytes on average, when nobody asks for another threshold.
+DEFAULT_PAGE_SIZE_THRESHOLD = 32 << 10
 #: Section 8: paged buckets of a file must be zstd, and count their containers' children in 16 bits.
 MAX_PAGED_CHILDREN = 0xFFFF
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
+
+#: Work of fewer bytes than this is not shared with another thread.
+MIN_SHARED = 256 << 10
+#: Bytes of a run: enough to be worth handing over, and few enough to bound what is in memory at a time.
+MIN_RUN, MAX_RUN = 128 << 10, 2 << 20
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,6 +54,33 @@ def start(function: Callable[[], Result], threads: int) -> Future[Result]:
     done: Future[Result] = Future()
     done.set_result(function())
     return done
+
+
+def share_out(weights: Sequence[int], threads: int) -> list[range]:
+    """Cut items into runs for threads to work on, by their weights, which are bytes to read or to decompress.
+
+    Handing a run over costs more than working on a few kilobytes, and a run that is too long leaves other threads idle
+    at the end. What is not worth a second thread is one run.
+
+    Examples
+    --------
+    >>> share_out([10, 20, 5], 2)
+    [range(0, 3)]
+    >>> share_out([100_000, 50_000, 900_000, 300_000], 2)
+    [range(0, 2), range(2, 3), range(3, 4)]
+    """
+    total = sum(weights)
+    if threads <= 1 or total < MIN_SHARED:
+        return [range(len(weights))] if weights else []
+    limit = min(max(total // (4 * threads), MIN_RUN), MAX_RUN)
+    runs, start, held = [], 0, 0
+    for i, weight in enumerate(weights):
+        if held and held + weight > limit:
+            runs.append(range(start, i))
+            start, held = i, 0
+        held += weight
+    runs.append(range(start, len(weights)))
+    return runs
 
 
 def ordered_map(

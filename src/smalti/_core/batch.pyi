@@ -1,5 +1,7 @@
 from typing import final
 
+from zstandard import BufferSegment
+
 from smalti._core.nodes import BucketNodes
 
 @final
@@ -7,7 +9,9 @@ class BucketViews:
     def describe(self) -> list[tuple[int, bool, int, int, int]]: ...
 
 def view_block(nodes: BucketNodes, data: bytes | memoryview, num_rows: int) -> BucketViews: ...
-def view_pages(nodes: BucketNodes, pages: dict[int, bytes | None], num_rows: list[int]) -> BucketViews: ...
+def view_pages(
+    nodes: BucketNodes, pages: dict[int, bytes | BufferSegment | None], num_rows: list[int]
+) -> BucketViews: ...
 
 @final
 class Batch:

@@ -324,23 +324,25 @@ cdef class EncodedBucket:
                 out = self._copy(out, piece.at + piece.meta_size + piece.nulls_size, piece.data_size)
         return memoryview(block)[:out - start]
 
-    def page(self, int64_t node):
-        """One physical column as a page (section 8), None for ALL_NULL."""
+    def pages(self):
+        """Every physical column as a page (section 8), None for ALL_NULL."""
         cdef Piece* piece
         cdef uint8_t* out
-        cdef int64_t size
-        if not 0 <= node < self.num_nodes:
-            raise IndexError(f"physical column {node} of {self.num_nodes}")
-        piece = &self.pieces[node]
-        if piece.encoding == ALL_NULL:
-            return None
-        size = piece.meta_size + piece.nulls_size + piece.data_size
-        page = PyBytes_FromStringAndSize(NULL, 2 + size)
-        out = <uint8_t*>PyBytes_AS_STRING(page)
-        out[0] = <uint8_t>piece.encoding
-        out[1] = <uint8_t>piece.has_nulls
-        self._copy(out + 2, piece.at, size)
-        return page
+        cdef int64_t node, size
+        cdef list made = []
+        for node in range(self.num_nodes):
+            piece = &self.pieces[node]
+            if piece.encoding == ALL_NULL:
+                made.append(None)
+                continue
+            size = piece.meta_size + piece.nulls_size + piece.data_size
+            page = PyBytes_FromStringAndSize(NULL, 2 + size)
+            out = <uint8_t*>PyBytes_AS_STRING(page)
+            out[0] = <uint8_t>piece.encoding
+            out[1] = <uint8_t>piece.has_nulls
+            self._copy(out + 2, piece.at, size)
+            made.append(page)
+        return made
 
     cdef uint8_t* _copy(self, uint8_t* out, int64_t at, int64_t size) noexcept nogil:
         if size:

@@ -67,6 +67,8 @@ cdef enum:
     MAX_NESTING = 30
     MAX_UNBACKED_ROWS = 134217728
     MAX_ROWS = 268435456
+    MAX_BLOCK_SIZE = 2147483647
+    MAX_ZSTD_RATIO = 32768
 
 # One type descriptor; in a bucket, one physical column (section 6). Text points into the schema block.
 cdef struct Node:

@@ -167,6 +167,7 @@ def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> File
 def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRead) -> BucketLayout:
     """One bucket with its columns; the uncompressed size of a paged one counts its directory and its pages."""
     (bucket,) = scanner.fetch_buckets(group, [read])
+    scanner.inflate_pages(group, [read], [bucket])
     nodes, entry = read.nodes, bucket.entry
     num_rows = 0 if entry.mode == EMPTY else scanner.tail.index.rows(group)
     described = bucket.views(nodes, num_rows, scanner.tail.footer.compression).describe()

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from smalti._core.input import Feeds, InputBatch
 from smalti._core.nodes import BucketNodes
+from smalti.file.layout_choice import row_group_bytes
 from smalti.options import WriterOptions
 from smalti.spec import MAX_ROW_GROUP_SIZE, MAX_UNBACKED_ROWS
 
@@ -19,7 +20,8 @@ class OpenRowGroup:
     def __init__(self, nodes: BucketNodes, positions: list[int], options: WriterOptions) -> None:
         self._nodes = nodes
         self._positions = positions
-        self._max_bytes = min(options.row_group_max_bytes, MAX_ROW_GROUP_SIZE)
+        wanted = options.row_group_max_bytes or row_group_bytes(len(positions))
+        self._max_bytes = min(wanted, MAX_ROW_GROUP_SIZE)
         self._max_rows = min(options.row_group_max_rows or MAX_UNBACKED_ROWS, MAX_UNBACKED_ROWS)
         self.clear()
 

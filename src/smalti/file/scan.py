@@ -21,8 +21,8 @@ from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError
 from smalti.file.columnless import columnless_batch
 from smalti.file.tail import Tail
-from smalti.format.bucket import directory_size, open_slot, parse_directory
-from smalti.format.compression import inflate
+from smalti.format.bucket import directory_size, inflate_slots, parse_directory
+from smalti.format.compression import Page, inflate
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
 from smalti.io import Range, Source, fetch
 from smalti.spec import Compression
@@ -30,6 +30,9 @@ from smalti.spec import Compression
 if TYPE_CHECKING:
     from smalti.file.filtering import FilterPlan
 
+
+#: Bytes that a compressed byte of a page stands for, about; only to share work out.
+_PAGE_RATIO = 3
 
 # --- planning -----------------------------------------------------------------------------------------------------
 
@@ -130,41 +133,47 @@ def plan_scan(
 
 
 class FetchedBucket:
-    """The bytes of a bucket that were read from the file, still compressed.
+    """The bytes of a bucket that were read from the file.
 
     `data` is all of the bucket, or only the directory of a paged one if not all columns are wanted. A paged bucket
     also has `child_rows`, see `Directory`, and the slots of the physical columns that are wanted.
     """
 
-    __slots__ = ("block", "child_rows", "data", "entry", "slots")
+    __slots__ = ("block", "child_rows", "data", "entry", "pages", "slots")
 
     def __init__(self, entry: BucketEntry) -> None:
         self.entry = entry
         self.data = memoryview(b"")
         self.child_rows: list[int] = []
         self.slots: dict[int, memoryview] = {}
-        #: The decompressed columns of a monolithic bucket, if they are kept because more of them may be wanted.
+        #: Pages by physical column, decompressed; None for a column that is ALL_NULL.
+        self.pages: dict[int, Page | None] = {}
+        #: The columns of a monolithic bucket, decompressed.
         self.block: BucketViews | None = None
 
+    @property
+    def weight(self) -> int:
+        """About how many bytes are still to be decompressed."""
+        if self.block is not None:
+            return 0
+        return self.entry.uncompressed_size or _PAGE_RATIO * sum(map(len, self.slots.values()))
+
+    def closed_slots(self) -> list[tuple[int, memoryview]]:
+        """The slots whose pages are still to be decompressed."""
+        return [(node, slot) for node, slot in self.slots.items() if node not in self.pages]
+
     def views(self, nodes: BucketNodes, num_rows: int, compression: Compression) -> BucketViews:
-        """Decompress the bucket of a row group of `num_rows` rows, and find its columns."""
-        if self.entry.mode == EMPTY:
-            children = nodes.num_nodes - nodes.num_columns
-            pages = dict.fromkeys(range(nodes.num_nodes))
-            return view_pages(nodes, pages, [num_rows] * nodes.num_columns + [0] * children)
+        """Find the columns of the bucket of a row group of `num_rows` rows. Pages are decompressed already."""
         if self.entry.mode == MONOLITHIC:
             if self.block is None:
                 is_compressed = compression is Compression.ZSTD
                 block = inflate(self.data, self.entry.uncompressed_size) if is_compressed else self.data
-                return view_block(nodes, block, num_rows)
+                self.block = view_block(nodes, block, num_rows)
             return self.block
-        pages = {}
-        for node, slot in self.slots.items():
-            try:
-                pages[node] = open_slot(slot)
-            except MosaicError as error:
-                raise error.locate(column=node) from None
-        return view_pages(nodes, pages, [num_rows] * nodes.num_columns + self.child_rows)
+        if self.entry.mode == EMPTY:
+            self.pages = dict.fromkeys(range(nodes.num_nodes))
+            self.child_rows = [0] * (nodes.num_nodes - nodes.num_columns)
+        return view_pages(nodes, self.pages, [num_rows] * nodes.num_columns + self.child_rows)
 
 
 class Scanner:
@@ -241,25 +250,43 @@ class Scanner:
     ) -> pa.RecordBatch:
         """Columns of a row group from the buckets that were fetched for them.
 
-        With `keep`, monolithic buckets stay decompressed, so that more of their columns can be decoded later.
+        With `keep`, buckets stay decompressed, so that more of their columns can be decoded later.
         """
-        num_rows, compression = self.tail.index.rows(group), self.tail.footer.compression
-        batch = Batch(len(columns.schema), num_rows)
+        batch = Batch(len(columns.schema), self.tail.index.rows(group))
+        runs = threads.share_out([bucket.weight for bucket in buckets], threads.cpu_count())
 
-        def decode_bucket(item: tuple[BucketRead, FetchedBucket]) -> None:
-            read, bucket = item
-            try:
-                views = bucket.views(read.nodes, num_rows, compression)
-                if keep and bucket.entry.mode == MONOLITHIC:
-                    bucket.block = views
-                batch.decode(views, read.columns, read.places)
-            except MosaicError as error:
-                raise self.locate(error, group, read) from None
+        def decode_run(run: range) -> None:
+            reads, fetched = columns.buckets[run.start : run.stop], buckets[run.start : run.stop]
+            self.inflate_pages(group, reads, fetched)
+            for read, bucket in zip(reads, fetched, strict=True):
+                try:
+                    views = bucket.views(read.nodes, batch.num_rows, self.tail.footer.compression)
+                    batch.decode(views, read.columns, read.places)
+                except MosaicError as error:
+                    raise self.locate(error, group, read) from None
+                if not keep:
+                    bucket.pages, bucket.block = {}, None
 
-        work = zip(columns.buckets, buckets, strict=True)
-        for _ in threads.ordered_map(decode_bucket, work, min(threads.cpu_count(), len(buckets))):
+        for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
             pass
         return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
+
+    def inflate_pages(self, group: int, reads: Sequence[BucketRead], buckets: Sequence[FetchedBucket]) -> None:
+        """Decompress the slots of paged buckets, all in one call."""
+        closed: list[tuple[BucketRead, FetchedBucket, int, memoryview]] = []
+        for read, bucket in zip(reads, buckets, strict=True):
+            for node, slot in bucket.closed_slots():
+                if len(slot):
+                    closed.append((read, bucket, node, slot))
+                else:
+                    bucket.pages[node] = None
+        try:
+            pages = inflate_slots([slot for _, _, _, slot in closed])
+        except MosaicError as error:
+            read, _, error.place["column"], _ = closed[error.place["column"]]
+            raise self.locate(error, group, read) from None
+        for (_, bucket, node, _), page in zip(closed, pages, strict=True):
+            bucket.pages[node] = page
 
     def locate(self, error: MosaicError, group: int, read: BucketRead) -> MosaicError:
         """Add the place to an error about a bucket, and the name of a physical column that kernels know by number."""
@@ -273,11 +300,12 @@ class Scanner:
 def _find_slots(read: BucketRead, bucket: FetchedBucket) -> Iterator[tuple[FetchedBucket, int, Range]]:
     """Take the wanted slots from the bytes of a paged bucket; yield those that are still to be read."""
     entry, data = bucket.entry, bucket.data
-    directory = parse_directory(data, read.nodes, entry.size)
+    directory = parse_directory(data, read.nodes, entry.size, read.physical)
     bucket.child_rows = directory.child_rows
-    for node in read.physical:
-        offset, size = directory.slots[node]
+    for node, (offset, size) in zip(read.physical, directory.slots, strict=True):
+        if node in bucket.slots:
+            continue
         if len(data) == entry.size:
             bucket.slots[node] = data[offset : offset + size]
-        elif node not in bucket.slots:
+        else:
             yield bucket, node, Range(entry.offset + offset, size)

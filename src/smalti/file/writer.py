@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
@@ -13,31 +15,41 @@ from smalti import threads
 from smalti._core.encode import EncodedBucket, choose_paged
 from smalti._core.input import Feeds, InputBatch
 from smalti._core.names import pack_schema_block
+from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
+from smalti.file.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
 from smalti.file.open_row_group import OpenRowGroup, Slice
-from smalti.format.bucket import pack_directory, pack_slot
+from smalti.format.bucket import pack_directory, pack_slots
 from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
-from smalti.format.schema import pack_schema_section
+from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
 from smalti.options import WriterOptions
-from smalti.spec import DEFAULT_NUM_BUCKETS, FOOTER_SIZE, MAX_PAGED_CHILDREN, Compression
+from smalti.spec import (
+    DEFAULT_NUM_BUCKETS,
+    DEFAULT_PAGE_SIZE_THRESHOLD,
+    FOOTER_SIZE,
+    MAX_PAGED_CHILDREN,
+    MAX_UINT32,
+    Compression,
+)
 from smalti.types import has_statistics
 
 
 @dataclass(frozen=True)
 class WriteSummary:
-    """What a finished writer wrote."""
+    """What a finished writer wrote; `layout` tells which layout it chose and why."""
 
     num_rows: int
     num_row_groups: int
     num_bytes: int
     statistics: tuple[dict[str, ColumnStatistics], ...]
+    layout: LayoutChoice
 
 
 class MosaicWriter:
@@ -91,33 +103,64 @@ class MosaicWriter:
         self._closed = False
 
     def _plan_columns(self) -> None:
-        """Everything that follows from the schema alone: order, buckets, schema block, statistics."""
+        """Everything that follows from the schema alone: the order of columns, statistics, a first schema block."""
         names = [name.encode() for name in self.schema.names]
         by_name = sorted(range(len(names)), key=names.__getitem__)
         places = [0] * len(names)
         for place, column in enumerate(by_name):
             places[column] = place
-        num_buckets = max(1, min(self.options.num_buckets or DEFAULT_NUM_BUCKETS, len(names)))
         descriptors = self._intake.descriptors
-        block = pack_schema_block([names[i] for i in by_name], [descriptors[i] for i in by_name], places, num_buckets)
-        self._block = SchemaBlock(block)
+        num_buckets = max(1, min(self.options.num_buckets or DEFAULT_NUM_BUCKETS, len(names)))
+        self._packed_block = pack_schema_block(
+            [names[i] for i in by_name], [descriptors[i] for i in by_name], places, num_buckets
+        )
+        self._block = SchemaBlock(self._packed_block)
+        self._positions = by_name
+        self._all_nodes = self._block.nodes(0, len(names))
+        self._statistics_places = self._plan_statistics(places)
+        #: How the columns are laid out; None until the first row group is there to choose by.
+        self._layout: LayoutChoice | None = None
+        self._schema_section: Future[bytes] | None = None
+        fixed = self._fixed_layout()
+        if fixed is not None:
+            self._lay_out(fixed)
+
+    def _fixed_layout(self) -> LayoutChoice | None:
+        """The layout if there is nothing to choose: it was asked for, or every bucket has one column anyway."""
+        options, num_buckets = self.options, self._block.num_buckets
+        if options.num_buckets is not None or options.page_size_threshold is not None:
+            threshold = options.page_size_threshold
+            default = DEFAULT_PAGE_SIZE_THRESHOLD
+            return LayoutChoice(num_buckets, default if threshold is None else threshold, "asked for")
+        if len(self._positions) <= num_buckets:
+            return LayoutChoice(num_buckets, MAX_UINT32, "every column has a bucket of its own")
+        return None
+
+    def _lay_out(self, layout: LayoutChoice) -> None:
+        """Follow a choice: assign columns and statistics to buckets."""
+        num_columns, before = len(self._positions), self._block.num_buckets
+        if layout.num_buckets != before:
+            self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
+            self._block = SchemaBlock(self._packed_block)
+        self._layout = layout
+        block = self._packed_block
         # Compressed beside the first buckets, since it is not needed before the end of the file.
         self._schema_section = threads.start(
             lambda: pack_schema_section(len(block), self._deflate(block)), self._threads
         )
-        self._positions = by_name
-        self._all_nodes = self._block.nodes(0, len(names))
-        self._bucket_nodes = [self._block.bucket_nodes(bucket) for bucket in range(num_buckets if names else 0)]
-        self._wanted = self._plan_statistics(places)
+        buckets = range(layout.num_buckets if num_columns else 0)
+        self._bucket_nodes = [self._block.bucket_nodes(bucket) for bucket in buckets]
+        self._wanted: dict[int, list[int]] = {}
+        for place in self._statistics_places:
+            bucket = self._block.bucket_of(place)
+            self._wanted.setdefault(bucket, []).append(place - self._bucket_nodes[bucket].first_column)
 
-    def _plan_statistics(self, places: list[int]) -> dict[int, list[int]]:
-        """Positions with statistics, by bucket."""
-        wanted: dict[int, list[int]] = {}
+    def _plan_statistics(self, places: list[int]) -> list[int]:
+        """The columns with statistics, by their places among the sorted names."""
         if self.options.stats_columns == "all":
-            names = [field.name for field in self.schema if has_statistics(field.type)]
-        else:
-            names = list(self.options.stats_columns)
-        for name in names:
+            return [place for field, place in zip(self.schema, places, strict=True) if has_statistics(field.type)]
+        wanted = []
+        for name in self.options.stats_columns:
             column = self.schema.get_field_index(name)
             if column < 0:
                 raise SchemaError("no such column to keep statistics of", found=name)
@@ -127,8 +170,7 @@ class MosaicWriter:
                     column=name,
                     found=str(self.schema.field(column).type),
                 )
-            bucket = self._block.bucket_of(places[column])
-            wanted.setdefault(bucket, []).append(places[column] - self._block.bucket_columns(bucket)[0])
+            wanted.append(places[column])
         return wanted
 
     # --- taking data in -------------------------------------------------------------------------------------------
@@ -185,9 +227,13 @@ class MosaicWriter:
             return
         self._raw_bytes += self._open.num_bytes
         self._open.clear()
+        layout = self._layout
+        if layout is None:
+            layout = self._choose_layout(slices)
+            self._lay_out(layout)
         entries: list[BucketEntry] = []
         records: list[StatisticsRecord] = []
-        encode = partial(self._encode_bucket, slices)
+        encode = partial(self._encode_bucket, slices, layout.page_size_threshold)
         buckets = range(len(self._bucket_nodes))
         results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
         for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_nodes, results, strict=True):
@@ -201,21 +247,57 @@ class MosaicWriter:
         self._index.append(pack_row_group(num_rows, entries, [record.pack(field.type) for record, field in pairs]))
         self._statistics.append({field.name: record.describe(field.type) for record, field in pairs})
 
-    def _encode_bucket(self, slices: list[Slice], bucket: int) -> tuple[str, list[bytes], int, EncodedBucket]:
+    def _encode_bucket(
+        self, slices: list[Slice], threshold: int, bucket: int
+    ) -> tuple[str, list[bytes], int, EncodedBucket]:
         """The mode of a bucket, its bytes, the size of its block (0 when paged), and what it was made from."""
         nodes, options = self._bucket_nodes[bucket], self.options
-        feeds = Feeds(nodes, self._positions[nodes.first_column : nodes.first_column + nodes.num_columns], slices)
-        encoded = EncodedBucket(feeds, options.dict_max_entries, options.dict_max_bytes, self._wanted.get(bucket, []))
+        encoded = self._encode(slices, nodes, self._wanted.get(bucket, []))
         if (
             options.codec is Compression.ZSTD
-            and choose_paged(*encoded.counted(), options.page_size_threshold)
+            and choose_paged(*encoded.counted(), threshold)
             and len(encoded.child_rows) <= MAX_PAGED_CHILDREN
         ):
-            pages = map(encoded.page, range(encoded.num_nodes))
-            slots = [pack_slot(page, options.compression_level, options.checksum) for page in pages]
+            slots = pack_slots(encoded.pages(), options.compression_level, options.checksum)
             return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
         block = encoded.monolithic()
         return MONOLITHIC, [self._deflate(block)], len(block), encoded
+
+    def _encode(self, slices: list[Slice], nodes: BucketNodes, statistics: list[int]) -> EncodedBucket:
+        positions = self._positions[nodes.first_column : nodes.first_column + nodes.num_columns]
+        feeds = Feeds(nodes, positions, slices)
+        return EncodedBucket(feeds, self.options.dict_max_entries, self.options.dict_max_bytes, statistics)
+
+    def _choose_layout(self, slices: list[Slice]) -> LayoutChoice:
+        """Compress a few buckets of the first row group in several ways, and choose by what comes out."""
+        num_columns, num_buckets = len(self._positions), self._block.num_buckets
+        encoded_bytes = self._raw_bytes // num_buckets  # More than the encoded bytes, so never too many samples.
+        regions = plan_regions(num_buckets, encoded_bytes)
+        sample = partial(self._sample, slices)
+        samples = list(threads.ordered_map(sample, regions, min(self._threads, len(regions))))
+        raw_bytes = sum(each.raw_bytes for each in samples) * num_columns
+        raw_bytes //= max(1, sum(each.num_columns for each in samples))
+        return choose_layout(self.options.layout, num_columns, raw_bytes, samples)
+
+    def _sample(self, slices: list[Slice], region: range) -> Sample:
+        """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
+        first, end = self._block.bucket_columns(region[0])[0], self._block.bucket_columns(region[-1])[1]
+        blocks = {}
+        for count in (1, len(region), SPLITS * len(region)):
+            num_buckets = min(len(self._positions), self._block.num_buckets * count // len(region))
+            if num_buckets in blocks:
+                continue
+            cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
+            parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
+            blocks[num_buckets] = sum(len(self._deflate(part.monolithic())) for part in parts)
+        whole = self._encode(slices, self._block.nodes(first, end), [])
+        pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
+        paged_bytes = None
+        if self.options.codec is Compression.ZSTD:
+            slots = pack_slots(pages, self.options.compression_level, self.options.checksum)
+            paged_bytes = sum(map(len, slots)) + 4 * len(slots)
+        raw_bytes = sum(len(page) for page in pages if page is not None)
+        return Sample(end - first, raw_bytes, num_pages, page_bytes, blocks, paged_bytes)
 
     def _deflate(self, block: Any) -> Any:
         if self.options.codec is Compression.NONE:
@@ -239,8 +321,9 @@ class MosaicWriter:
             ratio = self._offset / self._raw_bytes
         index = sum(len(entry) for entry in self._index)
         if self._open.num_rows:
-            index += 8 + 18 * len(self._bucket_nodes)
-        end = len(self._schema_section.result()) + index + FOOTER_SIZE
+            index += 8 + 18 * self._block.num_buckets
+        schema = self._packed_block if self._schema_section is None else self._schema_section.result()
+        end = len(schema) + index + FOOTER_SIZE
         return self._offset + int(self._open.num_bytes * ratio) + end
 
     def close(self) -> None:
@@ -251,6 +334,10 @@ class MosaicWriter:
             return
         try:
             self._flush()
+            if self._layout is None:
+                self._lay_out(LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows"))
+            assert self._layout is not None
+            assert self._schema_section is not None
             schema_offset, schema_section = self._offset, self._schema_section.result()
             index_offset = schema_offset + len(schema_section)
             num_groups = len(self._index)
@@ -261,7 +348,7 @@ class MosaicWriter:
             self._fail(error)
             raise
         self._closed = True
-        self.summary = WriteSummary(self._rows, num_groups, self._offset, tuple(self._statistics))
+        self.summary = WriteSummary(self._rows, num_groups, self._offset, tuple(self._statistics), self._layout)
 
     def abort(self) -> None:
         """Give up: no file appears, and a file that was there before stays as it is."""

@@ -9,8 +9,9 @@ import struct
 from dataclasses import dataclass
 
 from smalti._core.nodes import BucketNodes
-from smalti.errors import CorruptFileError
-from smalti.format.compression import deflate, has_checksum, inflate
+from smalti._core.pages import find_slots, open_slots
+from smalti.errors import CorruptFileError, MosaicError
+from smalti.format.compression import Page, deflate_all, has_checksum, inflate, inflate_all
 from smalti.format.varint import pack_varint
 from smalti.spec import MAX_PAGED_CHILDREN
 
@@ -29,15 +30,15 @@ class Directory:
     """The directory of a paged bucket.
 
     `child_rows` has the rows of each physical column below an array or map, `slots` the (offset in the bucket, size)
-    of every physical column. The size is 0 for a column that is ALL_NULL.
+    of the physical columns that were asked for. The size is 0 for a column that is ALL_NULL.
     """
 
     child_rows: list[int]
     slots: list[tuple[int, int]]
 
 
-def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: int) -> Directory:
-    """Parse the directory of a paged bucket of `bucket_size` bytes, of which `data` has at least the directory."""
+def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: int, wanted: list[int]) -> Directory:
+    """Find the `wanted` slots of a paged bucket of `bucket_size` bytes, of which `data` has at least the directory."""
     size = directory_size(nodes)
     if size > bucket_size:
         raise CorruptFileError("paged bucket is smaller than its directory", found=bucket_size, expected=size)
@@ -50,15 +51,7 @@ def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: i
                 "bucket header counts other children than the schema", found=count, expected=children
             )
         child_rows = list(struct.unpack_from(f"<{children}I", data, 2))
-    sizes = struct.unpack_from(f"<{nodes.num_nodes}I", data, size - 4 * nodes.num_nodes)
-    slots = []
-    at = size
-    for slot in sizes:
-        slots.append((at, slot))
-        at += slot
-    if at != bucket_size:
-        raise CorruptFileError("directory and slots do not fill the bucket", found=at, expected=bucket_size)
-    return Directory(child_rows, slots)
+    return Directory(child_rows, find_slots(data, size - 4 * nodes.num_nodes, nodes.num_nodes, bucket_size, wanted))
 
 
 def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:
@@ -71,14 +64,27 @@ def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:
     return head + struct.pack(f"<{len(slots)}I", *slots)
 
 
-def open_slot(slot: bytes | memoryview) -> bytes | None:
-    """The page in a slot; None for the empty slot of a column that is ALL_NULL."""
-    return inflate(*_split_slot(slot)) if len(slot) else None
+def inflate_slots(slots: list[memoryview]) -> list[Page]:
+    """The pages in slots that are not empty. An error names the place of its slot in the list as the column."""
+    opened = open_slots(slots)
+    if opened is not None:
+        try:
+            return inflate_all(*opened)
+        except CorruptFileError:
+            pass  # Inflated one by one, the slot that is at fault says so itself.
+    pages: list[Page] = []
+    for place, slot in enumerate(slots):
+        try:
+            pages.append(inflate(*_split_slot(slot)))
+        except MosaicError as error:
+            raise error.locate(column=place) from None
+    return pages
 
 
-def pack_slot(page: bytes | None, level: int, checksum: bool) -> bytes:
-    """The slot of a page: a varint of its size, then its zstd frame. A column that is ALL_NULL has no page."""
-    return b"" if page is None else pack_varint(len(page)) + deflate(page, level, checksum)
+def pack_slots(pages: list[bytes | None], level: int, checksum: bool) -> list[bytes]:
+    """The slots of pages: a varint of the size, then a zstd frame. A column that is ALL_NULL has no page."""
+    frames = iter(deflate_all([page for page in pages if page is not None], level, checksum))
+    return [b"" if page is None else pack_varint(len(page)) + next(frames) for page in pages]
 
 
 def slot_has_checksum(slot: bytes | memoryview) -> bool:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import io
 import threading
+from typing import TypeAlias
 
 import zstandard
 
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
 from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
+
+#: A decompressed page; many of them may share one piece of memory.
+Page: TypeAlias = "bytes | zstandard.BufferSegment"
+#: Whether many frames can be worked on in one call. The package for PyPy cannot.
+_IN_BULK = {"multi_compress_to_buffer", "multi_decompress_to_buffer"} <= zstandard.backend_features
 
 
 class _Contexts(threading.local):
@@ -60,13 +66,39 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
     return out
 
 
+def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:
+    """Decompress many frames in one call, each to the size it has among the native 64-bit numbers of `sizes`.
+
+    The caller has checked that these are single frames that declare these sizes (see `smalti._core.pages`).
+    """
+    try:
+        if _IN_BULK and frames:
+            pages = _contexts.decompressor.multi_decompress_to_buffer(list(frames), decompressed_sizes=sizes)
+            return [pages[i] for i in range(len(pages))]
+        return [_contexts.decompressor.decompress(frame) for frame in frames]
+    except zstandard.ZstdError as error:
+        raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
+
+
+def deflate_all(blocks: list[bytes], level: int, checksum: bool) -> list[bytes]:
+    """Compress many blocks in one call, with the same result as `deflate` for each."""
+    if _IN_BULK and len(blocks) > 1:
+        frames = _compressor(level, checksum).multi_compress_to_buffer(list(blocks))
+        return [frames[i].tobytes() for i in range(len(frames))]
+    return [deflate(block, level, checksum) for block in blocks]
+
+
 def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool) -> bytes:
     """Compress to one frame with its content size and, if wanted, a checksum of the content."""
+    return _compressor(level, checksum).compress(data)
+
+
+def _compressor(level: int, checksum: bool) -> zstandard.ZstdCompressor:
     compressor = _contexts.compressors.get((level, checksum))
     if compressor is None:
         compressor = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
         _contexts.compressors[level, checksum] = compressor
-    return compressor.compress(data)
+    return compressor
 
 
 def has_checksum(frame: bytes | memoryview) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from smalti.errors import CorruptFileError
 from smalti.format.compression import inflate
+from smalti.format.varint import pack_varint
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 
 
@@ -24,3 +25,9 @@ def parse_schema_section(section: bytes, compression: Compression) -> bytes:
 def pack_schema_section(size: int, payload: bytes) -> bytes:
     """The section of a block of `size` bytes, of which `payload` is the stored form."""
     return size.to_bytes(SCHEMA_PREFIX_SIZE, "big") + payload
+
+
+def with_num_buckets(block: bytes, num_columns: int, old: int, new: int) -> bytes:
+    """An uncompressed block that counts `new` buckets instead of `old`; nothing else in it depends on them."""
+    rest = len(pack_varint(num_columns)) + len(pack_varint(old))
+    return pack_varint(num_columns) + pack_varint(new) + block[rest:]

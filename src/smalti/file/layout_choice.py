@@ -1,0 +1,194 @@
+"""Which layout fits a table: how many buckets, and whether their columns are compressed together or one by one.
+
+Columns that are compressed together take less room and are read together; compressed one by one (paged) each is read
+by itself. How much room that costs depends on the data, so a few buckets of the first row group are compressed in
+several ways (`Sample`), and a small model weighs the sizes against what reading would take. Everything here is pure:
+the writer measures the samples and follows the choice.
+
+The model counts a read in nanoseconds of one core, with the constants below:
+
+    one column from a bucket that is one block:   BLOCK_COST + all bytes of the block
+    one column from a paged bucket:               BLOCK_COST + PAGE_COST + the bytes of the page
+
+A scattered read of k columns touches B (1 - (1 - 1/B)^k) of B buckets. Readers of 1, 10, 100 and all columns count
+alike: the cost of a layout is the geometric mean of the four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from smalti.spec import DEFAULT_NUM_BUCKETS, DEFAULT_PAGE_SIZE_THRESHOLD, MAX_ROW_GROUP_SIZE
+
+#: How much larger than the reference's layout a file may become for the sake of faster reads. For `small` the size
+#: decides, and speed only between sizes that are nearly the same.
+TOLERANCES = {"small": 0.0, "balanced": 0.02, "fast": 0.5}
+#: Sizes that differ by less than this are the same for `small`.
+SAME_SIZE = 0.005
+#: Nanoseconds to fetch, open and look through a bucket or page, beside those for its bytes.
+BLOCK_COST, PAGE_COST = 30_000, 3_000
+#: Nanoseconds to decompress a byte and find the columns in it.
+BYTE_COST = 1
+#: Sizes of reads that count.
+READS = (1, 10, 100)
+#: Blocks that each sampled bucket is cut into, beside being one block.
+SPLITS = 4
+#: Smaller buckets are also tried together, as many at a time as they are otherwise split.
+SMALL_BUCKET = 64 << 10
+#: Bytes of samples that are enough, and the fewest and most regions they are taken from.
+SAMPLE_BYTES, MIN_REGIONS, MAX_REGIONS = 4 << 20, 2, 4
+#: A row group is given room for so many bytes of each column, within these bounds, because long columns compress
+#: better one by one and take fewer reads.
+COLUMN_BYTES, MIN_ROW_GROUP_SIZE = 64 << 10, 256 << 20
+
+
+def row_group_bytes(num_columns: int) -> int:
+    """The size of row groups if none is asked for: 256 MiB, for more than 4,096 columns up to 511 MiB.
+
+    Examples
+    --------
+    >>> row_group_bytes(100) >> 20, row_group_bytes(5000) >> 20, row_group_bytes(10_000) >> 20
+    (256, 312, 511)
+    """
+    return min(max(num_columns * COLUMN_BYTES, MIN_ROW_GROUP_SIZE), MAX_ROW_GROUP_SIZE)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Neighbouring columns of the first row group, compressed in several ways.
+
+    Attributes
+    ----------
+    num_columns : int
+    raw_bytes : int
+        Encoded, before compression.
+    num_pages, page_bytes : int
+        The pages that count for `page_size_threshold`, and their bytes before compression.
+    blocks : dict of int to int
+        The compressed bytes in blocks as large as those of a file of so many buckets.
+    paged_bytes : int, optional
+        The compressed bytes in one page per column, with the directory; None if the file cannot be paged.
+    """
+
+    num_columns: int
+    raw_bytes: int
+    num_pages: int
+    page_bytes: int
+    blocks: dict[int, int]
+    paged_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A layout that was considered: `size` is relative to the reference's layout, `cost` in nanoseconds of reading."""
+
+    num_buckets: int
+    paged: bool
+    size: float
+    cost: float
+
+    def __str__(self) -> str:
+        return f"{self.num_buckets:,} {'paged' if self.paged else 'monolithic'} buckets"
+
+
+@dataclass(frozen=True)
+class LayoutChoice:
+    """The layout of a file, and why.
+
+    Attributes
+    ----------
+    num_buckets, page_size_threshold : int
+        What is written, see `smalti.WriterOptions`.
+    reason : str
+        In words.
+    candidates : tuple of Candidate
+        What it was chosen from; empty if there was no choice.
+    """
+
+    num_buckets: int
+    page_size_threshold: int
+    reason: str
+    candidates: tuple[Candidate, ...] = ()
+
+
+def plan_regions(num_buckets: int, bucket_bytes: int) -> list[range]:
+    """Which of the reference's buckets to sample, as runs of neighbours spread over the file.
+
+    Examples
+    --------
+    >>> plan_regions(100, 4000)
+    [range(12, 16), range(36, 40), range(60, 64), range(84, 88)]
+    >>> plan_regions(100, 5 << 20)
+    [range(25, 26), range(75, 76)]
+    """
+    length = min(num_buckets, SPLITS if bucket_bytes < SMALL_BUCKET else 1)
+    count = min(max(SAMPLE_BYTES // max(1, bucket_bytes * length), MIN_REGIONS), MAX_REGIONS, num_buckets // length)
+    starts = [(2 * i + 1) * num_buckets // (2 * count) for i in range(count)]
+    return [range(start, start + length) for start in (start // length * length for start in starts)]
+
+
+def choose_layout(layout: str, num_columns: int, raw_bytes: int, samples: Sequence[Sample]) -> LayoutChoice:
+    """The layout of a file whose first row group has `raw_bytes` before compression.
+
+    Parameters
+    ----------
+    layout : {"small", "balanced", "fast"}
+        A file is never larger than `TOLERANCES` allows, as far as the samples tell; within that, the layout that is
+        read fastest is taken.
+    num_columns, raw_bytes : int
+    samples : sequence of Sample
+        Of the reference's buckets, at least one.
+    """
+    num_buckets = min(num_columns, DEFAULT_NUM_BUCKETS)
+    page_bytes = sum(sample.page_bytes for sample in samples) // max(1, sum(sample.num_pages for sample in samples))
+    weigh = _Weigher(num_columns, raw_bytes, samples)
+    shapes = [(count, False) for count in weigh.bucket_counts] + [(num_buckets, True)] * weigh.pageable
+    reference = weigh.size(num_buckets, paged=weigh.pageable and page_bytes >= DEFAULT_PAGE_SIZE_THRESHOLD)
+    candidates = tuple(
+        Candidate(count, paged, weigh.size(count, paged=paged) / reference, weigh.cost(count, paged=paged))
+        for count, paged in shapes
+    )
+    limit = 1 + TOLERANCES[layout]
+    if layout == "small":
+        limit = min(candidate.size for candidate in candidates) + SAME_SIZE
+    best = min((c for c in candidates if c.size <= limit), key=lambda c: c.cost)
+    largest = "the smallest" if layout == "small" else f"at most {limit - 1:.0%} larger than the reference's layout"
+    reason = (
+        f"{best} are the fastest to read of the layouts that are {largest}, by samples of the first row group; "
+        f"a column has {page_bytes:,} bytes there"
+    )
+    # Buckets whose columns are very unlike the samples decide for themselves: in a paged file, one with much shorter
+    # columns stays one block, and otherwise one with much longer columns is paged.
+    threshold = page_bytes // 4 if best.paged else max(DEFAULT_PAGE_SIZE_THRESHOLD, 4 * page_bytes)
+    return LayoutChoice(best.num_buckets, threshold, reason, candidates)
+
+
+class _Weigher:
+    """Sizes and costs of a whole row group, from samples."""
+
+    def __init__(self, num_columns: int, raw_bytes: int, samples: Sequence[Sample]) -> None:
+        self._num_columns = num_columns
+        self._raw_bytes = raw_bytes
+        self._samples = samples
+        self._share = sum(sample.num_columns for sample in samples) / num_columns
+        self.bucket_counts = tuple(samples[0].blocks)
+        self.pageable = all(sample.paged_bytes is not None for sample in samples)
+
+    def size(self, num_buckets: int, *, paged: bool) -> float:
+        """Compressed bytes, about."""
+        taken = sum((sample.paged_bytes or 0) if paged else sample.blocks[num_buckets] for sample in self._samples)
+        return max(1.0, taken) / self._share
+
+    def cost(self, num_buckets: int, *, paged: bool) -> float:
+        reads = [*(count for count in READS if count < self._num_columns), self._num_columns]
+        costs = []
+        for count in reads:
+            touched = num_buckets * (1 - (1 - 1 / num_buckets) ** count)
+            if paged:
+                each = PAGE_COST + BYTE_COST * self._raw_bytes / self._num_columns
+                costs.append(touched * BLOCK_COST + count * each)
+            else:
+                costs.append(touched * (BLOCK_COST + BYTE_COST * self._raw_bytes / num_buckets))
+        return geometric_mean(costs)
