@@ -82,12 +82,14 @@ test-spark: $(VENV)/.installed
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.remote
 	@$(BIN)/python -m benchmarks.spark
 
 bench-full: $(VENV)/.bench
 	@echo ">> running the whole benchmark (half an hour or more)"
 	@$(BIN)/python -m benchmarks --full
 	@$(BIN)/python -m benchmarks.buckets
+	@$(BIN)/python -m benchmarks.remote
 	@$(BIN)/python -m benchmarks.spark
 
 fuzz: $(VENV)/.installed

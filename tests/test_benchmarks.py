@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from benchmarks import buckets, measure, report
+from benchmarks import buckets, measure, remote, report
 from benchmarks.__main__ import main
 from benchmarks.datasets import DATASETS, column_names, np, scattered
 from benchmarks.goals import GOALS, Goal, outcomes
@@ -194,6 +194,15 @@ def test_bucket_sweep(tmp_path):
     points = json.loads((tmp_path / "buckets.json").read_text())["points"]
     assert [point["buckets"] for point in points] == [2, 8]
     assert all(point["bytes_read"] > 0 and point["requests"] > 0 for point in points)
+
+
+def test_short_run_on_s3(tmp_path):
+    assert remote.main(["--smoke", "--out", str(tmp_path)]) == 0
+    costs = json.loads((tmp_path / "remote.json").read_text())["costs"]
+    ours = {cost["work"]: cost for cost in costs if cost["peer"] == "smalti"}
+    assert ours["open"]["requests"] == 1
+    assert {goal.work for goal in remote.GOALS} <= set(ours)
+    assert all(cost["bytes"] > 0 for cost in costs if cost["work"] in ("open", "open and read", "row groups", "files"))
 
 
 def test_short_run_of_spark(tmp_path):

@@ -21,7 +21,7 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem,
 import smalti
 from smalti import jobs
 from smalti.errors import MosaicError, ReplacedError
-from smalti.io import Place, Source
+from smalti.io import Place, Source, locate
 from smalti.io.places import TEMPORARY_SUFFIX
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
@@ -878,16 +878,14 @@ def test_a_job_reads_what_was_committed(tmp_path: Path) -> None:
     assert not (tmp_path / "t" / JOBS / "job").exists()
 
 
-@pytest.fixture
-def s3() -> Iterator[FileSystem]:
+@pytest.fixture(params=["obstore", "pyarrow"])
+def s3(request: pytest.FixtureRequest) -> Iterator[FileSystem]:
+    options = {"access_key": "test", "secret_key": "test", "region": "us-east-1", "scheme": "http"}
     with S3Server(buckets=["bucket"]) as server:
-        yield S3FileSystem(
-            access_key="test",
-            secret_key="test",
-            region="us-east-1",
-            scheme="http",
-            endpoint_override=f"127.0.0.1:{server.port}",
-        )
+        if request.param == "pyarrow":
+            yield S3FileSystem(**options, endpoint_override=server.address)
+        else:
+            yield locate("s3://bucket", storage={**options, "endpoint_override": server.address}).filesystem
 
 
 def test_on_an_object_store(s3: FileSystem) -> None:

@@ -98,6 +98,7 @@ class MosaicWriter:
         self._rows = 0
         self._statistics: list[dict[str, ColumnStatistics]] = []
         self._failure: BaseException | None = None
+        self._ended = False
         self.summary: WriteSummary | None = None
         self._sink = open_sink(where, filesystem)
         self._closed = False
@@ -327,28 +328,38 @@ class MosaicWriter:
         return self._offset + int(self._open.num_bytes * ratio) + end
 
     def close(self) -> None:
-        """Write what is open and the end of the file, and make it appear. Closing twice is harmless."""
+        """Write what is open and the end of the file, and make it appear. Closing twice is harmless.
+
+        If sending the file to a store fails, what was there before stays, and `close` may be called again to send it
+        once more. `abort` gives it up.
+        """
         if self._closed:
             if self._failure is not None:
                 self._usable()
             return
         try:
-            self._flush()
-            if self._layout is None:
-                self._lay_out(LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows"))
-            assert self._layout is not None
-            assert self._schema_section is not None
-            schema_offset, schema_section = self._offset, self._schema_section.result()
-            index_offset = schema_offset + len(schema_section)
-            num_groups = len(self._index)
-            footer = Footer(index_offset, schema_offset, self._block.num_buckets, num_groups, self.options.codec)
-            self._put(schema_section, *self._index, footer.pack())
+            if not self._ended:
+                self._write_end()
             self._sink.commit()
         except BaseException as error:
-            self._fail(error)
+            if not (self._ended and self._sink.may_retry):
+                self._fail(error)
             raise
+        assert self._layout is not None
         self._closed = True
-        self.summary = WriteSummary(self._rows, num_groups, self._offset, tuple(self._statistics), self._layout)
+        self.summary = WriteSummary(self._rows, len(self._index), self._offset, tuple(self._statistics), self._layout)
+
+    def _write_end(self) -> None:
+        """Write what is open, then schema block, index and footer; nothing can be written after them."""
+        self._flush()
+        if self._layout is None:
+            self._lay_out(LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows"))
+        assert self._schema_section is not None
+        schema_offset, schema_section = self._offset, self._schema_section.result()
+        index_offset = schema_offset + len(schema_section)
+        footer = Footer(index_offset, schema_offset, self._block.num_buckets, len(self._index), self.options.codec)
+        self._put(schema_section, *self._index, footer.pack())
+        self._ended = True
 
     def abort(self) -> None:
         """Give up: no file appears, and a file that was there before stays as it is."""
@@ -364,7 +375,7 @@ class MosaicWriter:
     def _usable(self) -> None:
         if self._failure is not None:
             raise MosaicError("writer failed earlier and wrote nothing", found=str(self._failure))
-        if self._closed:
+        if self._closed or self._ended:
             raise MosaicError("writer is closed")
 
     def __enter__(self) -> MosaicWriter:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import UnsupportedOperation
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from smalti.errors import MosaicError, UnsupportedFeatureError
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments, store_settings
@@ -41,11 +41,17 @@ _LIST_ATTEMPTS = 20
 
 
 class FsspecFileSystem(Protocol):
-    """What tells an fsspec file system from others; pyarrow's handler does the rest."""
+    """What is asked of an fsspec file system directly; pyarrow's handler does the rest."""
 
     protocol: str | tuple[str, ...]
 
-    def cat_file(self, path: str) -> bytes: ...
+    def info(self, path: str) -> dict[str, Any]: ...
+
+    def open(self, path: str, mode: str) -> Any: ...
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes: ...
+
+    def cat_ranges(self, paths: list[str], starts: Any, ends: Any, *, on_error: str) -> list[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,12 @@ class Place:
         """The object stores behind this place, if it is reached through them and not through a file system passed."""
         handler = getattr(self.filesystem, "handler", None)
         return handler if hasattr(handler, "read_end") else None
+
+    @property
+    def fsspec(self) -> FsspecFileSystem | None:
+        """The fsspec file system behind this place, if the caller has passed one."""
+        inner = getattr(getattr(self.filesystem, "handler", None), "fs", None)
+        return inner if hasattr(inner, "cat_ranges") else None
 
     def child(self, relative: str) -> Place:
         return Place(self.filesystem, str(PurePosixPath(self.path) / relative))
