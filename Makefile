@@ -83,6 +83,7 @@ bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.remote
+	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.spark
 
 bench-full: $(VENV)/.bench

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from benchmarks import buckets, measure, remote, report
+from benchmarks import buckets, measure, remote, report, tables
 from benchmarks.__main__ import main
 from benchmarks.datasets import DATASETS, column_names, np, scattered
 from benchmarks.goals import GOALS, Goal, outcomes
@@ -186,6 +186,16 @@ def test_charts_are_drawn_for_light_and_dark_pages(tmp_path):
     drawn = {path.name: path.read_text() for path in tmp_path.glob("*.svg")}
     assert set(drawn) == {f"smoke-{name}.svg" for name in ("read", "bytes", "write", "growth")}
     assert all("prefers-color-scheme: dark" in text for text in drawn.values())
+
+
+def test_short_run_of_tables(tmp_path):
+    """Many files: little processor time for each, and memory within its limit, whatever else the machine does."""
+    assert tables.main(["--smoke", "--out", str(tmp_path)]) == 0
+    document = json.loads((tmp_path / "tables.json").read_text())
+    assert document["cpu_ms_per_file"]["list, open and unify"] < 0.5
+    limit = document["shape"]["memory_limit"]
+    limited, unlimited = document["peak_bytes"][str(limit)], document["peak_bytes"][str(1 << 40)]
+    assert limited <= 1.5 * limit < unlimited
 
 
 def test_bucket_sweep(tmp_path):

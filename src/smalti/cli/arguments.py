@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import fnmatch
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError
+from smalti.file.patterns import match_names
 from smalti.options import parse_bytes
 
 
@@ -101,22 +100,5 @@ def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list
     if not patterns:
         return None
     known = set(names)
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        for piece in [pattern] if pattern in known else filter(None, pattern.split(",")):
-            if piece in known:
-                found[piece] = None
-            elif is_glob(piece):
-                match = re.compile(fnmatch.translate(piece)).match
-                matches = [name for name in names if match(name)]
-                if not matches:
-                    raise SchemaError("no column matches", found=piece)
-                found.update(dict.fromkeys(matches))
-            else:
-                close = difflib.get_close_matches(piece, names, 3)
-                raise SchemaError("no such column", found=piece, expected=" or ".join(close) or None)
-    return list(found)
-
-
-def is_glob(text: str) -> bool:
-    return re.search(r"[*?\[]", text) is not None
+    pieces = [[pattern] if pattern in known else pattern.split(",") for pattern in patterns]
+    return match_names(names, [piece for parts in pieces for piece in parts if piece])

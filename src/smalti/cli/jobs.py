@@ -9,11 +9,12 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 import smalti
-from smalti.cli.arguments import add_columns, add_output, age, byte_count, is_glob, select_columns, whole_number
+from smalti.cli.arguments import add_columns, add_output, age, byte_count, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
+from smalti.file.patterns import is_pattern
 
 if TYPE_CHECKING:
     from smalti import jobs
@@ -70,7 +71,7 @@ def _names(patterns: list[str] | None) -> list[str]:
 def _column_names(options: argparse.Namespace) -> list[str] | None:
     """The columns asked for. Globs need a source that is one Mosaic or Parquet file, which knows its columns."""
     names = _names(options.columns)
-    if not any(map(is_glob, names)):
+    if not any(map(is_pattern, names)):
         return names or None
     from smalti.cli.sources import open_rows
 

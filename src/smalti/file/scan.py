@@ -66,6 +66,20 @@ class Projection:
     schema: pa.Schema
     buckets: list[BucketRead]
 
+    @cached_property
+    def row_width(self) -> int:
+        """Bytes of a row in Arrow's memory: of fixed-size values exactly, of others what their offsets take."""
+        widths: dict[pa.DataType, int] = {}
+        bits = 0
+        for type_ in self.schema.types:
+            if type_ not in widths:
+                try:
+                    widths[type_] = type_.bit_width
+                except ValueError:
+                    widths[type_] = 32
+            bits += widths[type_]
+        return (bits + 7) // 8
+
 
 @dataclass(frozen=True)
 class GroupRead:

@@ -21,8 +21,8 @@ from smalti.format.compression import has_checksum
 from smalti.format.index import MONOLITHIC
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source, open_source
-from smalti.jobs.events import Report
 from smalti.jobs.summary import show_value
+from smalti.progress import Report
 from smalti.report.units import show_bytes
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 

@@ -8,7 +8,6 @@ from smalti.errors import MosaicError
 from smalti.io.places import AnyFileSystem, AnyPath, locate
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.events import Listener
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.planning import plan_compact
@@ -19,6 +18,7 @@ from smalti.jobs.staging import Staging, job_digest, job_summaries
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Change, Look, Target
 from smalti.options import WriterOptions
+from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
 

@@ -11,11 +11,11 @@ from functools import partial
 from smalti.errors import MosaicError
 from smalti.jobs.copying import CopySettings, copy_split
 from smalti.jobs.engine import Executor
-from smalti.jobs.events import Listener, Meter
 from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
 from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
 from smalti.jobs.target import Change
+from smalti.progress import Listener, Meter
 
 
 def run_copy(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.predicate import prune_partitions
@@ -60,6 +61,7 @@ class Table:
             self.files = list_files(self._places).files
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
+        self._schemas = SharedSchemas()
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
         self._has_derived_schema = False
 
@@ -129,7 +131,7 @@ class Table:
         self._pieces[file.path] = []
         limit = self._options.max_partition_bytes
         try:
-            with MosaicFile(open_found(file, self._filesystem)) as opened:
+            with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
                 stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
                 self._pieces[file.path] = [_whole(file)]
                 if file.size > limit:
