@@ -13,7 +13,7 @@ from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.table.adapt import Adapter, adapt_batch
-from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again
+from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.schemas import unify_schemas
 
@@ -74,18 +74,7 @@ class MosaicDataset:
         If files are replaced after the first batch was read, the rest is an error, because rows would be missing or
         there twice. Before that, and in `to_table`, the table is listed again.
         """
-        batches: Iterator[pa.RecordBatch] = iter(())
-
-        def begin() -> pa.RecordBatch | None:
-            nonlocal batches
-            batches = self._batches(columns, filters, batch_size)
-            return next(batches, None)
-
-        first = read_again(begin, self._list)
-        if first is not None:
-            yield first
-            del first
-            yield from batches
+        return stream_again(lambda: self._batches(columns, filters, batch_size), self._list)
 
     def _batches(
         self, columns: Sequence[str] | None, filters: AnyFilter, batch_size: int | None = None

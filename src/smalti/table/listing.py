@@ -7,10 +7,11 @@ commit is carried out (see `smalti.table.commits`), a listing has all of its cha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -432,6 +433,19 @@ def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> 
         except (FileNotFoundError, ReplacedError):
             list_again()
     return read()
+
+
+def stream_again(read: Callable[[], Iterator[Result]], list_again: Callable[[], object]) -> Iterator[Result]:
+    """The same for a read in parts, which can start over only as long as no part of it was delivered."""
+
+    def begin() -> tuple[list[Result], Iterator[Result]]:
+        parts = read()
+        return list(islice(parts, 1)), parts
+
+    first, rest = read_again(begin, list_again)
+    while first:
+        yield first.pop()
+    yield from rest
 
 
 def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
