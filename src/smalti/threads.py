@@ -16,8 +16,8 @@ MIN_RUN, MAX_RUN = 128 << 10, 2 << 20
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Requests of this process that are under way at once.
-REQUESTS = 64
+#: Requests of this process that are under way at once: one for each of the 100 buckets that files often have, and more.
+REQUESTS = 128
 
 #: By name and number of threads.
 _pools: dict[tuple[str, int], ThreadPoolExecutor] = {}

@@ -138,7 +138,7 @@ class Change:
             try:
                 _, existing = self._look_again(staging)
                 read = self._identities(self.read.values())
-                plan_commit(staging.job_id, {}, existing if read else {}, self.mode, read=read)
+                plan_commit(staging.job_id, {}, existing, self.mode, read=read)
             except ConflictError as error:
                 raise error.locate(path=self.target.place.path) from cause
 
