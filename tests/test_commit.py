@@ -903,11 +903,12 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     assert rows() == [10, 20]
     log._move(commit, *commit.add[0])
     assert rows() == [10, 20]
-    with pytest.raises(smalti.ConflictError, match="only one process may write at a time"):
-        jobs.compact("bucket/t", filesystem=s3)
-    with pytest.raises(smalti.ConflictError, match=r"finish the commit with smalti\.jobs\.recover"):
-        jobs.clean("bucket/t", filesystem=s3)
-    jobs.recover("bucket/t", filesystem=s3)
+    if not log.is_exclusive:  # pyarrow's own S3: whoever has written the record may still be at work.
+        with pytest.raises(smalti.ConflictError, match="only one process may write at a time"):
+            jobs.compact("bucket/t", filesystem=s3)
+        with pytest.raises(smalti.ConflictError, match=r"finish the commit with smalti\.jobs\.recover"):
+            jobs.clean("bucket/t", filesystem=s3)
+        jobs.recover("bucket/t", filesystem=s3)
     summary = jobs.compact("bucket/t", filesystem=s3)
     assert (summary.source_files, summary.num_rows) == (2, 2)
     assert rows() == [10, 20]
