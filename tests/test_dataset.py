@@ -97,7 +97,7 @@ def test_a_partition_that_cannot_match_is_not_opened(sales: Path) -> None:
     assert ds.schema  # opens every file
     next((sales / "year=2023").rglob("a.mosaic")).write_bytes(b"broken")
     assert ds.to_table(["id"], [("year", ">", 2023)]).num_rows == 3
-    with pytest.raises(smalti.MosaicError, match=r"a\.mosaic: the file was replaced after the table was listed"):
+    with pytest.raises(smalti.CorruptFileError, match=r"a\.mosaic"):  # It was replaced, so the table is listed again.
         ds.to_table(["id"])
     with pytest.raises(smalti.CorruptFileError, match=r"a\.mosaic"):
         smalti.dataset(sales).to_table(["id"])

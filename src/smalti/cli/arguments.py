@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 from smalti.errors import MosaicError
 from smalti.file.patterns import match_names
@@ -67,6 +69,21 @@ def byte_count(text: str) -> int:
         return parse_bytes(text, least=1)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def age(text: str) -> timedelta:
+    """A length of time such as 12h; anything else is wrong usage.
+
+    Examples
+    --------
+    >>> str(age("12h")), str(age("1.5d")), str(age("0"))
+    ('12:00:00', '1 day, 12:00:00', '0:00:00')
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
+    if found is None or (not found[2] and float(found[1])):
+        raise argparse.ArgumentTypeError(f"{text} is no age such as 30m, 12h or 7d")
+    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "": "seconds"}[found[2]]
+    return timedelta(**{unit: float(found[1])})
 
 
 def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list[str] | None:

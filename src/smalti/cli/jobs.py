@@ -1,4 +1,4 @@
-"""`convert`, `compact`, `verify` and `profile`: their arguments and output. `smalti.jobs` does the work.
+"""`convert`, `compact`, `clean`, `verify` and `profile`: their arguments and output. `smalti.jobs` does the work.
 
 It is imported when a job is run, so that `--help` need not wait for it.
 """
@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 import smalti
-from smalti.cli.arguments import add_columns, add_output, byte_count, select_columns, whole_number
+from smalti.cli.arguments import add_columns, add_output, age, byte_count, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
@@ -144,6 +144,27 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
             **_engine_and_care(options),
         )
     _print_summary(options, screen, summary)
+
+
+def arguments_clean(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="TABLE", help="a directory that jobs or Spark have written to")
+    parser.add_argument(
+        "--older-than", type=age, default="1d", metavar="AGE", help="leave what is younger, such as 12h (default 1d)"
+    )
+    add_output(parser)
+
+
+def run_clean(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+    from smalti.io import locate
+
+    if not locate(options.table).is_directory():
+        raise NotADirectoryError(20, "No such directory", options.table)
+    removed = jobs.clean(options.table, options.older_than)
+    if options.json:
+        screen.json({"table": options.table, "removed": removed})
+    else:
+        screen.lines([f"removed {printable(name)}" for name in removed] or ["nothing to remove"])
 
 
 def arguments_verify(parser: argparse.ArgumentParser) -> None:

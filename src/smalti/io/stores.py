@@ -26,7 +26,7 @@ from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, resolve_s3_region
 
 from smalti import threads
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, ReplacedError
 from smalti.io.services import StoreSettings
 
 if TYPE_CHECKING:
@@ -53,10 +53,6 @@ _ENDPOINTS = {
     "abfs": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 _S3_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-
-
-class ReplacedError(MosaicError):
-    """An object is no longer the one that was opened."""
 
 
 class ObjectEnd(NamedTuple):

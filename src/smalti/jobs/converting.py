@@ -120,9 +120,9 @@ def convert(
         "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows)),
     }
     staging = Staging(goal.root, job_digest(work))
-    replaces = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
-    if isinstance(replaces, JobSummary):
-        return replaces
+    change = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
+    if isinstance(change, JobSummary):
+        return change
     # Which task writes which files, and how.
     splits = _plan(listing, formats, goal, split_bytes=split_bytes, roll_bytes=target_file_bytes)
     request = ReadRequest(
@@ -141,7 +141,7 @@ def convert(
     )
     shown = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
     job = JobSummary("convert", executor.name, shown, place.path)
-    return run_copy(job, splits, settings, replaces, executor, progress)
+    return run_copy(job, splits, settings, change, executor, progress)
 
 
 def _plan(

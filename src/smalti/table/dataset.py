@@ -18,14 +18,12 @@ from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, 
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
 from smalti.readahead import Budget, started
 from smalti.table.adapt import Adapter, adapt_batch
-from smalti.table.listing import FoundFile, list_files, open_found
+from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
 from smalti.table.schemas import unify_schemas
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
-
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
 
@@ -42,24 +40,31 @@ class MosaicDataset(Scannable):
 
     def __init__(
         self,
-        files: list[FoundFile],
-        filesystem: FileSystem,
+        find: Callable[[], Listing],
         schema: pa.Schema | None,
         partitioned: bool,
         readahead: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
-        self._found = files
-        self._filesystem = filesystem
-        self._schema = schema
-        self.partition_schema = partition_schema(files) if partitioned else pa.schema([])
+        self._find = find
+        self._given_schema = schema
+        self._partitioned = partitioned
+        self._limits = readahead, memory_limit
+        self._schemas = SharedSchemas()
+        self._list()
+
+    def _list(self) -> None:
+        """Find the files, and forget what is known of the files that were found before."""
+        listing = self._find()
+        self._found = files = listing.files
+        self._filesystem = listing.filesystem
+        self._schema = self._given_schema
+        self.partition_schema = partition_schema(files) if self._partitioned else pa.schema([])
         self._budget = Budget.choose(
-            readahead,
-            memory_limit,
-            is_remote=not is_local(filesystem),
+            *self._limits,
+            is_remote=not is_local(listing.filesystem),
             unit_bytes=sum(file.size for file in files) // max(1, len(files)),
         )
-        self._schemas = SharedSchemas()
         #: The different columns that files have, each with the path of the first file that has them; None until every
         #: file has been opened.
         self._variants: dict[Columns, str] | None = None
@@ -72,6 +77,9 @@ class MosaicDataset(Scannable):
     @property
     def schema(self) -> pa.Schema:
         """Columns of all files, then the partition columns."""
+        return read_again(self._find_schema, self._list)
+
+    def _find_schema(self) -> pa.Schema:
         if self._schema is None:
             self._survey()
             self._schema = self._union(None)
@@ -91,15 +99,19 @@ class MosaicDataset(Scannable):
         *,
         filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch: row groups in order, some of them read ahead within the memory limit."""
+        """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
+
+        If files are replaced after the first batch was read, the rest is an error, because rows would be missing or
+        there twice. Before that, and in `to_table`, the table is listed again.
+        """
         return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
         filters = one_filter(filters, filter)
         if filters is not None:
-            return sum(batch.num_rows for batch in self.to_batches([], filters))
-        return sum(rows for _, rows in self._visit(lambda opened: opened.num_rows))
+            return read_again(lambda: sum(batch.num_rows for batch in self.to_batches([], filters)), self._list)
+        return read_again(lambda: sum(rows for _, rows in self._visit(lambda opened: opened.num_rows)), self._list)
 
     def __getstate__(self) -> dict[str, Any]:
         """Files are opened again where the dataset arrives."""
@@ -169,6 +181,9 @@ class MosaicDataset(Scannable):
         return self.schema if names is None else self._types(names)
 
     def _scan_table(self, scan: Scan) -> pa.Table:
+        return read_again(lambda: self._read_table(scan), self._list)
+
+    def _read_table(self, scan: Scan) -> pa.Table:
         if scan.filters is None and self._schema is None and self._variants is None:
             return self._read_once(self._names(scan.columns), scan)
         batches = list(self._scan_batches(scan))
@@ -196,7 +211,7 @@ class MosaicDataset(Scannable):
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
-        return cut_batches(self._typed_batches(scan), scan.batch_size)
+        return cut_batches(stream_again(lambda: self._typed_batches(scan), self._list), scan.batch_size)
 
     def _typed_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         files, filter_ = self._found, None
@@ -314,5 +329,5 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    listing = list_files(source, filesystem)
-    return MosaicDataset(listing.files, listing.filesystem, schema, partitioning == "hive", readahead, memory_limit)
+    find = partial(list_files, source, filesystem)
+    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)
