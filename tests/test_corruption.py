@@ -13,6 +13,8 @@ import pytest
 import zstandard
 
 import smalti
+from smalti._core.pages import open_slots
+from smalti.file import writer
 from tests import oracle, reference
 from tests.compare import assert_same
 from tests.files import layout, read, written
@@ -169,3 +171,13 @@ def test_without_checksum_the_frames_have_none() -> None:
     assert not any(
         zstandard.get_frame_parameters(data[frame.start : frame.stop]).has_checksum for frame in frames(data)
     )
+
+
+def test_a_page_without_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zstandard's call for many frames corrupts the heap if one of them has no content, so it never gets such a one."""
+    empty = b"\0" + zstandard.ZstdCompressor().compress(b"")
+    assert open_slots([memoryview(empty)]) is None
+    monkeypatch.setattr(writer, "pack_slots", lambda pages, *_: [empty] * len(pages))
+    data = written(matrix(1, 5), num_buckets=3, page_size_threshold=0)
+    with pytest.raises(smalti.CorruptFileError, match="data ends early"):
+        read(data)

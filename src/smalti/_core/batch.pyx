@@ -164,6 +164,7 @@ cdef class Batch:
                     if rows is not None:
                         select_rows(bucket.views, at, selection, selected, views, &s, &blocks)
                     decode_column(views, at, self.array.children[into[i]], &s)
+                    free_blocks(&blocks)        # the array has copies
         except MosaicError as error:
             raise _blame(error, at)
         finally:

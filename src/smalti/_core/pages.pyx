@@ -91,7 +91,8 @@ def open_slots(list slots not None):
     """The zstd frames in slots, and the sizes of their pages as native 64-bit numbers; None if one needs a closer look.
 
     None is returned where a slot holds anything else than one frame that declares the size of its page, or a size that
-    no frame of these bytes can have. An error about a slot names its place in the list as the column.
+    no frame of these bytes can have, or that no page has: zstandard's call for many frames writes outside its memory
+    where a frame has no content. An error about a slot names its place in the list as the column.
     """
     cdef Py_ssize_t i, n = len(slots)
     cdef bytes packed = PyBytes_FromStringAndSize(NULL, 8 * n)
@@ -107,7 +108,7 @@ def open_slots(list slots not None):
             c = cursor_over(<const uint8_t*>view.buf, view.len)
             size = read_uv32(&c)
             plain = (
-                size <= MAX_BLOCK_SIZE and size <= (view.len - c.pos) * MAX_ZSTD_RATIO
+                0 < size <= MAX_BLOCK_SIZE and size <= (view.len - c.pos) * MAX_ZSTD_RATIO
                 and _is_plain_frame(c.data + c.pos, view.len - c.pos, <uint64_t>size)
             )
         except MosaicError as error:

@@ -6,7 +6,7 @@ over. Lists and maps are selected with the elements of the rows that stay.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from smalti._core.bits cimport count_bits, bitmap_size, get_bit, index_width, pack_indices
 from smalti._core.decode cimport Scratch, load_lengths
@@ -16,10 +16,12 @@ from smalti._core.view cimport View
 
 
 cdef void free_blocks(Blocks* blocks) noexcept nogil:
+    """Free all blocks; more can be made afterwards."""
     cdef int64_t i
     for i in range(blocks.size):
         free(blocks.items[i])
     free(blocks.items)
+    memset(blocks, 0, sizeof(Blocks))
 
 
 cdef void* _block(Blocks* blocks, int64_t size) except NULL nogil:
