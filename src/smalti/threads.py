@@ -60,7 +60,8 @@ def share_out(weights: Sequence[int], threads: int) -> list[range]:
     """Cut items into runs for threads to work on, by their weights, which are bytes to read or to decompress.
 
     Handing a run over costs more than working on a few kilobytes, and a run that is too long leaves other threads idle
-    at the end. What is not worth a second thread is one run.
+    at the end. What is not worth a second thread is one run. A single thread has runs too, because what a run holds is
+    in memory at a time.
 
     Examples
     --------
@@ -68,11 +69,13 @@ def share_out(weights: Sequence[int], threads: int) -> list[range]:
     [range(0, 3)]
     >>> share_out([100_000, 50_000, 900_000, 300_000], 2)
     [range(0, 2), range(2, 3), range(3, 4)]
+    >>> share_out([1_500_000, 400_000, 900_000], 1)
+    [range(0, 2), range(2, 3)]
     """
     total = sum(weights)
-    if threads <= 1 or total < MIN_SHARED:
+    if total < MIN_SHARED:
         return [range(len(weights))] if weights else []
-    limit = min(max(total // (4 * threads), MIN_RUN), MAX_RUN)
+    limit = min(max(total // (4 * threads), MIN_RUN), MAX_RUN) if threads > 1 else MAX_RUN
     runs, start, held = [], 0, 0
     for i, weight in enumerate(weights):
         if held and held + weight > limit:
