@@ -6,8 +6,13 @@ import threading
 from collections import OrderedDict
 
 from smalti._core.batch import BucketViews
+from smalti._core.nodes import BucketNodes
+from smalti.format.bucket import directory_size
 from smalti.format.compression import Page
 from smalti.format.index import BucketEntry
+
+#: Bytes that a bucket, and a column in it, take in memory beside their content, about: many are tiny.
+BUCKET_COST, COLUMN_COST = 1000, 200
 
 
 class FetchedBucket:
@@ -40,19 +45,20 @@ class FetchedBucket:
         copy.slots, copy.pages = dict(self.slots), dict(self.pages)
         return copy
 
-    def detached(self, directory_size: int) -> tuple[FetchedBucket, int]:
-        """The decompressed bytes by themselves, and how many they are.
+    def detached(self, nodes: BucketNodes) -> tuple[FetchedBucket, int]:
+        """The decompressed bytes by themselves, and how many they take with what surrounds them.
 
         What was read from the file is let go, and pages are copied, because many of them share one piece of memory.
         """
         kept = FetchedBucket(self.entry)
         if self.block is not None:
             kept.block = self.block
-            return kept, self.entry.uncompressed_size
-        kept.data, kept.child_rows = memoryview(bytes(self.data[:directory_size])), self.child_rows
+            return kept, BUCKET_COST + COLUMN_COST * nodes.num_nodes + self.entry.uncompressed_size
+        kept.data, kept.child_rows = memoryview(bytes(self.data[: directory_size(nodes)])), self.child_rows
         kept.pages = {node: page and bytes(page) for node, page in self.pages.items()}  # type: ignore[arg-type]
         kept.slots = dict.fromkeys(kept.pages, memoryview(b""))
-        return kept, directory_size + sum(len(page) for page in kept.pages.values() if page is not None)
+        size = len(kept.data) + sum(len(page) for page in kept.pages.values() if page is not None)
+        return kept, BUCKET_COST + COLUMN_COST * len(kept.pages) + size
 
 
 class BucketCache:
@@ -76,9 +82,9 @@ class BucketCache:
             self._kept.move_to_end((group, bucket))
         return found[0].copy()
 
-    def put(self, group: int, bucket: int, fetched: FetchedBucket, directory_size: int) -> None:
+    def put(self, group: int, bucket: int, fetched: FetchedBucket, nodes: BucketNodes) -> None:
         """Keep a bucket that was decompressed, instead of what is kept of it, and let the oldest ones go."""
-        kept, size = fetched.detached(directory_size)
+        kept, size = fetched.detached(nodes)
         with self._lock:
             _, before = self._kept.pop((group, bucket), (None, 0))
             self._kept[group, bucket] = kept, size
@@ -86,3 +92,9 @@ class BucketCache:
             while self.num_bytes > self._max_bytes:
                 _, (_, size) = self._kept.popitem(last=False)
                 self.num_bytes -= size
+
+    def close(self) -> None:
+        """Let everything go and keep nothing more."""
+        with self._lock:
+            self._max_bytes = self.num_bytes = 0
+            self._kept.clear()

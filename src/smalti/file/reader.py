@@ -191,7 +191,7 @@ class MosaicFile(Scannable):
         return scan_units(self._scanner, self._plan(columns, filters, None))
 
     def close(self) -> None:
-        self._source.close()
+        self._scanner.close()
 
     def __repr__(self) -> str:
         return (

@@ -164,6 +164,12 @@ class Scanner:
         self.tail = tail
         self._cache = cache
 
+    def close(self) -> None:
+        """Close the file and let the cache go, so that no read works by chance of what is in it."""
+        self.source.close()
+        if self._cache is not None:
+            self._cache.close()
+
     def batches(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
         """The result of a scan, one batch for each row group that has rows."""
         for read in plan.groups:
@@ -264,7 +270,7 @@ class Scanner:
                 except MosaicError as error:
                     raise self.locate(error, group, read) from None
                 if cache is not None and _weight(bucket) == 0 and weights[at] > 0:
-                    cache.put(group, read.bucket, bucket, directory_size(read.nodes))
+                    cache.put(group, read.bucket, bucket, read.nodes)
                 if not keep:
                     bucket.pages, bucket.block = {}, None
 
