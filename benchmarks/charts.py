@@ -31,6 +31,8 @@ COLOURS = {
     "vortex": "#868e96",
     "lance": "#c2255c",
 }
+# The other layouts of ours have our colour, and a line of their own.
+AIMS = {"smalti-small": ":", "smalti": "-", "smalti-fast": "--"}
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "smalti",
@@ -54,7 +56,8 @@ def draw(document: dict[str, Any], out: Path) -> dict[str, str]:
     """Write every chart the results allow into ``out``; the names of the files and what each shows."""
     results = [Measurement.from_json(record) for record in document["results"] if not record["error"]]
     labels = {name: peer["label"] for name, peer in document["environment"]["peers"].items()}
-    wide = [result for result in results if result.dataset == "wide-500"]
+    curved = [name for name in document["datasets"] if len(columns_asked(results, name)) >= 4]
+    wide = [result for result in results if result.dataset == "wide-500" and not curved]
     reads = [work for work in dict.fromkeys(result.work for result in wide) if work.startswith("read-")]
     with mpl.rc_context(STYLE):
         figures = {
@@ -75,6 +78,12 @@ def draw(document: dict[str, Any], out: Path) -> dict[str, str]:
                 ],
             ),
             ("growth", "Cost against the number of columns"): growth(results, labels, document["datasets"]),
+            **{
+                (name, f"Time and bytes read against the number of columns asked for, {name}"): curve(
+                    [result for result in results if result.dataset == name], labels
+                )
+                for name in curved
+            },
         }
         drawn = {}
         for (name, alt), figure in figures.items():
@@ -138,6 +147,36 @@ def growth(results: list[Measurement], labels: dict[str, str], datasets: dict[st
                 width = 2.4 if peer == "smalti" else 1.4
                 axis.plot(*zip(*points, strict=True), marker="o", ms=4, lw=width, color=COLOURS[peer], label=label)
         axis.set(xscale="log", yscale="log", xlabel="columns")
+        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
+        axis.grid(True, alpha=0.6)
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def columns_asked(results: list[Measurement], dataset: str) -> dict[str, int]:
+    """The works of a data set that read a given number of columns, and the number."""
+    works = dict.fromkeys(result.work for result in results if result.dataset == dataset)
+    return {work: int(count) for work in works if (count := work.removeprefix("read-")).isdigit()}
+
+
+def curve(results: list[Measurement], labels: dict[str, str]) -> Figure:
+    """Time and bytes of a read against the number of columns asked for: the three aims of ours, and the others."""
+    asked = columns_asked(results, results[0].dataset)
+    panels: tuple[tuple[str, Value], ...] = (
+        ("read, ms", lambda r: r.best and r.best * 1e3),
+        ("bytes read, MB", lambda r: r.bytes_read and r.bytes_read / 1e6),
+    )
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    for axis, (title, value) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        for peer, label in labels.items():
+            if peer not in AIMS and peer not in COLOURS:
+                continue
+            points = sorted((asked[r.work], value(r)) for r in results if r.peer == peer and r.work in asked and value(r))
+            if points:
+                colour, line, width = (ACCENT, AIMS[peer], 2.4) if peer in AIMS else (COLOURS[peer], "-", 1.4)
+                axis.plot(*zip(*points, strict=True), marker="o", ms=3, lw=width, ls=line, color=colour, label=label)
+        axis.set(xscale="log", yscale="log", xlabel="columns asked for")
         axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
         axis.grid(True, alpha=0.6)
     handles, names = figure.axes[0].get_legend_handles_labels()

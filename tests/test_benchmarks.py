@@ -13,13 +13,13 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from benchmarks import buckets, measure, report
+from benchmarks import measure, report
 from benchmarks.__main__ import main
-from benchmarks.datasets import DATASETS, column_names, np, scattered
+from benchmarks.datasets import DATASETS, column_names, np, scattered, telemetry_filters
 from benchmarks.goals import GOALS, Goal, outcomes
 from benchmarks.measure import Measurement, Turn, difference, take_turns
 from benchmarks.peers import PEERS, installed
-from benchmarks.plans import PROFILES
+from benchmarks.plans import PROFILES, REPEATING, smoke
 
 from tests.children import ROOT
 
@@ -33,7 +33,7 @@ def digest(table: pa.Table) -> str:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("wide-500", "d584b5b7a4f5848c"), ("sparse", "a65d72ad08a2db02"), ("narrow", "27c0cc150e607366")],
+    [("wide-500", "d584b5b7a4f5848c"), ("sparse", "a65d72ad08a2db02"), ("narrow", "27c0cc150e607366"), ("telemetry", "")],
 )
 def test_a_data_set_is_the_same_everywhere(name, expected):
     small = dataclasses.replace(DATASETS[name], columns=30, rows=20)
@@ -103,8 +103,9 @@ def test_every_goal_is_measured_by_the_headline_run():
     for goal in GOALS:
         plan = plans[goal.dataset]
         works = {"write", *(f"write-level-{n}" for n in plan.levels), *(f"read-{n or 'all'}" for n in plan.reads)}
+        works |= {f"filter-{name}" for name in telemetry_filters(100)} if plan.filtered else set()
         assert goal.work in works
-        assert goal.peer not in plan.without
+        assert {goal.ours, goal.peer} <= set(plan.peers)
         if goal.figure == "peak_bytes":
             assert goal.work in plan.peaks
             assert goal.peer not in plan.peaks_without
@@ -186,14 +187,6 @@ def test_charts_are_drawn_for_light_and_dark_pages(tmp_path):
     drawn = {path.name: path.read_text() for path in tmp_path.glob("*.svg")}
     assert set(drawn) == {f"smoke-{name}.svg" for name in ("read", "bytes", "write", "growth")}
     assert all("prefers-color-scheme: dark" in text for text in drawn.values())
-
-
-def test_bucket_sweep(tmp_path):
-    peer = "smalti" if "smalti" in HERE else "reference"
-    buckets.main(["--smoke", "--peer", peer, "--rounds", "1", "--out", str(tmp_path)])
-    points = json.loads((tmp_path / "buckets.json").read_text())["points"]
-    assert [point["buckets"] for point in points] == [2, 8]
-    assert all(point["bytes_read"] > 0 and point["requests"] > 0 for point in points)
 
 
 def test_short_run_of_spark(tmp_path):
