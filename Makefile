@@ -15,7 +15,7 @@ help:
 	@echo "make lint   ruff, mypy, stubtest"
 	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
 	@echo "make docs   build the documentation in docs/_build/html"
-	@echo "make bench  measure against the reference, Parquet and others (twenty minutes, Spark included; make bench-full: everything)"
+	@echo "make bench  measure against the reference, Parquet and others (half an hour, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
 	@echo "make clean  remove everything that was built"
 
@@ -84,9 +84,10 @@ bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.spark
 
 bench-full: $(VENV)/.bench
-	@echo ">> running the whole benchmark (half an hour or more)"
+	@echo ">> running the whole benchmark (an hour or more)"
 	@$(BIN)/python -m benchmarks --full
-	@$(BIN)/python -m benchmarks.buckets
+	@$(BIN)/python -m benchmarks --layouts
+	@$(BIN)/python docs/generate.py
 	@$(BIN)/python -m benchmarks.spark
 
 fuzz: $(VENV)/.installed

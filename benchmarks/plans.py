@@ -120,7 +120,7 @@ def tiny(plan: Plan) -> Plan:
 
 
 PROFILES: dict[str, tuple[tuple[Plan, ...], Effort]] = {
-    "headline": (HEADLINE, Effort(rounds=9, budget=5.0, children=2)),
+    "headline": (HEADLINE, Effort(rounds=9, budget=8.0, children=2)),
     "full": (FULL, Effort(rounds=11, budget=10.0, children=3)),
     "layouts": (LAYOUTS, Effort(rounds=7, budget=3.0, children=1)),
 }

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -112,11 +113,25 @@ class Session:
             self.timed(work, turns)
 
     def read_repeatedly(self, names: list[str], count: int) -> None:
-        """Time ``count`` reads of one column each from a file that is opened once; what is kept is the time of one."""
+        """Time ``count`` reads of one column each from a file that is opened once; what is kept is the time of one.
+
+        A peer that has used up its budget stops there, and its time is that of the reads it came to.
+        """
         picked = [names[i] for i in np.random.RandomState(count).randint(0, len(names), count)]
-        turns = {name: self.repeating(peer, picked) for name, peer in self.peers.items() if name in REPEATING}
+        for name in [name for name in self.peers if name in REPEATING]:
+            self.check_open_file(self.peers[name], picked[:3])
+        done: dict[str, list[int]] = {name: [] for name in self.peers if name in REPEATING}
+        turns = {name: self.repeating(self.peers[name], picked, counts) for name, counts in done.items()}
         for result in self.timed("read-again", turns):
-            result.seconds = [seconds / count for seconds in result.seconds]
+            result.seconds = [time / reads for time, reads in zip(result.seconds, done[result.peer], strict=True)]
+
+    def check_open_file(self, peer: Peer, names: list[str]) -> None:
+        """An open file that is read again gives what a fresh one gives, which was compared with the input already."""
+        path = self.file(peer)
+        with peer.opened(path) as read:
+            wrong = [difference(peer.read(path, [name]), peer.as_table(read([name]))) for name in names]
+        if any(wrong):
+            self.fail("read-again", peer.name, "; ".join(filter(None, wrong)))
 
     def peak(self, work: str, names: list[str]) -> None:
         """Peak memory in processes of their own; the smallest of several, since what disturbs only adds."""
@@ -162,13 +177,17 @@ class Session:
         path = self.file(peer)
         return Turn(run=lambda: peer.read(path, columns))
 
-    def repeating(self, peer: Peer, names: list[str]) -> Turn:
-        path = self.file(peer)
+    def repeating(self, peer: Peer, names: list[str], counts: list[int]) -> Turn:
+        path, budget = self.file(peer), self.effort.budget
 
         def read_one_by_one() -> None:
+            end = perf_counter() + budget
             with peer.opened(path) as read:
-                for name in names:
+                for count, name in enumerate(names, start=1):
                     read([name])
+                    if perf_counter() >= end:
+                        break
+            counts.append(count)
 
         return Turn(run=read_one_by_one)
 
