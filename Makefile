@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-spark lint docs bench bench-full fuzz clean browser
+.PHONY: help demo test test-spark lint docs bench bench-full fuzz races clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (half an hour, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
+	@echo "make races  jobs that change one table at the same time, as processes, for a quarter of an hour"
 	@echo "make clean  remove everything that was built"
 
 $(BIN)/python:
@@ -81,6 +82,8 @@ test-spark: $(VENV)/.installed
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.remote
+	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.spark
 
 bench-full: $(VENV)/.bench
@@ -88,6 +91,7 @@ bench-full: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks --full
 	@$(BIN)/python -m benchmarks --layouts
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m benchmarks.remote
 	@$(BIN)/python -m benchmarks.spark
 
 fuzz: $(VENV)/.installed
@@ -95,6 +99,10 @@ fuzz: $(VENV)/.installed
 	@$(BIN)/python -m tests.fuzz
 	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
+
+races: $(VENV)/.installed
+	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, local and on S3 (a quarter of an hour)"
+	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/test_races.py -o timeout=1800
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -65,7 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
         "datasets": {p.dataset.name: {"columns": p.dataset.columns, "rows": p.dataset.rows} for p in plans},
         # The goals speak of tables of a certain size: a smoke run, on tiny ones, reaches and misses none of them.
         # The layouts are compared with each other, so the goals have no place on their page.
-        "goals": [] if args.profile == "layouts" else [each.to_json() for each in outcomes([] if args.smoke else results)],
+        "goals": []
+        if args.profile == "layouts"
+        else [each.to_json() for each in outcomes([] if args.smoke else results)],
         "results": [result.to_json() for result in results],
     }
 

@@ -172,7 +172,9 @@ def curve(results: list[Measurement], labels: dict[str, str]) -> Figure:
         for peer, label in labels.items():
             if peer not in AIMS and peer not in COLOURS:
                 continue
-            points = sorted((asked[r.work], value(r)) for r in results if r.peer == peer and r.work in asked and value(r))
+            points = sorted(
+                (asked[r.work], value(r)) for r in results if r.peer == peer and r.work in asked and value(r)
+            )
             if points:
                 colour, line, width = (ACCENT, AIMS[peer], 2.4) if peer in AIMS else (COLOURS[peer], "-", 1.4)
                 axis.plot(*zip(*points, strict=True), marker="o", ms=3, lw=width, ls=line, color=colour, label=label)

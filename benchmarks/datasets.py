@@ -229,12 +229,12 @@ def telemetry(rng: np.random.RandomState, columns: int, rows: int) -> pa.Table:
     kinds: list[Callable[[], pa.Array]] = [
         lambda: pa.array(np.round(20 + 80 * leaning(rng, rows), 2)),
         lambda: pa.array(skewed(rng, 500, rows)),
-        lambda: pa.array(np.cumsum(rng.randint(0, 9, rows))),
+        lambda: pa.array(np.cumsum(rng.randint(0, 9, rows), dtype=np.int64)),
         lambda: pa.array(rng.random_sample(rows).astype(np.float32)),
         lambda: labels.take(pa.array(skewed(rng, len(labels), rows))),
     ]
     keys = {
-        "id": pa.array(np.arange(rows)),
+        "id": pa.array(np.arange(rows, dtype=np.int64)),
         "run": pa.array((np.arange(rows) * 10 // rows).astype(np.int32)),
         "random": pa.array(rng.randint(0, 1000, rows).astype(np.int32)),
     }

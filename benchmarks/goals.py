@@ -64,7 +64,12 @@ def _memory(title: str, work: str) -> list[Goal]:
 
 def _filters() -> list[Goal]:
     """Never slower than pq.read_table; at most 1.5 times the time of Polars where statistics decide."""
-    titles = {"none": "no filter", "hundredth": "statistics find 1 %", "scattered": "0.1 %, scattered", "run": "1 of 10"}
+    titles = {
+        "none": "no filter",
+        "hundredth": "statistics find 1 %",
+        "scattered": "0.1 %, scattered",
+        "run": "1 of 10",
+    }
     goals = []
     for ours, theirs, rows in (("statistics", "parquet", ""), ("groups", "parquet-groups", ", ten row groups")):
         for case, title in titles.items():

@@ -11,11 +11,12 @@ The same library with other options (another layout, smaller row groups) is a pe
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -96,7 +97,7 @@ class Smalti(FilePeer):
     label = "smalti"
     package = "smalti"
     suffix = ".mosaic"
-    options: dict[str, Any] = {}
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, level: int = LEVEL) -> None:
         self.smalti = importlib.import_module("smalti")
@@ -105,9 +106,7 @@ class Smalti(FilePeer):
         self.level = level
 
     def write(self, table: pa.Table, path: Path) -> None:
-        summary = self.smalti.write_table(
-            table, path, compression="zstd", compression_level=self.level, **self.options
-        )
+        summary = self.smalti.write_table(table, path, compression="zstd", compression_level=self.level, **self.options)
         self.remark = summary.layout.reason
 
     def read_source(self, source: str | CountingFile, columns: list[str] | None) -> pa.Table:
@@ -125,43 +124,43 @@ class Smalti(FilePeer):
 class SmaltiSmall(Smalti):
     name = "smalti-small"
     label = "smalti, small"
-    options = {"layout": "small"}
+    options = MappingProxyType({"layout": "small"})
 
 
 class SmaltiFast(Smalti):
     name = "smalti-fast"
     label = "smalti, fast"
-    options = {"layout": "fast"}
+    options = MappingProxyType({"layout": "fast"})
 
 
 class SmaltiOneBlock(Smalti):
     name = "smalti-100"
     label = "smalti, 100 buckets, never paged"
-    options = {"num_buckets": 100, "page_size_threshold": 1 << 30}
+    options = MappingProxyType({"num_buckets": 100, "page_size_threshold": 1 << 30})
 
 
 class SmaltiManyBuckets(Smalti):
     name = "smalti-1000"
     label = "smalti, 1,000 buckets, never paged"
-    options = {"num_buckets": 1000, "page_size_threshold": 1 << 30}
+    options = MappingProxyType({"num_buckets": 1000, "page_size_threshold": 1 << 30})
 
 
 class SmaltiPaged(Smalti):
     name = "smalti-paged"
     label = "smalti, 100 buckets, always paged"
-    options = {"num_buckets": 100, "page_size_threshold": 0}
+    options = MappingProxyType({"num_buckets": 100, "page_size_threshold": 0})
 
 
 class SmaltiStatistics(Smalti):
     name = "smalti-statistics"
     label = "smalti, statistics of id and run"
-    options = {"stats_columns": ORDERED}
+    options = MappingProxyType({"stats_columns": ORDERED})
 
 
 class SmaltiGroups(Smalti):
     name = "smalti-groups"
     label = f"smalti, the same, groups of {GROUP_ROWS:,} rows"
-    options = {"stats_columns": ORDERED, "row_group_max_rows": GROUP_ROWS}
+    options = MappingProxyType({"stats_columns": ORDERED, "row_group_max_rows": GROUP_ROWS})
 
 
 class Reference(Peer):
@@ -315,7 +314,7 @@ class Feather(FilePeer):
 
     @contextmanager
     def opened(self, path: Path) -> Iterator[Read]:
-        """The open file is a memory map. pyarrow reads the footer again each time: no reader of its takes columns later."""
+        """A memory map, whose footer is read again each time: no reader of pyarrow's takes columns later."""
         with pa.memory_map(str(path)) as source:
             yield lambda columns: self.feather.read_table(source, columns=columns)
 

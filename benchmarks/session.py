@@ -182,12 +182,13 @@ class Session:
 
         def read_one_by_one() -> None:
             end = perf_counter() + budget
+            counts.append(0)
             with peer.opened(path) as read:
-                for count, name in enumerate(names, start=1):
+                for name in names:
                     read([name])
+                    counts[-1] += 1
                     if perf_counter() >= end:
                         break
-            counts.append(count)
 
         return Turn(run=read_one_by_one)
 

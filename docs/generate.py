@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import pyarrow as pa
 from annotate import listing, tiny_file
@@ -125,9 +126,13 @@ def bytes_of_a_file() -> str:
     return f"```text\n{listing(tiny_file())}\n```\n"
 
 
-def layouts() -> str:
+def cost_of(read: Measurement | None) -> str:
+    """Time and bytes of a read; a peer that does its own IO has no bytes."""
+    return "" if read is None else ", ".join(filter(None, [report.seconds(read.best), report.size(read.bytes_read)]))
+
+
+def layouts(source: Path = DOCS / "benchmarks" / "layouts.json") -> str:
     """What the layouts cost, from the last ``python -m benchmarks --layouts``."""
-    source = DOCS / "benchmarks" / "layouts.json"
     if not source.exists():
         return "Not measured yet: `python -m benchmarks --layouts` does it.\n"
     document = json.loads(source.read_text())
@@ -139,13 +144,10 @@ def layouts() -> str:
     for name, shape in document["datasets"].items():
         rows = []
         for peer, label in labels.items():
-            written = known.get((name, "write", peer))
-            if written is None:
-                continue
-            taken = [known.get((name, work, peer)) for work in reads]
-            cost = [f"{report.seconds(read.best)}, {report.size(read.bytes_read)}".rstrip(", ") for read in taken if read]
-            rows.append([label, report.size(written.file_bytes), report.seconds(written.best), *cost])
-        header = ["", "file size", "write", *(f"read {work.removeprefix('read-')}" for work in reads)]
+            if written := known.get((name, "write", peer)):
+                costs = [cost_of(known.get((name, work, peer))) for work in reads]
+                rows.append([label, report.size(written.file_bytes), report.seconds(written.best), *costs])
+        header = ["", "file size", "write", *(work.replace("-", " ") for work in reads)]
         parts.append(f"{shape['columns']:,} columns x {shape['rows']:,} rows ({name}):\n\n{markdown(header, rows)}")
     return "\n".join(parts)
 

@@ -5,25 +5,36 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("numpy")
 
-from benchmarks import measure, report
+from benchmarks import measure, remote, report, tables
 from benchmarks.__main__ import main
+from benchmarks.announced import beside
 from benchmarks.datasets import DATASETS, column_names, np, scattered, telemetry_filters
 from benchmarks.goals import GOALS, Goal, outcomes
 from benchmarks.measure import Measurement, Turn, difference, take_turns
 from benchmarks.peers import PEERS, installed
-from benchmarks.plans import PROFILES, REPEATING, smoke
+from benchmarks.plans import PROFILES, REPEATING, Effort, smoke
+from benchmarks.session import Session
 
 from tests.children import ROOT
+from tests.docs.test_pages import script
 
 HERE = [peer.name for peer in installed(PEERS)[0]]
+
+
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(measure, "PAUSE", 0)
 
 
 def digest(table: pa.Table) -> str:
@@ -33,7 +44,12 @@ def digest(table: pa.Table) -> str:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("wide-500", "d584b5b7a4f5848c"), ("sparse", "a65d72ad08a2db02"), ("narrow", "27c0cc150e607366"), ("telemetry", "")],
+    [
+        ("wide-500", "d584b5b7a4f5848c"),
+        ("sparse", "a65d72ad08a2db02"),
+        ("narrow", "27c0cc150e607366"),
+        ("telemetry", "c2c653e0e5cb7d5f"),
+    ],
 )
 def test_a_data_set_is_the_same_everywhere(name, expected):
     small = dataclasses.replace(DATASETS[name], columns=30, rows=20)
@@ -171,7 +187,10 @@ def test_smoke_run(tmp_path, capsys):
     assert main(["--smoke", "--no-charts", "--out", str(tmp_path)]) == 0
     document = json.loads((tmp_path / "smoke.json").read_text())
     assert {result["dataset"] for result in document["results"]} == set(DATASETS)
-    assert {result["peer"] for result in document["results"]} == set(HERE)
+    asked = {name for plan in smoke("full")[0] for name in plan.peers}
+    assert {result["peer"] for result in document["results"]} == asked & set(HERE)
+    again = {result["peer"] for result in document["results"] if result["work"] == "read-again"}
+    assert again == set(REPEATING) & set(HERE)
     assert all(result["best"] <= result["median"] for result in document["results"])
     assert len(document["goals"]) == len(GOALS)
     assert any(result["peak_bytes"] for result in document["results"])
@@ -187,6 +206,103 @@ def test_charts_are_drawn_for_light_and_dark_pages(tmp_path):
     drawn = {path.name: path.read_text() for path in tmp_path.glob("*.svg")}
     assert set(drawn) == {f"smoke-{name}.svg" for name in ("read", "bytes", "write", "growth")}
     assert all("prefers-color-scheme: dark" in text for text in drawn.values())
+
+
+def test_short_run_of_tables(tmp_path):
+    """Many files: little processor time for each, and memory within its limit, whatever else the machine does."""
+    assert tables.main(["--smoke", "--out", str(tmp_path)]) == 0
+    document = json.loads((tmp_path / "tables.json").read_text())
+    assert document["cpu_ms_per_file"]["list, open and unify"] < 0.5
+    limit = document["shape"]["memory_limit"]
+    limited, unlimited = document["peak_bytes"][str(limit)], document["peak_bytes"][str(1 << 40)]
+    assert limited <= 1.5 * limit < unlimited
+
+
+def test_layouts_are_compared_at_every_number_of_columns(tmp_path):
+    pytest.importorskip("matplotlib")
+    peers = [name for name in ("smalti", "smalti-small", "smalti-fast", "reference", "parquet") if name in HERE]
+    assert main(["--layouts", "--smoke", "--only", "wide-500", "--peers", *peers, "--out", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"smoke-wide-500.svg"}
+    results = json.loads((tmp_path / "smoke.json").read_text())["results"]
+    assert {(result["work"], result["peer"]) for result in results if result["bytes_read"]} == {
+        (f"read-{count}", peer) for count in (1, 3, 10, 24) for peer in peers
+    }
+    chosen = {result["peer"] for result in results if result["remark"]}
+    assert chosen == {peer for peer in peers if peer.startswith("smalti")}
+    table = script("generate").layouts(tmp_path / "smoke.json")
+    (line,) = [line.split(" | ") for line in table.splitlines() if line.startswith("| smalti, fast ")]
+    assert re.fullmatch(r"[\d.]+ ms, [\d.]+ KB", line[3])
+    assert len(line) == 7
+
+
+def test_a_filtered_read_that_finds_other_rows_is_failed(tmp_path, monkeypatch):
+    wrong = PEERS["parquet"].read_filtered
+    monkeypatch.setattr(PEERS["parquet"], "read_filtered", lambda *args: wrong(*args).slice(1))
+    arguments = ["--smoke", "--only", "telemetry", "--peers", "smalti-groups", "parquet", "--no-charts"]
+    assert main([*arguments, "--out", str(tmp_path)]) == 1
+    results = json.loads((tmp_path / "smoke.json").read_text())["results"]
+    assert [(r["work"], r["peer"], r["error"]) for r in results if r["error"]] == [
+        ("filter-none", "parquet", "39 rows, expected 40")
+    ]
+    assert {r["work"] for r in results if r["peer"] == "smalti-groups"} == {
+        "write",
+        *(f"filter-{name}" for name in telemetry_filters(40)),
+    }
+
+
+def test_an_open_file_is_read_until_the_budget_is_used_up(tmp_path, monkeypatch):
+    """The figure is the time of one read, over the reads that were made."""
+    plan = next(plan for plan in smoke("full")[0] if plan.repeats)
+    plan = dataclasses.replace(plan, reads=(), peaks=(), levels=(), peers=("smalti",))
+    reads = []
+
+    @contextmanager
+    def opened(*_):
+        yield lambda columns: (reads.append(columns), time.sleep(0.02), pa.table({columns[0]: [1]}))[2]
+
+    peer = PEERS["smalti"]()
+    monkeypatch.setattr(peer, "opened", opened)
+    monkeypatch.setattr(peer, "read", lambda _, columns: opened().__enter__()(columns))
+    session = Session(plan, Effort(rounds=1, budget=0.1, children=1), [peer], tmp_path, lambda _: None)
+    session.read_repeatedly(["a", "b"], 20)
+    (result,) = session.results
+    checked = 6
+    assert 1 <= len(reads) - checked <= 5
+    assert 0.02 <= result.seconds[0] < 0.1
+
+
+def test_published_figures_stand_beside_those_of_the_run():
+    read = Measurement("wide-500", "read-1", "smalti", [0.002, 0.001])
+    written = Measurement("wide-500", "write", "smalti", [1.0], file_bytes=9_000_000)
+    assert [(line.work, figures) for line, figures in beside([read, written])] == [
+        ("write", [None, None, None, 9_000_000]),
+        ("read-1", [None, None, None, 0.001]),
+    ]
+    text = report.announcement({"profile": "headline"}, [read])
+    assert "| 500 rows: read 1 of 10,000 | 50.9 ms | 70.7 ms | 2.37 ms |  |  |  | 1.00 ms |" in text
+    assert report.announcement({"profile": "smoke"}, [read]) == ""
+
+
+@pytest.mark.parametrize(
+    ("figure", "factor", "text"),
+    [
+        ("seconds", 5, "5 x faster"),
+        ("seconds", 1, "not slower"),
+        ("seconds", 1 / 1.5, "at least 0.667 x as fast"),
+        ("file_bytes", 1.02, "at most 1.02 x"),
+    ],
+)
+def test_goals_are_put_in_words(figure, factor, text):
+    assert report.wanted(figure, factor) == text
+
+
+def test_short_run_on_s3(tmp_path):
+    assert remote.main(["--smoke", "--out", str(tmp_path)]) == 0
+    costs = json.loads((tmp_path / "remote.json").read_text())["costs"]
+    ours = {cost["work"]: cost for cost in costs if cost["peer"] == "smalti"}
+    assert ours["open"]["requests"] == 1
+    assert {goal.work for goal in remote.GOALS} <= set(ours)
+    assert all(cost["bytes"] > 0 for cost in costs if cost["work"] in ("open", "open and read", "row groups", "files"))
 
 
 def test_short_run_of_spark(tmp_path):

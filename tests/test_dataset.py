@@ -11,8 +11,11 @@ import pyarrow.fs
 import pytest
 
 import smalti
+from smalti.file.columns import SharedSchemas
+from smalti.file.tail import parse_schema
+from smalti.io import open_source
 from smalti.predicate import normalize_filters
-from smalti.table.listing import list_files
+from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import parse_partition, partition_schema
 
 
@@ -94,7 +97,7 @@ def test_a_partition_that_cannot_match_is_not_opened(sales: Path) -> None:
     assert ds.schema  # opens every file
     next((sales / "year=2023").rglob("a.mosaic")).write_bytes(b"broken")
     assert ds.to_table(["id"], [("year", ">", 2023)]).num_rows == 3
-    with pytest.raises(smalti.MosaicError, match=r"a\.mosaic: the file was replaced after the table was listed"):
+    with pytest.raises(smalti.CorruptFileError, match=r"a\.mosaic"):  # It was replaced, so the table is listed again.
         ds.to_table(["id"])
     with pytest.raises(smalti.CorruptFileError, match=r"a\.mosaic"):
         smalti.dataset(sales).to_table(["id"])
@@ -180,3 +183,112 @@ class TestDiscovery:
 
     def test_a_partition_shows_what_the_path_says(self) -> None:
         assert parse_partition(["x", "k=a=b", "=v", "e="]) == {"k": "a=b", "e": ""}
+
+
+class TestReadingManyFiles:
+    """Files are opened once, their schema block is checked once, and they are read ahead in order."""
+
+    @pytest.fixture
+    def many(self, tmp_path: Path) -> Path:
+        for number in range(12):
+            table = pa.table({"id": [number * 2, number * 2 + 1], "x": [0.5, None]})
+            smalti.write_table(table, tmp_path / f"{number:02d}.mosaic", row_group_max_rows=1)
+        return tmp_path
+
+    @pytest.fixture
+    def opened(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The names of the files that are opened."""
+        names: list[str] = []
+
+        def noting(file: FoundFile, filesystem: Any) -> Any:
+            names.append(Path(file.path).name)
+            return open_found(file, filesystem)
+
+        monkeypatch.setattr("smalti.table.dataset.open_found", noting)
+        return names
+
+    @pytest.mark.parametrize("readahead", [None, 0, 1, 5])
+    def test_rows_are_in_order(self, many: Path, readahead: int | None) -> None:
+        ds = smalti.dataset(many, readahead=readahead)
+        assert ds.to_table(["id"]).column(0).to_pylist() == list(range(24))
+        assert [batch.num_rows for batch in ds.to_batches(batch_size=1)] == [1] * 24
+        assert ds.count_rows() == 24
+        assert ds.count_rows([("id", ">=", 5)]) == 19
+        assert smalti.dataset(many, readahead=readahead, schema=ds.schema).to_table().equals(ds.to_table())
+
+    @pytest.mark.parametrize("columns", [None, ["id"], []], ids=str)
+    def test_each_file_is_opened_once(self, many: Path, opened: list[str], columns: list[str] | None) -> None:
+        smalti.dataset(many).to_table(columns)
+        assert sorted(opened) == [f"{number:02d}.mosaic" for number in range(12)]
+
+    def test_a_column_that_no_file_has_is_refused_before_anything_is_read(
+        self, many: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("smalti.file.scan.Scanner.fetch_buckets", None)
+        with pytest.raises(smalti.SchemaError, match="no such column in the dataset: found nope"):
+            smalti.dataset(many).to_table(["id", "nope"])
+
+    def test_rows_without_columns(self, many: Path) -> None:
+        assert smalti.dataset(many).to_table([]).shape == (24, 0)
+
+    def test_a_schema_block_is_checked_once(self, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        sections: list[bytes] = []
+
+        def noting(section: bytes, compression: Any) -> Any:
+            sections.append(section)
+            return parse_schema(section, compression)
+
+        monkeypatch.setattr("smalti.file.columns.parse_schema", noting)
+        smalti.write_table(pa.table({"id": [99]}), many / "99.mosaic")
+        ds = smalti.dataset(many)
+        assert ds.to_table(["id"]).num_rows == 25
+        assert ds.schema.names == ["id", "x"]
+        assert len(sections) == 2
+
+    def test_files_with_the_same_schema_share_their_columns_and_no_others(self, tmp_path: Path) -> None:
+        shared = SharedSchemas()
+        tables = [pa.table({"a": [1]}), pa.table({"a": [2]}), pa.table({"a": [1.5]}), pa.table({"b": [1]})]
+        found = []
+        for number, table in enumerate(tables):
+            smalti.write_table(table, tmp_path / f"{number}.mosaic")
+            file = smalti.MosaicFile(open_source(tmp_path / f"{number}.mosaic"), shared)
+            assert file.read().equals(table)
+            found.append(file.columns)
+        assert [columns is found[0] for columns in found] == [True, True, False, False]
+
+    @pytest.mark.parametrize("readahead", [0, 4])
+    def test_an_error_comes_after_the_rows_before_it(self, many: Path, readahead: int) -> None:
+        ds = smalti.dataset(many, readahead=readahead)
+        schema = ds.schema
+        (many / "05.mosaic").write_bytes(b"broken")
+        ds = smalti.dataset(many, readahead=readahead, schema=schema)
+        rows: list[int] = []
+        with pytest.raises(smalti.CorruptFileError, match=r"05\.mosaic"):
+            rows.extend(batch.column("id")[0].as_py() for batch in ds.to_batches())
+        assert rows == list(range(10))
+
+    @pytest.mark.parametrize("readahead", [0, 4])
+    def test_stopping_early_opens_no_more(self, many: Path, opened: list[str], readahead: int) -> None:
+        schema = pa.schema([("id", pa.int64())])
+        batches = smalti.dataset(many, readahead=readahead, schema=schema).to_batches()
+        next(batches)
+        batches.close()  # type: ignore[attr-defined]
+        assert len(opened) <= 2 * readahead + 2
+
+    def test_types_are_widened_without_a_schema(self, many: Path) -> None:
+        smalti.write_table(
+            pa.table({"id": pa.array([24], pa.int32()), "x": pa.array([1.5], pa.float32())}), many / "a.mosaic"
+        )
+        for ds in (smalti.dataset(many), smalti.dataset(many, readahead=4)):
+            table = ds.to_table(["x", "id"])
+            assert table.schema.types == [pa.float64(), pa.int64()]
+            assert table["id"].to_pylist() == list(range(25))
+        smalti.write_table(pa.table({"id": ["text"]}), many / "b.mosaic")
+        with pytest.raises(smalti.SchemaError, match=r"b\.mosaic.*files disagree on the type of a column"):
+            smalti.dataset(many).to_table(["id"])
+        assert smalti.dataset(many).to_table(["x"]).num_rows == 26  # the column that differs is not asked for
+
+    def test_progress_tells_of_every_file(self, many: Path) -> None:
+        seen: list[Any] = []
+        smalti.dataset(many).scan(["id"], progress=seen.append).to_table()
+        assert (seen[-1].done, seen[-1].total, seen[-1].num_rows, seen[-1].fraction) == (12, 12, 24, 1)

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,39 +14,17 @@ import pytest
 
 import smalti
 from smalti.io import Range, Source, fetch, open_sink, open_source
+from tests.s3 import S3Server
 
 CONTENT = bytes(range(256)) * 300
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[pyarrow.fs.FileSystem]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(200):
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=1).close()
-                break
-            time.sleep(0.1)
-        filesystem = pyarrow.fs.S3FileSystem(
-            access_key="a",
-            secret_key="b",
-            endpoint_override=f"127.0.0.1:{port}",
-            scheme="http",
-            region="us-east-1",
-            allow_bucket_creation=True,
+    with S3Server(buckets=["bucket"]) as server:
+        yield pyarrow.fs.S3FileSystem(
+            access_key="a", secret_key="b", endpoint_override=server.address, scheme="http", region="us-east-1"
         )
-        filesystem.create_dir("bucket")
-        yield filesystem
-    finally:
-        server.kill()
-        server.wait()
 
 
 KINDS = [
@@ -66,6 +38,7 @@ KINDS = [
     "BytesIO",
     "native file",
     "s3",
+    "memory",
     "fsspec",
 ]
 
@@ -77,6 +50,11 @@ def opened(kind: str, tmp_path: Path, s3: pyarrow.fs.FileSystem) -> Source:
         with s3.open_output_stream("bucket/content") as stream:
             stream.write(CONTENT)
         return open_source("bucket/content", s3)
+    if kind == "memory":
+        sink = open_sink("memory://bucket/content")
+        sink.write(CONTENT)
+        sink.commit()
+        return open_source("memory://bucket/content")
     if kind == "fsspec":
         return open_source(str(path), fsspec.filesystem("file"))
     subject: Any = {
@@ -113,69 +91,6 @@ class TestSources:
         wanted = [Range(500, 20), Range(0, 10), Range(10, 5), Range(3, 0), Range(40_000, 30_000)]
         assert [bytes(view) for view in fetch(source, wanted)] == [CONTENT[r.offset : r.end] for r in wanted]
         source.close()
-
-
-def counted(path: str, filesystem: pyarrow.fs.FileSystem) -> tuple[Any, list[int]]:
-    """A remote source, and the sizes of the requests made to it."""
-    source: Any = open_source(path, filesystem)
-    requests: list[int] = []
-    read_at = source.read_at
-
-    def counting(offset: int, size: int) -> bytes:
-        requests.append(size)
-        return read_at(offset, size)
-
-    source.read_at = counting
-    return source, requests
-
-
-class TestRemote:
-    def test_round_trip_with_projection_and_filter(self, s3: pyarrow.fs.FileSystem) -> None:
-        table = pa.table({f"c{i:04d}": [i, i + 1, None] for i in range(2000)})
-        smalti.write_table(table, "bucket/wide.mosaic", filesystem=s3, stats_columns=["c0000"])
-        assert smalti.read_table("bucket/wide.mosaic", filesystem=s3).equals(table)
-        found = smalti.read_table("bucket/wide.mosaic", ["c1999"], [("c0000", ">", 0)], filesystem=s3)
-        assert found.to_pydict() == {"c1999": [2000]}
-
-    def test_opening_costs_one_request_and_reading_one_more(self, s3: pyarrow.fs.FileSystem) -> None:
-        names = [f"group_{i % 97:02d}_measurement_{i:05d}_of_sensor" for i in range(10_000)]
-        table = pa.table({name: [i * at for at in range(60)] for i, name in enumerate(names)})
-        smalti.write_table(table, "bucket/large.mosaic", filesystem=s3, compression="none")
-        source, requests = counted("bucket/large.mosaic", s3)
-        assert source.size > 4 << 20
-        with smalti.MosaicFile(source) as file:
-            assert len(requests) == 1
-            assert file.read(names[5:6]).equals(table.select(names[5:6]))
-        assert len(requests) == 2
-
-    def test_a_small_file_is_one_request_in_all(self, s3: pyarrow.fs.FileSystem) -> None:
-        table = pa.table({f"c{i}": [i] for i in range(500)})
-        smalti.write_table(table, "bucket/small.mosaic", filesystem=s3)
-        source, requests = counted("bucket/small.mosaic", s3)
-        with smalti.MosaicFile(source) as file:
-            assert file.read().equals(table)
-        assert requests == [source.size]
-
-    def test_a_failed_write_shows_nothing_and_keeps_what_was_there(self, s3: pyarrow.fs.FileSystem) -> None:
-        before = pa.table({"a": [1]})
-        smalti.write_table(before, "bucket/kept.mosaic", filesystem=s3)
-        writer = smalti.MosaicWriter("bucket/kept.mosaic", pa.schema([("a", pa.int64())]), filesystem=s3)
-        writer.write(pa.table({"a": [2]}))
-        with pytest.raises(smalti.SchemaError):
-            writer.write(pa.table({"b": [2]}))
-        assert smalti.read_table("bucket/kept.mosaic", filesystem=s3).equals(before)
-
-    def test_missing(self, s3: pyarrow.fs.FileSystem) -> None:
-        with pytest.raises(FileNotFoundError):
-            smalti.open("bucket/nowhere.mosaic", filesystem=s3)
-
-    def test_a_dataset(self, s3: pyarrow.fs.FileSystem) -> None:
-        for day in (1, 2):
-            smalti.write_table(pa.table({"a": [day]}), f"bucket/ds/day={day}/x.mosaic", filesystem=s3)
-        assert smalti.dataset("bucket/ds", filesystem=s3).to_table(filters=[("day", "=", 2)]).to_pydict() == {
-            "a": [2],
-            "day": [2],
-        }
 
 
 class TestLocalSink:

@@ -69,7 +69,7 @@ def sample(page: int, whole: int, split: int, paged: int | None) -> Sample:
 def test_choice(page: int, whole: int, split: int, paged: int | None, small: str, balanced: str, fast: str) -> None:
     samples = [sample(page, whole, split, paged)] * 3
     for aim, expected in (("small", small), ("balanced", balanced), ("fast", fast)):
-        chosen = choose_layout(aim, 10_000, 10_000 * page, samples)
+        chosen = choose_layout(aim, 10_000, samples)
         mode = "paged" if chosen.page_size_threshold <= page else "monolithic"
         assert f"{chosen.num_buckets} {mode}" == expected, (aim, chosen)
         assert expected in chosen.reason

@@ -11,6 +11,7 @@ import smalti
 from tests.children import ROOT
 
 NAMES = [
+    "ConflictError",
     "CorruptFileError",
     "MosaicError",
     "MosaicFile",

@@ -7,6 +7,7 @@ import io
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -289,8 +290,20 @@ class TestStatistics:
         assert (found["x"].min, found["x"].max) == (table["x"][1], table["x"][0])
 
     def test_no_statistics_asked_for(self) -> None:
-        with smalti.open(written(TABLE)) as file:
+        with smalti.open(written(TABLE, stats_columns=())) as file:
             assert file.row_group(0).statistics == {}
+
+    def test_narrow_tables_have_statistics_unless_they_are_long_or_a_layout_is_given(self) -> None:
+        narrow = pa.table(
+            {f"c{at:03d}": [at, at + 1] for at in range(98)} | {"text": ["a" * 70, "b" * 70], "l": [[1]] * 2}
+        )
+        with smalti.open(written(narrow)) as file:
+            assert sorted(file.row_group(0).statistics) == narrow.column_names[:98]
+        for data in (written(narrow, num_buckets=100), written(narrow.append_column("more", [[1, 2]]))):
+            with smalti.open(data) as file:
+                assert file.row_group(0).statistics == {}
+        with smalti.open(written(narrow, stats_columns="all")) as file:
+            assert "text" in file.row_group(0).statistics
 
     def test_all_null(self) -> None:
         with smalti.open(written(pa.table({"x": pa.nulls(3, pa.int32())}), stats_columns=["x"])) as file:
@@ -455,7 +468,7 @@ def test_a_bucket_that_the_filter_has_read_is_not_read_again(mode: str) -> None:
     table = pa.table({"a": range(10), "b": range(10, 20), "c": ["x"] * 10})
     blob = written(table, num_buckets=1, page_size_threshold=0 if mode == "paged" else 1 << 30)
     counter = CountingFile(blob)
-    with smalti.open(counter) as file:
+    with smalti.open(counter, cache_bytes=0) as file:
         (bucket,) = file.layout().row_groups[0].buckets
         counter.reads.clear()
         assert file.read(["c", "b"], filters=[("a", ">", 7)]).to_pydict() == {"c": ["x", "x"], "b": [18, 19]}
@@ -487,3 +500,64 @@ def test_zero_rows_and_zero_columns() -> None:
         assert (file.read().num_rows, sum(batch.num_rows for batch in file.iter_batches())) == (5, 5)
     with smalti.open(golden_bytes("zero_rows")) as file:
         assert list(file.iter_batches()) == []
+
+
+class TestCache:
+    """Buckets of an open file that were decompressed are kept, up to a number of bytes."""
+
+    TABLE = pa.table({f"c{at:03d}": pa.array(range(at, at + 2000)) for at in range(300)} | {"l": [[1, 2], []] * 1000})
+
+    @pytest.mark.parametrize("threshold", [0, 1 << 30], ids=["paged", "monolithic"])
+    def test_the_second_read_of_a_bucket_reads_nothing(self, threshold: int) -> None:
+        counter = CountingFile(
+            written(self.TABLE, num_buckets=10, page_size_threshold=threshold, row_group_max_rows=900)
+        )
+        with smalti.open(counter) as file:
+            for columns in (["c000", "l"], ["c000"], ["l", "c000"]):
+                assert_same(file.read(columns), self.TABLE.select(columns))
+                if columns == ["c000", "l"]:
+                    counter.reads.clear()
+            assert counter.reads == []
+            # A neighbour in a paged bucket has a slot of its own, and its directory is known.
+            assert_same(file.read(["c001"], filters=[("c000", "<", 700)]), self.TABLE.select(["c001"]).slice(0, 700))
+            assert len(counter.reads) == (1 if threshold == 0 else 0)
+            assert_same(file.read(), self.TABLE)
+
+    def test_memory_is_bounded_and_the_oldest_go_first(self) -> None:
+        counter = CountingFile(written(self.TABLE, num_buckets=300, page_size_threshold=1 << 30))
+        with smalti.open(counter, cache_bytes=100_000) as file:
+            for at in range(300):
+                file.read([f"c{at:03d}"])
+                assert file._scanner._cache.num_bytes <= 100_000
+            counter.reads.clear()
+            file.read(["c299"])
+            assert counter.reads == []
+            file.read(["c000"])
+            assert len(counter.reads) == 1
+
+    def test_no_cache(self) -> None:
+        counter = CountingFile(written(self.TABLE))
+        with smalti.open(counter, cache_bytes=0) as file:
+            file.read(["c000"])
+            before = len(counter.reads)
+            file.read(["c000"])
+            assert len(counter.reads) > before
+
+    def test_threads_share_it(self) -> None:
+        data = written(self.TABLE, num_buckets=3, page_size_threshold=0)
+        with smalti.open(data, cache_bytes=300_000) as file, ThreadPoolExecutor(8) as pool:
+            names = [f"c{at % 300:03d}" for at in range(0, 6000, 7)]
+            for name, found in zip(names, pool.map(lambda name: file.read([name]), names), strict=True):
+                assert found.column(0).equals(self.TABLE.column(name)), name
+
+    def test_damage_is_found_on_every_read(self) -> None:
+        blob = bytearray(written(self.TABLE, num_buckets=1, page_size_threshold=0))
+        with smalti.open(bytes(blob)) as file:
+            (bucket,) = file.layout().row_groups[0].buckets
+        blob[bucket.offset + bucket.size - 6] ^= 0xFF
+        with smalti.open(bytes(blob)) as file:
+            assert_same(file.read(["c000"]), self.TABLE.select(["c000"]))
+            for _ in range(2):
+                with pytest.raises(smalti.CorruptFileError):
+                    file.read()
+                assert_same(file.read(["c000"]), self.TABLE.select(["c000"]))

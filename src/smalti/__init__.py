@@ -7,22 +7,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.errors import CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
-    from smalti.file.reader import MosaicFile, RowGroup, read_table
+    from smalti.errors import ConflictError, CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
+    from smalti.file.reader import MosaicFile, RowGroup
     from smalti.file.reader import open_file as open
+    from smalti.file.streams import Scan
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
+    from smalti.table.reading import read_table, scan
 
 __all__ = [
     "ColumnStatistics",
+    "ConflictError",
     "CorruptFileError",
     "MosaicDataset",
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
     "RowGroup",
+    "Scan",
     "SchemaError",
     "UnsupportedFeatureError",
     "WriteSummary",
@@ -30,17 +34,20 @@ __all__ = [
     "dataset",
     "open",
     "read_table",
+    "scan",
     "write_table",
 ]
 
 #: Modules and the names that they hold. What is `open` here is `open_file` there, so as not to hide Python's own.
 _HOMES = {
-    "smalti.errors": ("CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
-    "smalti.file.reader": ("MosaicFile", "RowGroup", "open", "read_table"),
+    "smalti.errors": ("ConflictError", "CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
+    "smalti.file.reader": ("MosaicFile", "RowGroup", "open"),
+    "smalti.file.streams": ("Scan",),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
+    "smalti.table.reading": ("read_table", "scan"),
 }
 
 

@@ -76,6 +76,14 @@ class SchemaError(MosaicError):
     """A schema, column name, type or value that Mosaic cannot hold, or that does not fit the file."""
 
 
+class ConflictError(MosaicError):
+    """Another job has changed the table in the same moment, so that this one cannot: it has changed nothing."""
+
+
+class ReplacedError(MosaicError):
+    """A file is no longer the one that was listed or opened."""
+
+
 def _show(value: Any, limit: int = 200) -> str:
     """Strings are phrases of ours and go in plain; everything else by repr, cut to a readable length."""
     text = value if isinstance(value, str) else repr(value)

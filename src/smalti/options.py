@@ -61,8 +61,11 @@ class WriterOptions:
     page_size_threshold : int, optional
         A bucket is paged, so that single columns can be read from it, once its columns are so large on average. By
         default it is chosen, or 32 KiB if `num_buckets` is given.
-    stats_columns : sequence of str or "all"
-        Columns to keep minimum, maximum and null count of, per row group; "all" means all that have an order.
+    stats_columns : sequence of str, "all" or "auto"
+        Columns to keep minimum, maximum and null count of, per row group; "all" means all that have an order. "auto",
+        the default, does so for tables of up to 100 columns, except for long texts: every open reads all statistics,
+        which costs next to nothing there and more than the reading itself in a table of 10,000 columns. A file whose
+        `num_buckets` or `page_size_threshold` is given has only the statistics that are asked for.
     checksum : bool
         Whether zstd frames carry a checksum of their content, which every zstd decoder verifies.
     threads : int, optional
@@ -78,14 +81,14 @@ class WriterOptions:
     dict_max_bytes: int = 32 << 10
     dict_max_entries: int = 255
     page_size_threshold: int | None = None
-    stats_columns: tuple[str, ...] | str = ()
+    stats_columns: tuple[str, ...] | str = "auto"
     checksum: bool = True
     threads: int | None = None
 
     def __post_init__(self) -> None:
         names = self.stats_columns
-        if not isinstance(names, Iterable) or (isinstance(names, str) and names != "all"):
-            raise MosaicError('stats_columns takes a list of names or "all"', found=names)
+        if not isinstance(names, Iterable) or (isinstance(names, str) and names not in ("all", "auto")):
+            raise MosaicError('stats_columns takes a list of names, "all" or "auto"', found=names)
         if not isinstance(names, str):
             names = tuple(names)
             for name in names:

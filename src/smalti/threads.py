@@ -1,4 +1,4 @@
-"""The threads that decode and encode buckets: one bounded pool per process, made when first needed."""
+"""The threads of a process: a bounded pool that decodes and encodes, and another that waits for object stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ MIN_RUN, MAX_RUN = 128 << 10, 2 << 20
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_pools: dict[int, ThreadPoolExecutor] = {}
+#: Requests of this process that are under way at once: one for each of the 100 buckets that files often have, and more.
+REQUESTS = 128
+
+#: By name and number of threads.
+_pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
 # A forked child has none of its parent's threads.
 os.register_at_fork(after_in_child=_pools.clear)
 
@@ -28,11 +32,19 @@ def cpu_count() -> int:
     return os.cpu_count() or 1
 
 
-def _pool(threads: int) -> ThreadPoolExecutor:
-    pool = _pools.get(threads)
+def _pool(threads: int, name: str = "smalti") -> ThreadPoolExecutor:
+    pool = _pools.get((name, threads))
     if pool is None:
-        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="smalti")
+        pool = _pools[name, threads] = ThreadPoolExecutor(threads, thread_name_prefix=name)
     return pool
+
+
+def request_pool() -> ThreadPoolExecutor:
+    """The threads that wait for answers of object stores. They do nothing else, so they may be more than the cores.
+
+    What runs there never waits for anything else that runs there, or the pool could come to a standstill.
+    """
+    return _pool(REQUESTS, "smalti-request")
 
 
 def start(function: Callable[[], Result], threads: int) -> Future[Result]:

@@ -82,6 +82,35 @@ def test_compact(run: Any, tmp_path: Path) -> None:
     assert len(list((tmp_path / "large").glob("*.mosaic"))) == 1
 
 
+def test_clean(run: Any, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    (table / "_mosaic_jobs/dead/0").mkdir(parents=True)
+    smalti.write_table(pa.table({"id": [1]}), table / "a.mosaic")
+    leftover = table / ".b.mosaic.0123.mosaic-tmp"
+    leftover.write_bytes(b"half")
+    assert run("clean", table).out == "nothing to remove\n"
+    assert run("clean", table, "--older-than", "2h").out == "nothing to remove\n"
+    done = run("clean", table, "--older-than", "0", "--json")
+    assert json.loads(done.out) == {"table": str(table), "removed": ["dead", leftover.name]}
+    assert [path.name for path in table.iterdir()] == ["a.mosaic"]
+    missing = run("clean", tmp_path / "nope")
+    assert (missing.code, missing.err) == (1, f"smalti: error: {tmp_path}/nope: No such directory\n")
+    assert run("clean", table, "--older-than", "soon").code == 2
+
+
+def test_clean_says_what_it_cannot_do(run: Any, tmp_path: Path) -> None:
+    """A commit whose files have gone is reported in one line; all else is cleaned."""
+    record = tmp_path / "_mosaic_jobs/commit-0000000000000001.json"
+    (tmp_path / "_mosaic_jobs/dead/0").mkdir(parents=True)
+    add = [["_mosaic_jobs/j/0/a.mosaic", "a.mosaic"]]
+    record.write_text(json.dumps({"version": 2, "job": "j", "token": "t", "add": add, "remove": []}))
+    done = run("clean", tmp_path, "--older-than", "1h")
+    assert done.code == 1
+    assert "a.mosaic: a committed file has gone; to give the commit up" in done.err
+    assert done.err.count("\n") == 1
+    assert run("clean", tmp_path, "--older-than", "0").out == f"removed {record.name}\nremoved dead\n"
+
+
 def test_verify(run: Any, mixed: Path, tmp_path: Path) -> None:
     done = run("verify", mixed)
     assert done.code == 0, done

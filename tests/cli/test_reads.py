@@ -13,27 +13,21 @@ import pytest
 import smalti
 import smalti.file.reader
 from smalti.file.layout import FileLayout
-from smalti.io import open_source
+from smalti.io import Source, open_source
+from smalti.io.sources import WrappedSource
 
 
-class Counted:
+class Counted(WrappedSource):
     """A source that remembers the ranges asked of it, and reads its tail no further than it must."""
 
-    def __init__(self, source: Any) -> None:
-        self._source = source
-        self.name = source.name
-        self.size = source.size
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
         self.tail_size = 32  # the footer: whatever else is fetched then is asked for on purpose
-        self.max_gap = 0
-        self.is_remote = False
         self.ranges: list[tuple[int, int]] = []
 
     def read_at(self, offset: int, size: int) -> bytes:
         self.ranges.append((offset, offset + size))
-        return self._source.read_at(offset, size)  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        self._source.close()
+        return self._source.read_at(offset, size)
 
 
 @pytest.fixture

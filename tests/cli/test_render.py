@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+import smalti
+from smalti.cli.main import build_parser
 from smalti.cli.progress import ProgressBar, line
 from smalti.cli.render.rows import csv_lines, json_lines, plain_values, row_table, vertical
 from smalti.cli.render.table import Head, table
 from smalti.cli.render.text import cell, fit, printable, size, width
+from smalti.cli.rows import run_cat, run_count
 from smalti.cli.screen import Screen
 
 
@@ -109,6 +113,17 @@ def test_progress_fits_its_line() -> None:
         event = SimpleNamespace(job="convert", fraction=fraction, num_rows=1_000_000)
         for room in (20, 80, 200):
             assert len(line(event, 3.0, room)) < room
+
+
+@pytest.mark.parametrize("command", ["count --where x>1", "cat --csv"])
+def test_a_long_read_shows_a_bar_beside_what_it_prints(tmp_path: Path, command: str) -> None:
+    smalti.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "x.mosaic", row_group_max_rows=1)
+    name, *rest = command.split()
+    options = build_parser().parse_args([name, str(tmp_path / "x.mosaic"), *rest])
+    out, terminal = io.StringIO(), Terminal()
+    {"count": run_count, "cat": run_cat}[name](options, Screen(out, terminal))
+    assert "read" in terminal.getvalue()
+    assert "read" not in out.getvalue()
 
 
 def test_a_progress_bar_is_drawn_and_removed_on_a_terminal_only() -> None:

@@ -30,6 +30,8 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
         missing.add("spark")
     if importlib.util.find_spec("smalti.jobs") is None:
         missing.add("jobs")
+    if importlib.util.find_spec("dask") is None:
+        missing.add("dask")
     if page_needs(page) in missing:
         pytest.skip(f"needs {page_needs(page)}")
     if "s3" in needs(page):
@@ -42,7 +44,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
 
 
 def test_marks_are_known() -> None:
-    known = ("output", "needs: spark", "needs: s3", "needs: jobs")
+    known = ("output", "needs: spark", "needs: s3", "needs: jobs", "needs: dask")
     unknown = [
         f"{block.place}: {block.mark}"
         for page in PAGES

@@ -123,7 +123,7 @@ def test_no_module_needs_itself_to_load() -> None:
 @pytest.mark.parametrize(
     ("below", "forbidden"),
     [
-        ("smalti.io", r"smalti\.(?!io|errors)"),
+        ("smalti.io", r"smalti\.(?!io|errors|threads)"),
         ("smalti.format", r"smalti\.(io|file|table)"),
         ("smalti.cli", r"pyspark"),
         ("smalti.report", r"pyspark|pandas"),
@@ -140,3 +140,10 @@ def test_pyspark_is_imported_below_spark_only() -> None:
     for path in sources():
         if not module_of(path).startswith("smalti.spark"):
             assert [name for name, _ in imports(path) if name.split(".")[0] == "pyspark"] == [], path
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_an_engine_is_imported_by_its_own_module_only(engine: str) -> None:
+    for path in sources():
+        if module_of(path) != f"smalti.{engine}":
+            assert [name for name, _ in imports(path) if name.split(".")[0] == engine] == [], path

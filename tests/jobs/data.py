@@ -69,8 +69,8 @@ def visible(root: Path) -> list[str]:
 
 
 def hidden(root: Path) -> list[str]:
-    """Leftovers: hidden files, and what jobs staged. The mark of the last commit is none."""
-    staged = [path.name for jobs in root.rglob(JOBS) for path in jobs.iterdir() if path.name != "last"]
+    """Leftovers: hidden files, and what jobs staged. The numbered records of commits are none."""
+    staged = [path.name for jobs in root.rglob(JOBS) for path in jobs.iterdir() if not path.name.startswith("commit-")]
     return sorted(path.name for path in root.rglob(".*")) + sorted(staged)
 
 

@@ -278,7 +278,7 @@ commit_log.CommitLog.{method} = counted
 
 
 @pytest.mark.parametrize(
-    ("method", "after"), [("_move", 0), ("_move", 2), ("_delete", 0), ("_delete", 1), ("_delete", 2)]
+    ("method", "after"), [("_move", 0), ("_move", 2), ("_delete", 0), ("_delete", 1), ("_create", 1)]
 )
 def test_a_commit_that_was_begun_is_finished(tmp_path: Path, method: str, after: int) -> None:
     table = partitioned(tmp_path / "raw")

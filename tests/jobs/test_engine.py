@@ -11,7 +11,7 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.jobs.engine import LocalExecutor, choose_executor
-from smalti.jobs.events import Meter, Progress, Report
+from smalti.progress import Meter, Progress, Report
 from tests.children import ROOT
 
 

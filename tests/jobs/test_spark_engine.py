@@ -12,7 +12,7 @@ import pytest
 from examples import demo
 
 from smalti import jobs
-from smalti.jobs.events import Meter, Progress, Report
+from smalti.progress import Meter, Progress, Report
 from smalti.spark import jobs as spark_jobs
 from smalti.spark.executor import SparkExecutor
 from tests.jobs.data import hidden, partitioned, rows_of, visible

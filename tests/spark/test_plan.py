@@ -14,7 +14,8 @@ from pyspark.sql import types as st
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
-from smalti.io.places import locate, storage_arguments
+from smalti.io.places import locate
+from smalti.io.services import storage_arguments
 from smalti.options import WriterOptions, parse_bytes
 from smalti.predicate import prune_partitions
 from smalti.spark.filters import comparable_values, filter_tree

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import fnmatch
 import re
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError
+from smalti.file.patterns import match_names
 from smalti.options import parse_bytes
 
 
@@ -71,6 +71,21 @@ def byte_count(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def age(text: str) -> timedelta:
+    """A length of time such as 12h; anything else is wrong usage.
+
+    Examples
+    --------
+    >>> str(age("12h")), str(age("1.5d")), str(age("0"))
+    ('12:00:00', '1 day, 12:00:00', '0:00:00')
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
+    if found is None or (not found[2] and float(found[1])):
+        raise argparse.ArgumentTypeError(f"{text} is no age such as 30m, 12h or 7d")
+    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "": "seconds"}[found[2]]
+    return timedelta(**{unit: float(found[1])})
+
+
 def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list[str] | None:
     """The columns that `-c` asks for, without repeats, in the order of the patterns; None if there are no patterns.
 
@@ -85,22 +100,5 @@ def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list
     if not patterns:
         return None
     known = set(names)
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        for piece in [pattern] if pattern in known else filter(None, pattern.split(",")):
-            if piece in known:
-                found[piece] = None
-            elif is_glob(piece):
-                match = re.compile(fnmatch.translate(piece)).match
-                matches = [name for name in names if match(name)]
-                if not matches:
-                    raise SchemaError("no column matches", found=piece)
-                found.update(dict.fromkeys(matches))
-            else:
-                close = difflib.get_close_matches(piece, names, 3)
-                raise SchemaError("no such column", found=piece, expected=" or ".join(close) or None)
-    return list(found)
-
-
-def is_glob(text: str) -> bool:
-    return re.search(r"[*?\[]", text) is not None
+    pieces = [[pattern] if pattern in known else pattern.split(",") for pattern in patterns]
+    return match_names(names, [piece for parts in pieces for piece in parts if piece])

@@ -46,6 +46,7 @@ COMMANDS = {
             "convert", "jobs", "CSV, JSON lines, Parquet, ORC, Arrow, Kudu CFile or Mosaic into any of them", CONVERT
         ),
         Command("compact", "jobs", "many small files into few", FILES),
+        Command("clean", "jobs", "finish interrupted commits, remove what killed jobs left", "records of commits"),
         Command("verify", "jobs", "check every checksum, invariant and statistic", FILES),
         Command("profile", "jobs", "values, nulls and encodings of every column of many files", FILES),
         Command("bench", "bench", "this file as Mosaic and as Parquet: size and time", "all of the file"),

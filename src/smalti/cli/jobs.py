@@ -1,4 +1,4 @@
-"""`convert`, `compact`, `verify` and `profile`: their arguments and output. `smalti.jobs` does the work.
+"""`convert`, `compact`, `clean`, `verify` and `profile`: their arguments and output. `smalti.jobs` does the work.
 
 It is imported when a job is run, so that `--help` need not wait for it.
 """
@@ -9,11 +9,13 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 import smalti
-from smalti.cli.arguments import add_columns, add_output, byte_count, is_glob, select_columns, whole_number
+from smalti.cli.arguments import add_columns, add_output, age, byte_count, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
+from smalti.file.patterns import is_pattern
+from smalti.options import LAYOUTS
 
 if TYPE_CHECKING:
     from smalti import jobs
@@ -44,8 +46,12 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how Mosaic is written")
     group.add_argument("--compression", choices=("zstd", "none"), help="default zstd")
     group.add_argument("--level", type=int, metavar="N", help="of zstd (default 1)")
-    group.add_argument("--buckets", type=whole_number, metavar="N", help="how many buckets (default 100)")
-    group.add_argument("--row-group-bytes", type=byte_count, metavar="SIZE", help="such as 64M (default 256M)")
+    group.add_argument("--layout", choices=LAYOUTS, help="what the layout is chosen for (default balanced)")
+    group.add_argument("--buckets", type=whole_number, metavar="N", help="how many buckets (default: chosen)")
+    group.add_argument(
+        "--page-size", type=byte_count, metavar="SIZE", help="page columns of so many bytes (default: chosen)"
+    )
+    group.add_argument("--row-group-bytes", type=byte_count, metavar="SIZE", help="such as 64M (default 256M to 511M)")
     group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="at most N rows in a row group")
     group.add_argument("--stats", action="append", metavar="NAMES", help="columns to keep statistics of, or 'all'")
 
@@ -55,7 +61,9 @@ def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
     values = {
         "compression": options.compression,
         "compression_level": options.level,
+        "layout": options.layout,
         "num_buckets": options.buckets,
+        "page_size_threshold": options.page_size,
         "row_group_max_bytes": options.row_group_bytes,
         "row_group_max_rows": options.row_group_rows,
         "stats_columns": ("all" if names == ["all"] else tuple(names)) if names else None,
@@ -70,7 +78,7 @@ def _names(patterns: list[str] | None) -> list[str]:
 def _column_names(options: argparse.Namespace) -> list[str] | None:
     """The columns asked for. Globs need a source that is one Mosaic or Parquet file, which knows its columns."""
     names = _names(options.columns)
-    if not any(map(is_glob, names)):
+    if not any(map(is_pattern, names)):
         return names or None
     from smalti.cli.sources import open_rows
 
@@ -143,6 +151,27 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
             **_engine_and_care(options),
         )
     _print_summary(options, screen, summary)
+
+
+def arguments_clean(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="TABLE", help="a directory that jobs or Spark have written to")
+    parser.add_argument(
+        "--older-than", type=age, default="1d", metavar="AGE", help="leave what is younger, such as 12h (default 1d)"
+    )
+    add_output(parser)
+
+
+def run_clean(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+    from smalti.io import locate
+
+    if not locate(options.table).is_directory():
+        raise NotADirectoryError(20, "No such directory", options.table)
+    removed = jobs.clean(options.table, options.older_than)
+    if options.json:
+        screen.json({"table": options.table, "removed": removed})
+    else:
+        screen.lines([f"removed {printable(name)}" for name in removed] or ["nothing to remove"])
 
 
 def arguments_verify(parser: argparse.ArgumentParser) -> None:

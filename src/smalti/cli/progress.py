@@ -1,4 +1,4 @@
-"""A progress bar for jobs: drawn on a terminal, silent elsewhere."""
+"""A progress bar for jobs and long reads: drawn on a terminal, silent elsewhere."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from smalti.jobs.events import Progress
+    from smalti.progress import Progress
 
 #: Seconds between two drawings.
 INTERVAL = 0.1
 
 
 class ProgressBar:
-    """Draws the progress that a job reports, on one line of a terminal, and removes the line at the end.
+    """Draws the progress that a job or a read reports, on one line of a terminal, and removes the line at the end.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class ProgressBar:
         self._started = time.monotonic()
 
     def __enter__(self) -> Callable[[Progress], None] | None:
-        """The listener to hand to a job, or None if the stream is not a terminal."""
+        """The listener to hand to a job or a scan, or None if the stream is not a terminal."""
         return self._show if self._stream.isatty() else None
 
     def __exit__(self, *_: object) -> None:

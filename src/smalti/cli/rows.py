@@ -11,9 +11,11 @@ import pyarrow as pa
 
 import smalti
 from smalti.cli.arguments import add_columns, add_file, add_output, add_where, adding, select_columns, whole_number
+from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.predicate.text import parse_where
+from smalti.progress import Listener
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
@@ -41,24 +43,30 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
         columns = select_columns(file.column_names, options.columns)
         condition = None if options.where is None else parse_where(options.where, file.schema)
         schema = file.schema if columns is None else pa.schema([file.schema.field(name) for name in columns])
-        batches = limited_batches(file, columns, condition, options.n)
-        if options.json:
-            screen.lines(json_lines(batches))
-        elif options.csv:
-            screen.lines(csv_lines(batches, schema))
-        elif options.vertical:
-            first = limited_batches(file, columns, condition, min(10, 10 if options.n is None else options.n))
-            screen.lines(vertical(first, schema, screen.room))
-        else:
-            # Even in a pipe this table is cut to a screen's width: --json and --csv are for programs.
-            screen.lines(row_table(batches, schema, screen.width))
+        # Rows on the same terminal show the progress themselves.
+        with ProgressBar(screen.err) as show:
+            batches = limited_batches(file, columns, condition, options.n, None if screen.is_terminal else show)
+            if options.json:
+                screen.lines(json_lines(batches))
+            elif options.csv:
+                screen.lines(csv_lines(batches, schema))
+            elif options.vertical:
+                first = limited_batches(file, columns, condition, min(10, 10 if options.n is None else options.n))
+                screen.lines(vertical(first, schema, screen.room))
+            else:
+                # Even in a pipe this table is cut to a screen's width: --json and --csv are for programs.
+                screen.lines(row_table(batches, schema, screen.width))
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
 
 
 def limited_batches(
-    file: smalti.MosaicFile, columns: list[str] | None, condition: Any, limit: int | None
+    file: smalti.MosaicFile,
+    columns: list[str] | None,
+    condition: Any,
+    limit: int | None,
+    progress: Listener | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of at most `limit` rows in all; row groups after the last one needed are not read."""
     if limit == 0:
@@ -66,7 +74,7 @@ def limited_batches(
     width = max(1, file.num_columns if columns is None else len(columns))
     step = max(1, CELLS_AT_ONCE // width)
     left = limit
-    for batch in file.iter_batches(step, columns, condition):
+    for batch in file.scan(columns, condition, batch_size=step, progress=progress).to_batches():
         yield batch.slice(0, left)
         if left is not None:
             left -= batch.num_rows
@@ -76,8 +84,11 @@ def limited_batches(
 
 def run_count(options: argparse.Namespace, screen: Screen) -> None:
     with smalti.open(options.file) as file:
-        rows = file.count_rows(None if options.where is None else parse_where(options.where, file.schema))
-        total = file.num_rows
+        total = rows = file.num_rows
+        if options.where is not None:
+            with ProgressBar(screen.err) as show:
+                matching = file.scan([], parse_where(options.where, file.schema), progress=show)
+                rows = sum(batch.num_rows for batch in matching.to_batches())
     if options.json:
         screen.json({"file": options.file, "rows": rows, "of": total})
     else:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import smalti
-from smalti.io.places import local_path, locate
+from smalti.io.places import locate
+from smalti.io.services import local_path
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

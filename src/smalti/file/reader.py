@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from types import TracebackType
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.cache import BucketCache
+from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.layout import FileLayout, build_layout
-from smalti.file.scan import Projection, Scanner, ScanPlan, plan_buckets, plan_scan
+from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
+from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.file.tail import read_tail
+from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics
 from smalti.io import CachedEnd, Source, open_source
 from smalti.io.places import AnyFileSystem
+from smalti.progress import Listener, Meter
+from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary
 
 if TYPE_CHECKING:
@@ -24,30 +31,42 @@ if TYPE_CHECKING:
 NOTEBOOK_COLUMNS = 20
 
 
-class MosaicFile:
+class MosaicFile(Scannable):
     """An open Mosaic file. Made by `smalti.open`; reading is safe from several threads.
 
     Opening reads the end of the file once (or twice, when the schema is large) and checks schema and index in full;
     nothing is built for a column until it is asked for.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(
+        self,
+        source: Source,
+        schemas: SharedSchemas | None = None,
+        *,
+        readahead: int | None = None,
+        memory_limit: int | None = None,
+        cache_bytes: int = 0,
+    ) -> None:
+        self._budget = Budget.choose(
+            readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
+        )
         self._source: Source = source
         try:
-            self._tail, end = read_tail(source)
+            self._tail, end = read_tail(source) if schemas is None else read_tail(source, schemas.parse)
         except MosaicError as error:
             source.close()
             raise error.locate(path=source.name) from None
         except BaseException:
             source.close()
             raise
+        #: Bytes that were fetched when the file was opened, and are kept for reading.
+        self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
             self._source = CachedEnd(source, end)
-        self._scanner = Scanner(self._source, self._tail)
-        self._schema: pa.Schema | None = None
-        self._all_columns: Projection | None = None
-        self._names: list[str] | None = None
-        self._positions: dict[str, int] = {}
+        self._scanner = Scanner(self._source, self._tail, BucketCache(cache_bytes) if cache_bytes > 0 else None)
+        self._reopen: Callable[[], MosaicFile] | None = None
+        #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
+        self.columns = Columns(self._tail.schema) if schemas is None else schemas.columns(self._tail.schema)
 
     # --- what is in it --------------------------------------------------------------------------------------------
 
@@ -70,25 +89,20 @@ class MosaicFile:
     @property
     def column_names(self) -> list[str]:
         """Names in the order the columns were written."""
-        if self._names is None:
-            by_name = self._tail.schema.names()
-            self._names = [by_name[i] for i in self._tail.schema.column_order()]
-        return list(self._names)
+        return list(self.columns.names)
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema, in the order the columns were written; built when first asked for."""
-        if self._schema is None:
-            self._schema = self._tail.arrow_schema(self._tail.schema.column_order(), self.column_names)
-        return self._schema
+        return self.columns.schema
 
     def find_columns(self, names: Sequence[str]) -> list[int | None]:
         """The place of each column among the sorted names, None for a column that the file does not have."""
-        return [at if at >= 0 else None for at in self._tail.schema.find(list(names))]
+        return [at if at >= 0 else None for at in self.columns.find(names)]
 
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
         """The Arrow schema of some columns, without building that of all."""
-        return self._tail.arrow_schema(self._find(columns), list(columns))
+        return self._project(columns).schema
 
     def row_group(self, index: int) -> RowGroup:
         """One row group; negative numbers count from the end."""
@@ -114,14 +128,19 @@ class MosaicFile:
             with an empty collection nothing is read at all.
         """
         try:
-            return build_layout(self._scanner, buckets)
+            return build_layout(Scanner(self._source, self._tail), buckets)  # what is in the file, not in the cache
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def read(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, row_groups: Sequence[int] | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        row_groups: Sequence[int] | None = None,
+        *,
+        filter: AnyFilter = None,
     ) -> pa.Table:
         """Read to a table.
 
@@ -129,14 +148,17 @@ class MosaicFile:
         ----------
         columns : sequence of str, optional
             Columns to read, in this order; by default all, in the order they were written. An empty list gives a
-            table with rows and no columns.
+            table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it, in the
+            order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is never
+            taken for a pattern.
         filters : pyarrow.compute.Expression or list of tuples, optional
-            Rows to keep. Statistics skip row groups; the rows that remain are filtered exactly.
+            Rows to keep. Statistics skip row groups; the rows that remain are filtered exactly. `filter` is another
+            name for it.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
         """
-        plan = self._plan(columns, filters, row_groups)
-        return pa.Table.from_batches(list(self._scanner.batches(plan)), schema=plan.output.schema)
+        plan = self._plan(columns, one_filter(filters, filter), row_groups)
+        return pa.Table.from_batches(list(self._batches(plan)), schema=plan.output.schema)
 
     def iter_batches(
         self,
@@ -144,35 +166,32 @@ class MosaicFile:
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
+        *,
+        filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch, holding one row group of the wanted columns at a time.
+        """Read batch by batch, holding one row group of the wanted columns, or as many as are read ahead.
 
         `batch_size` cuts row groups into batches of at most so many rows. Batches stay valid for as long as they are
         kept, whatever is read after them.
         """
-        if batch_size is not None and batch_size < 1:
-            raise MosaicError("batch_size must be positive", found=batch_size)
-        for batch in self._scanner.batches(self._plan(columns, filters, row_groups)):
-            step = batch_size or batch.num_rows or 1
-            for start in range(0, batch.num_rows, step):
-                yield batch.slice(start, step)
+        check_batch_size(batch_size)
+        return cut_batches(self._batches(self._plan(columns, one_filter(filters, filter), row_groups)), batch_size)
 
-    def count_rows(self, filters: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain; reads only the columns of `filters`, if any."""
+        filters = one_filter(filters, filter)
         if filters is None:
             return self.num_rows
-        return sum(batch.num_rows for batch in self._scanner.batches(self._plan([], filters, None)))
+        return sum(batch.num_rows for batch in self._batches(self._plan([], filters, None)))
+
+    def units(
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None
+    ) -> Iterator[Unit[pa.RecordBatch | None]]:
+        """A read as units, one for each row group, for those who read several files ahead."""
+        return scan_units(self._scanner, self._plan(columns, filters, None))
 
     def close(self) -> None:
         self._source.close()
-
-    def __enter__(self) -> MosaicFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return (
@@ -193,35 +212,59 @@ class MosaicFile:
         header = ["column", "type", ""]
         return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A file travels as what was opened, and is opened again where it arrives."""
+        if self._reopen is None:
+            raise TypeError("only files that smalti.open has opened by path, or from bytes, can be pickled")
+        return self._reopen, ()
+
     # --- how ------------------------------------------------------------------------------------------------------
 
+    def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        return self._project(columns).schema
+
+    def _scan_table(self, scan: Scan) -> pa.Table:
+        return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self._scan_schema(scan.columns))
+
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        check_batch_size(scan.batch_size)
+        plan = self._plan(scan.columns, scan.filters, None)
+        return cut_batches(self._batches(plan, scan.progress), scan.batch_size)
+
+    def _batches(self, plan: ScanPlan, progress: Listener | None = None) -> Iterator[pa.RecordBatch]:
+        """One batch for each row group that has matching rows, read ahead where that helps."""
+        if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
+            return self._scanner.batches(plan)
+        return self._delivered(plan, progress)
+
+    def _delivered(self, plan: ScanPlan, progress: Listener | None) -> Iterator[pa.RecordBatch]:
+        sizes = [
+            self._tail.stored_bytes(read.row_group, {bucket.bucket for bucket in plan.output.buckets})
+            for read in plan.groups
+        ]
+        meter = Meter("read", len(sizes), sum(sizes), progress)
+        for size, batch in zip(sizes, in_order(scan_units(self._scanner, plan), self._budget), strict=True):
+            if batch is not None:
+                yield batch
+            meter.add(0 if batch is None else batch.num_rows, size, done=1)
+            del batch
+
     def _find(self, names: Sequence[str]) -> list[int]:
-        """Sorted indices of columns; one walk over the schema block for all that are new."""
-        new = [name for name in dict.fromkeys(names) if name not in self._positions]
-        if new:
-            for name in new:
-                if not isinstance(name, str):
-                    raise TypeError(f"column names are strings, got {name!r}")
-            for name, position in zip(new, self._tail.schema.find(new), strict=True):
-                if position < 0:
-                    raise SchemaError("no such column", path=self._source.name, found=name)
-                self._positions[name] = position
-        return [self._positions[name] for name in names]
+        """Sorted indices of columns, which must all be there."""
+        positions = self.columns.find(names)
+        if -1 in positions:
+            raise SchemaError("no such column", path=self._source.name, found=names[positions.index(-1)])
+        return positions
 
     def _project(self, columns: Sequence[str] | None) -> Projection:
-        """The columns of a read, each once; that of all columns is kept, since they are many."""
+        """The columns of a read, each once, in the order they are asked for."""
         if columns is None:
-            if self._all_columns is None:
-                order = self._tail.schema.column_order()
-                self._all_columns = Projection(self.schema, plan_buckets(self._tail.schema, order))
-            return self._all_columns
-        names = list(dict.fromkeys(columns))
-        positions = self._find(names)
-        return Projection(self._tail.arrow_schema(positions, names), plan_buckets(self._tail.schema, positions))
+            return self.columns.every
+        names = self.columns.select(columns)
+        self._find(names)
+        return self.columns.project(names)
 
     def _plan(self, columns: Sequence[str] | None, filters: AnyFilter, row_groups: Sequence[int] | None) -> ScanPlan:
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
         every = range(self.num_row_groups)
         groups = every if row_groups is None else [self.row_group(index).index for index in row_groups]
         output = self._project(columns)
@@ -272,7 +315,14 @@ class RowGroup:
         return f"<smalti.RowGroup {self.index}: {self.num_rows:,} rows>"
 
 
-def open_file(source: Any, *, filesystem: AnyFileSystem = None) -> MosaicFile:
+def open_file(
+    source: Any,
+    *,
+    filesystem: AnyFileSystem = None,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
+    cache_bytes: int = 32 << 20,
+) -> MosaicFile:
     """Open a Mosaic file for reading.
 
     Parameters
@@ -281,6 +331,13 @@ def open_file(source: Any, *, filesystem: AnyFileSystem = None) -> MosaicFile:
         A local path, a URI such as ``s3://bucket/key``, the bytes of a file, or an open file.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where to look a path up.
+    readahead : int, optional
+        Row groups that are read before their turn comes; by default 32 on remote storage, and none on this machine.
+    memory_limit : int, optional
+        Bytes that these may hold together, by estimate; by default 512 MiB. One row group is always read.
+    cache_bytes : int
+        Decompressed bytes of buckets that are kept while the file is open, so that the next read of the same columns,
+        or of their neighbours in a bucket, neither reads nor decompresses them again. 0 keeps none.
 
     Examples
     --------
@@ -290,20 +347,8 @@ def open_file(source: Any, *, filesystem: AnyFileSystem = None) -> MosaicFile:
     ...     f.num_rows, f.column_names, f.read(columns=["b"]).to_pydict()
     (2, ['a', 'b'], {'b': ['x', None]})
     """
-    return MosaicFile(open_source(source, filesystem))
-
-
-def read_table(
-    source: Any, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filesystem: AnyFileSystem = None
-) -> pa.Table:
-    """Read a Mosaic file to a table: `open` and `MosaicFile.read` in one.
-
-    Examples
-    --------
-    >>> import pyarrow as pa, smalti
-    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
-    >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
-    {'b': ['y', 'z']}
-    """
-    with open_file(source, filesystem=filesystem) as file:
-        return file.read(columns, filters)
+    options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
+    file = MosaicFile(open_source(source, filesystem), **options)
+    if isinstance(source, (str, os.PathLike, bytes)):
+        file._reopen = partial(open_file, source, filesystem=filesystem, **options)
+    return file

@@ -19,11 +19,12 @@ from smalti._core.batch import Batch, BucketViews, view_block, view_pages
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError
+from smalti.file.cache import BucketCache, FetchedBucket
 from smalti.file.columnless import columnless_batch
 from smalti.file.tail import Tail
 from smalti.format.bucket import directory_size, inflate_slots, parse_directory
-from smalti.format.compression import Page, inflate
-from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
+from smalti.format.compression import inflate
+from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.io import Range, Source, fetch
 from smalti.spec import Compression
 
@@ -67,6 +68,20 @@ class Projection:
 
     schema: pa.Schema
     buckets: list[BucketRead]
+
+    @cached_property
+    def row_width(self) -> int:
+        """Bytes of a row in Arrow's memory: of fixed-size values exactly, of others what their offsets take."""
+        widths: dict[pa.DataType, int] = {}
+        bits = 0
+        for type_ in self.schema.types:
+            if type_ not in widths:
+                try:
+                    widths[type_] = type_.bit_width
+                except ValueError:
+                    widths[type_] = 32
+            bits += widths[type_]
+        return (bits + 7) // 8
 
 
 @dataclass(frozen=True)
@@ -134,56 +149,20 @@ def plan_scan(
 # --- carrying it out ----------------------------------------------------------------------------------------------
 
 
-class FetchedBucket:
-    """The bytes of a bucket that were read from the file.
-
-    `data` is all of the bucket, or only the directory of a paged one if not all columns are wanted. A paged bucket
-    also has `child_rows`, see `Directory`, and the slots of the physical columns that are wanted.
-    """
-
-    __slots__ = ("block", "child_rows", "data", "entry", "pages", "slots")
-
-    def __init__(self, entry: BucketEntry) -> None:
-        self.entry = entry
-        self.data = memoryview(b"")
-        self.child_rows: list[int] = []
-        self.slots: dict[int, memoryview] = {}
-        #: Pages by physical column, decompressed; None for a column that is ALL_NULL.
-        self.pages: dict[int, Page | None] = {}
-        #: The columns of a monolithic bucket, decompressed.
-        self.block: BucketViews | None = None
-
-    @property
-    def weight(self) -> int:
-        """About how many bytes are still to be decompressed."""
-        if self.block is not None:
-            return 0
-        return self.entry.uncompressed_size or _PAGE_RATIO * sum(map(len, self.slots.values()))
-
-    def closed_slots(self) -> list[tuple[int, memoryview]]:
-        """The slots whose pages are still to be decompressed."""
-        return [(node, slot) for node, slot in self.slots.items() if node not in self.pages]
-
-    def views(self, nodes: BucketNodes, num_rows: int, compression: Compression) -> BucketViews:
-        """Find the columns of the bucket of a row group of `num_rows` rows. Pages are decompressed already."""
-        if self.entry.mode == MONOLITHIC:
-            if self.block is None:
-                is_compressed = compression is Compression.ZSTD
-                block = inflate(self.data, self.entry.uncompressed_size) if is_compressed else self.data
-                self.block = view_block(nodes, block, num_rows)
-            return self.block
-        if self.entry.mode == EMPTY:
-            self.pages = dict.fromkeys(range(nodes.num_nodes))
-            self.child_rows = [0] * (nodes.num_nodes - nodes.num_columns)
-        return view_pages(nodes, self.pages, [num_rows] * nodes.num_columns + self.child_rows)
+def _weight(bucket: FetchedBucket) -> int:
+    """About how many bytes are still to be decompressed."""
+    if bucket.entry.mode == MONOLITHIC:
+        return 0 if bucket.block is not None else bucket.entry.uncompressed_size
+    return _PAGE_RATIO * sum(len(slot) for _, slot in bucket.closed_slots())
 
 
 class Scanner:
     """Carries out scans of one file."""
 
-    def __init__(self, source: Source, tail: Tail) -> None:
+    def __init__(self, source: Source, tail: Tail, cache: BucketCache | None = None) -> None:
         self.source = source
         self.tail = tail
+        self._cache = cache
 
     def batches(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
         """The result of a scan, one batch for each row group that has rows."""
@@ -226,13 +205,16 @@ class Scanner:
         """Read buckets of a row group, in two rounds at most.
 
         The first round reads whole buckets and the directories of paged ones, the second the slots of those. Of buckets
-        among `fetched` only slots that are missing are read. Buckets among `whole` are read in one piece, paged or not,
-        because all of their columns will be wanted.
+        among `fetched`, or in the cache, only slots that are missing are read. Buckets among `whole` are read in one
+        piece, paged or not, because all of their columns will be wanted.
         """
         buckets, ranges = [], []
         for read in reads:
-            bucket = fetched.get(read.bucket) or FetchedBucket(self.tail.entry(group, read.bucket))
-            size = 0 if read.bucket in fetched else bucket.entry.size
+            known = fetched.get(read.bucket)
+            if known is None and self._cache is not None:
+                known = self._cache.get(group, read.bucket)
+            bucket = known or FetchedBucket(self.tail.entry(group, read.bucket))
+            size = 0 if known is not None else bucket.entry.size
             if bucket.entry.mode == PAGED and not read.whole and read.bucket not in whole:
                 size = min(size, directory_size(read.nodes))
             buckets.append(bucket)
@@ -268,17 +250,21 @@ class Scanner:
         if rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
         batch = Batch(len(columns.schema), num_rows if rows is None else len(rows))
-        runs = threads.share_out([bucket.weight for bucket in buckets], threads.cpu_count())
+        weights = [_weight(bucket) for bucket in buckets]
+        runs = threads.share_out(weights, threads.cpu_count())
+        cache = self._cache if self._cache is not None and self._cache.takes(sum(weights)) else None
 
         def decode_run(run: range) -> None:
             reads, fetched = columns.buckets[run.start : run.stop], buckets[run.start : run.stop]
             self.inflate_pages(group, reads, fetched)
-            for read, bucket in zip(reads, fetched, strict=True):
+            for at, read, bucket in zip(run, reads, fetched, strict=True):
                 try:
-                    views = bucket.views(read.nodes, num_rows, self.tail.footer.compression)
+                    views = self.views(read.nodes, bucket, num_rows)
                     batch.decode(views, read.columns, read.places, selected)
                 except MosaicError as error:
                     raise self.locate(error, group, read) from None
+                if cache is not None and _weight(bucket) == 0 and weights[at] > 0:
+                    cache.put(group, read.bucket, bucket, directory_size(read.nodes))
                 if not keep:
                     bucket.pages, bucket.block = {}, None
 
@@ -302,6 +288,20 @@ class Scanner:
             raise self.locate(error, group, read) from None
         for (_, bucket, node, _), page in zip(closed, pages, strict=True):
             bucket.pages[node] = page
+
+    def views(self, nodes: BucketNodes, bucket: FetchedBucket, num_rows: int) -> BucketViews:
+        """Find the columns of the bucket of a row group of `num_rows` rows. Pages are decompressed already."""
+        if bucket.entry.mode == MONOLITHIC:
+            if bucket.block is None:
+                block: bytes | memoryview = bucket.data
+                if self.tail.footer.compression is Compression.ZSTD:
+                    block = inflate(bucket.data, bucket.entry.uncompressed_size)
+                bucket.block = view_block(nodes, block, num_rows)
+            return bucket.block
+        if bucket.entry.mode == EMPTY:
+            bucket.pages = dict.fromkeys(range(nodes.num_nodes))
+            bucket.child_rows = [0] * (nodes.num_nodes - nodes.num_columns)
+        return view_pages(nodes, bucket.pages, [num_rows] * nodes.num_columns + bucket.child_rows)
 
     def locate(self, error: MosaicError, group: int, read: BucketRead) -> MosaicError:
         """Add the place to an error about a bucket, and the name of a physical column that kernels know by number."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -49,8 +49,19 @@ class Tail:
         return pa.Schema._import_from_c_capsule(self.schema.arrow_schema(positions, names))
 
 
-def read_tail(source: Source) -> tuple[Tail, bytes]:
-    """Read and check the end of a file; also return the bytes that were read for it."""
+def parse_schema(section: bytes, compression: Compression) -> tuple[SchemaBlock, int]:
+    """Decompress and check the section of the schema block; also return the size of the block."""
+    block = parse_schema_section(section, compression)
+    return SchemaBlock(block), len(block)
+
+
+def read_tail(
+    source: Source, parse: Callable[[bytes, Compression], tuple[SchemaBlock, int]] = parse_schema
+) -> tuple[Tail, bytes]:
+    """Read and check the end of a file; also return the bytes that were read for it.
+
+    `parse` may know the schema block already, see `smalti.file.columns.SharedSchemas`.
+    """
     size = source.size
     guess = min(size, source.tail_size)
     data = source.read_at(size - guess, guess)
@@ -61,8 +72,7 @@ def read_tail(source: Source) -> tuple[Tail, bytes]:
     read, data = data, data[start - size :]
     index_at = footer.index_offset - start
     try:
-        block = parse_schema_section(data[:index_at], footer.compression)
-        schema = SchemaBlock(block)
+        schema, schema_size = parse(data[:index_at], footer.compression)
     except MosaicError as error:
         raise error.locate(section="schema block") from None
     if schema.num_buckets != footer.num_buckets:
@@ -77,4 +87,4 @@ def read_tail(source: Source) -> tuple[Tail, bytes]:
         index = RowGroupIndex(data[index_at:-FOOTER_SIZE], schema, footer.num_row_groups, start, compressed)
     except MosaicError as error:
         raise error.locate(section="row group index") from None
-    return Tail(footer, schema, len(block), index), read
+    return Tail(footer, schema, schema_size, index), read

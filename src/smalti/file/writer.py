@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import pairwise
 from types import TracebackType
 from typing import Any
@@ -29,7 +30,7 @@ from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
-from smalti.options import WriterOptions
+from smalti.options import LAYOUTS, WriterOptions
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -40,6 +41,11 @@ from smalti.spec import (
 )
 from smalti.types import has_statistics
 
+#: Tables of more columns have no statistics unless they are asked for.
+MAX_AUTO_STATISTICS = 100
+#: Bytes of both bounds of a column; longer ones are left out unless they are asked for.
+MAX_AUTO_BOUNDS = 128
+
 
 @dataclass(frozen=True)
 class WriteSummary:
@@ -48,8 +54,13 @@ class WriteSummary:
     num_rows: int
     num_row_groups: int
     num_bytes: int
-    statistics: tuple[dict[str, ColumnStatistics], ...]
     layout: LayoutChoice
+    _records: tuple[list[tuple[StatisticsRecord, pa.Field]], ...] = field(repr=False)
+
+    @cached_property
+    def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
+        """The statistics of each row group, by column."""
+        return tuple({field.name: record.describe(field.type) for record, field in group} for group in self._records)
 
 
 class MosaicWriter:
@@ -96,8 +107,9 @@ class MosaicWriter:
         self._offset = 0
         self._index: list[bytes] = []
         self._rows = 0
-        self._statistics: list[dict[str, ColumnStatistics]] = []
+        self._records: list[list[tuple[StatisticsRecord, pa.Field]]] = []
         self._failure: BaseException | None = None
+        self._ended = False
         self.summary: WriteSummary | None = None
         self._sink = open_sink(where, filesystem)
         self._closed = False
@@ -125,10 +137,14 @@ class MosaicWriter:
         if fixed is not None:
             self._lay_out(fixed)
 
+    @property
+    def _is_layout_given(self) -> bool:
+        return self.options.num_buckets is not None or self.options.page_size_threshold is not None
+
     def _fixed_layout(self) -> LayoutChoice | None:
         """The layout if there is nothing to choose: it was asked for, or every bucket has one column anyway."""
         options, num_buckets = self.options, self._block.num_buckets
-        if options.num_buckets is not None or options.page_size_threshold is not None:
+        if self._is_layout_given:
             threshold = options.page_size_threshold
             default = DEFAULT_PAGE_SIZE_THRESHOLD
             return LayoutChoice(num_buckets, default if threshold is None else threshold, "asked for")
@@ -157,10 +173,13 @@ class MosaicWriter:
 
     def _plan_statistics(self, places: list[int]) -> list[int]:
         """The columns with statistics, by their places among the sorted names."""
-        if self.options.stats_columns == "all":
+        wanted_by = self.options.stats_columns
+        if wanted_by == "auto" and (len(places) > MAX_AUTO_STATISTICS or self._is_layout_given):
+            return []
+        if isinstance(wanted_by, str):
             return [place for field, place in zip(self.schema, places, strict=True) if has_statistics(field.type)]
         wanted = []
-        for name in self.options.stats_columns:
+        for name in wanted_by:
             column = self.schema.get_field_index(name)
             if column < 0:
                 raise SchemaError("no such column to keep statistics of", found=name)
@@ -229,7 +248,8 @@ class MosaicWriter:
         self._open.clear()
         layout = self._layout
         if layout is None:
-            layout = self._choose_layout(slices)
+            samples = self._samples(slices, self._raw_bytes)
+            layout = choose_layout(self.options.layout, len(self._positions), samples)
             self._lay_out(layout)
         entries: list[BucketEntry] = []
         records: list[StatisticsRecord] = []
@@ -241,11 +261,13 @@ class MosaicWriter:
             self._put(*blobs)
             first = nodes.first_column
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
+        if self.options.stats_columns == "auto":
+            records = [record for record in records if record.bound_bytes <= MAX_AUTO_BOUNDS]
         fields = [self.schema.field(self._positions[record.column]) for record in records]
         pairs = list(zip(records, fields, strict=True))
         self._rows += num_rows
         self._index.append(pack_row_group(num_rows, entries, [record.pack(field.type) for record, field in pairs]))
-        self._statistics.append({field.name: record.describe(field.type) for record, field in pairs})
+        self._records.append(pairs)
 
     def _encode_bucket(
         self, slices: list[Slice], threshold: int, bucket: int
@@ -268,16 +290,12 @@ class MosaicWriter:
         feeds = Feeds(nodes, positions, slices)
         return EncodedBucket(feeds, self.options.dict_max_entries, self.options.dict_max_bytes, statistics)
 
-    def _choose_layout(self, slices: list[Slice]) -> LayoutChoice:
-        """Compress a few buckets of the first row group in several ways, and choose by what comes out."""
-        num_columns, num_buckets = len(self._positions), self._block.num_buckets
-        encoded_bytes = self._raw_bytes // num_buckets  # More than the encoded bytes, so never too many samples.
-        regions = plan_regions(num_buckets, encoded_bytes)
-        sample = partial(self._sample, slices)
-        samples = list(threads.ordered_map(sample, regions, min(self._threads, len(regions))))
-        raw_bytes = sum(each.raw_bytes for each in samples) * num_columns
-        raw_bytes //= max(1, sum(each.num_columns for each in samples))
-        return choose_layout(self.options.layout, num_columns, raw_bytes, samples)
+    def _samples(self, slices: list[Slice], raw_bytes: int) -> list[Sample]:
+        """A few buckets of the first row group, compressed in several ways; see `choose_layout`."""
+        num_buckets = self._block.num_buckets
+        # There are fewer bytes once they are encoded, so these are never too many samples.
+        regions = plan_regions(num_buckets, raw_bytes // num_buckets)
+        return list(threads.ordered_map(partial(self._sample, slices), regions, min(self._threads, len(regions))))
 
     def _sample(self, slices: list[Slice], region: range) -> Sample:
         """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
@@ -327,28 +345,38 @@ class MosaicWriter:
         return self._offset + int(self._open.num_bytes * ratio) + end
 
     def close(self) -> None:
-        """Write what is open and the end of the file, and make it appear. Closing twice is harmless."""
+        """Write what is open and the end of the file, and make it appear. Closing twice is harmless.
+
+        If sending the file to a store fails, what was there before stays, and `close` may be called again to send it
+        once more. `abort` gives it up.
+        """
         if self._closed:
             if self._failure is not None:
                 self._usable()
             return
         try:
-            self._flush()
-            if self._layout is None:
-                self._lay_out(LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows"))
-            assert self._layout is not None
-            assert self._schema_section is not None
-            schema_offset, schema_section = self._offset, self._schema_section.result()
-            index_offset = schema_offset + len(schema_section)
-            num_groups = len(self._index)
-            footer = Footer(index_offset, schema_offset, self._block.num_buckets, num_groups, self.options.codec)
-            self._put(schema_section, *self._index, footer.pack())
+            if not self._ended:
+                self._write_end()
             self._sink.commit()
         except BaseException as error:
-            self._fail(error)
+            if not (self._ended and self._sink.may_retry):
+                self._fail(error)
             raise
+        assert self._layout is not None
         self._closed = True
-        self.summary = WriteSummary(self._rows, num_groups, self._offset, tuple(self._statistics), self._layout)
+        self.summary = WriteSummary(self._rows, len(self._index), self._offset, self._layout, tuple(self._records))
+
+    def _write_end(self) -> None:
+        """Write what is open, then schema block, index and footer; nothing can be written after them."""
+        self._flush()
+        if self._layout is None:
+            self._lay_out(LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows"))
+        assert self._schema_section is not None
+        schema_offset, schema_section = self._offset, self._schema_section.result()
+        index_offset = schema_offset + len(schema_section)
+        footer = Footer(index_offset, schema_offset, self._block.num_buckets, len(self._index), self.options.codec)
+        self._put(schema_section, *self._index, footer.pack())
+        self._ended = True
 
     def abort(self) -> None:
         """Give up: no file appears, and a file that was there before stays as it is."""
@@ -364,7 +392,7 @@ class MosaicWriter:
     def _usable(self) -> None:
         if self._failure is not None:
             raise MosaicError("writer failed earlier and wrote nothing", found=str(self._failure))
-        if self._closed:
+        if self._closed or self._ended:
             raise MosaicError("writer is closed")
 
     def __enter__(self) -> MosaicWriter:
@@ -413,3 +441,31 @@ def write_table(
         writer.write(data, copy=False)
     assert writer.summary is not None
     return writer.summary
+
+
+def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, LayoutChoice]:
+    """What each `layout` would choose for a table, and by which estimates; nothing is written.
+
+    As many rows are looked at as would be the first row group. With options that leave nothing to choose, all say so.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> table = pa.table({f"c{i:03d}": [(i * j) % 97 for j in range(2000)] for i in range(300)})
+    >>> {aim: choice.num_buckets for aim, choice in weigh_layouts(table).items()}
+    {'balanced': 25, 'small': 25, 'fast': 25}
+    """
+    data = arrow_reader(data)
+    writer = MosaicWriter(io.BytesIO(), data.schema, options)
+    try:
+        for batch in arrow_batches(data):
+            if batch.num_rows and not writer._open.is_full:
+                writer._open.take(InputBatch(writer._intake.conform(batch)), 0)
+        fixed = writer._layout
+        if fixed is not None or not writer._open.num_rows:
+            none = LayoutChoice(writer._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")
+            return dict.fromkeys(LAYOUTS, fixed or none)
+        samples = writer._samples(writer._open.slices, writer._open.num_bytes)
+        return {aim: choose_layout(aim, len(writer._positions), samples) for aim in LAYOUTS}
+    finally:
+        writer.abort()

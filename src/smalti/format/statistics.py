@@ -44,6 +44,11 @@ class StatisticsRecord(NamedTuple):
     low: bytes | None
     high: bytes | None
 
+    @property
+    def bound_bytes(self) -> int:
+        """Bytes of both bounds in the index."""
+        return len(self.low or b"") + len(self.high or b"")
+
     def bounds(self, type_: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:
         """Minimum and maximum as Arrow values of the column's type, null where they are unknown."""
         return _to_scalar(self.low, type_), _to_scalar(self.high, type_)

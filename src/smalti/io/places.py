@@ -1,23 +1,30 @@
 """Where data is: `locate` turns what a user passes (path, URI, file system, storage options) into a `Place`.
 
-A place is a path on a `pyarrow.fs` file system, in a form that travels to other processes. Knows files and
-directories; knows nothing of formats, tables or jobs. `pyarrow.fs` is imported when it is needed: opening a local file
-does without it, and it takes as long to load as many reads take.
+A place is a path on a `pyarrow.fs` file system, in a form that travels to other processes. URIs of object stores lead
+to a file system of ours (`smalti.io.stores`). Knows files and directories; knows nothing of formats, tables or jobs.
+`pyarrow.fs` and obstore are imported when they are needed: opening a local file does without them, and they take as
+long to load as many reads take.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import UnsupportedOperation
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, UnsupportedFeatureError
+from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments, store_settings
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
+
+    from smalti.io.stores import ObjectStores
 
 #: A path or URI, as users pass it.
 AnyPath: TypeAlias = "str | os.PathLike[str]"
@@ -25,31 +32,26 @@ AnyPath: TypeAlias = "str | os.PathLike[str]"
 AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
 
 Result = TypeVar("Result")
+#: Leftovers of killed processes start with a dot and end with this, so listings and datasets pass over them.
+TEMPORARY_SUFFIX = ".mosaic-tmp"
 #: `make_directory` tries again when another job removes the empty directory above in the same moment.
 _MAKE_ATTEMPTS = 5
 #: `entries` tries again when a directory that it comes upon is removed in the same moment.
 _LIST_ATTEMPTS = 20
 
-#: For each scheme: the class in `pyarrow.fs`, and the arguments of it that `storage` may set.
-_SERVICES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "s3": (
-        "S3FileSystem",
-        ("access_key", "secret_key", "session_token", "region", "endpoint_override", "scheme", "role_arn", "anonymous"),
-    ),
-    "gs": ("GcsFileSystem", ("access_token", "project_id", "endpoint_override", "scheme", "anonymous")),
-    "abfs": ("AzureFileSystem", ("account_name", "account_key", "sas_token", "blob_storage_authority")),
-    "hdfs": ("HadoopFileSystem", ("user", "kerb_ticket", "replication")),
-}
-#: Schemes that Hadoop and Spark use for the same services.
-_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "viewfs": "hdfs"}
-
 
 class FsspecFileSystem(Protocol):
-    """What tells an fsspec file system from others; pyarrow's handler does the rest."""
+    """What is asked of an fsspec file system directly; pyarrow's handler does the rest."""
 
     protocol: str | tuple[str, ...]
 
-    def cat_file(self, path: str) -> bytes: ...
+    def info(self, path: str) -> dict[str, Any]: ...
+
+    def open(self, path: str, mode: str) -> Any: ...
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes: ...
+
+    def cat_ranges(self, paths: list[str], starts: Any, ends: Any, *, on_error: str) -> list[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,18 @@ class Place:
     def is_local(self) -> bool:
         return is_local(self.filesystem)
 
+    @property
+    def stores(self) -> ObjectStores | None:
+        """The object stores behind this place, if it is reached through them and not through a file system passed."""
+        handler = getattr(self.filesystem, "handler", None)
+        return handler if hasattr(handler, "read_end") else None
+
+    @property
+    def fsspec(self) -> FsspecFileSystem | None:
+        """The fsspec file system behind this place, if the caller has passed one."""
+        inner = getattr(getattr(self.filesystem, "handler", None), "fs", None)
+        return inner if hasattr(inner, "cat_ranges") else None
+
     def child(self, relative: str) -> Place:
         return Place(self.filesystem, str(PurePosixPath(self.path) / relative))
 
@@ -95,8 +109,35 @@ class Place:
         return bool(self.info().type.name == "Directory")
 
     def read_bytes(self) -> bytes:
+        if self.stores is not None:
+            return self.stores.read(self.path)
         with self.filesystem.open_input_stream(self.path, compression=None) as stream:
             return stream.read()
+
+    def create_exclusively(self, data: bytes) -> bool:
+        """Create a small file unless there is one; return whether this call has created it.
+
+        Of several callers at the same moment exactly one gets True. The file appears with all of its data, or not at
+        all, and its directory has to exist. `data` has to be the caller's own, for example by an id in it: an object
+        store may lose its answer and be asked again, and the data then tells whose object it is.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            If the file system offers no exclusive creation.
+        """
+        try:
+            if self.stores is not None:
+                return self.stores.create(self.path, data)
+            if self.is_local:
+                return _link_exclusively(Path(self.path), data)
+        except UnsupportedOperation:
+            pass
+        raise UnsupportedFeatureError(
+            "this file system cannot create a file only if there is none",
+            path=self.path,
+            found=self.filesystem.type_name,
+        )
 
     def sync(self) -> None:
         """Flush a local file to disk; other file systems have stored a file once it is closed."""
@@ -127,34 +168,41 @@ def _try(attempts: int, act: Callable[[], Result]) -> Result:
     return act()
 
 
+def _link_exclusively(target: Path, data: bytes) -> bool:
+    """Write a file under another name, and then give it its name, which fails if the name is taken."""
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise UnsupportedOperation("no links") from None
+            raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(target.parent)
+    return True
+
+
+def sync_directory(directory: Path) -> None:
+    """Flush the names in a local directory to disk, where the file system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def is_local(filesystem: FileSystem) -> bool:
     """Whether paths of a file system are paths of this machine, as `os` knows them."""
     return getattr(filesystem, "type_name", None) == "local"
-
-
-def local_path(text: str) -> str | None:
-    """The path on this machine that a text names, or None if the text is a URI.
-
-    Examples
-    --------
-    >>> local_path("data/t"), local_path("file:/data/t"), local_path("s3://bucket/t")
-    ('data/t', '/data/t', None)
-    """
-    if "://" in text:
-        return None
-    return "/" + text[len("file:") :].lstrip("/") if text.startswith("file:/") else text or "."
-
-
-def service_of(uri: str) -> str | None:
-    """The scheme that reaches a path or URI, or None if it is on this machine.
-
-    Examples
-    --------
-    >>> service_of("s3a://bucket/t"), service_of("file:/t"), service_of("t")
-    ('s3', None, None)
-    """
-    scheme, colon, _ = uri.partition(":")
-    return None if not colon or "/" in scheme or scheme == "file" else _ALIASES.get(scheme, scheme)
 
 
 def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str, str] | None = None) -> Place:
@@ -166,8 +214,8 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
     filesystem : pyarrow.fs.FileSystem, fsspec file system or URI of a directory, optional
         Where a path is looked up; by default on this machine, or where its URI says.
     storage : mapping, optional
-        Credentials and endpoints for the file system of a URI, by pyarrow's names (``access_key``, ``region``, ...),
-        with or without underscores. By default pyarrow finds credentials in the environment and in profiles.
+        Credentials and endpoints for the service of a URI, by pyarrow's names (``access_key``, ``region``, ...), with
+        or without underscores. By default they are found in the environment, in profiles and on the machine.
 
     Examples
     --------
@@ -202,34 +250,26 @@ def _locate_uri(uri: str, storage: Mapping[str, str]) -> Place:
     import pyarrow.fs as pafs
 
     service, rest = service_of(uri), uri.partition(":")[2]
-    if service is None or not storage:
+    if service in OBJECT_SERVICES:
+        return _locate_object(uri, storage)
+    if service != "hdfs" or not storage:
         return Place(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
-    arguments = storage_arguments(service, storage)
-    kind = getattr(pafs, _SERVICES[service][0], None)
-    if kind is None:
-        raise MosaicError("this build of pyarrow has no such file system", found=_SERVICES[service][0])
     authority, _, path = rest.removeprefix("//").partition("/")
-    if service == "hdfs":
-        host, _, port = authority.partition(":")
-        return Place(kind(host or "default", int(port or 0), **arguments), "/" + path)
-    return Place(kind(**arguments), f"{authority.partition('@')[0]}/{path}")
+    host, _, port = authority.partition(":")
+    arguments = storage_arguments(service, storage)
+    return Place(pafs.HadoopFileSystem(host or "default", int(port or 0), **arguments), "/" + path)  # type: ignore[arg-type]
 
 
-def storage_arguments(service: str, storage: Mapping[str, str]) -> dict[str, str | bool]:
-    """Storage options as arguments of the file system of a service.
+def _locate_object(uri: str, storage: Mapping[str, str]) -> Place:
+    from pyarrow.fs import PyFileSystem
 
-    Examples
-    --------
-    >>> storage_arguments("s3", {"accesskey": "k", "anonymous": "false"})
-    {'access_key': 'k', 'anonymous': False}
-    """
-    if service not in _SERVICES:
-        raise MosaicError("storage options are not known for this scheme", found=service, expected=", ".join(_SERVICES))
-    known = {name.replace("_", ""): name for name in _SERVICES[service][1]}
-    arguments: dict[str, str | bool] = {}
-    for key, value in storage.items():
-        name = known.get(key.replace("_", "").lower())
-        if name is None:
-            raise MosaicError(f"unknown option 'storage.{key}' for {service}; there are {', '.join(known.values())}")
-        arguments[name] = {"true": True, "false": False}.get(value.lower(), value)
-    return arguments
+    settings, path = store_settings(uri, storage)
+    try:
+        from smalti.io.stores import ObjectStores
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise MosaicError(
+            "object stores need the package obstore: pip install 'smalti[cloud]', or pass a file system", path=uri
+        ) from None
+    return Place(PyFileSystem(ObjectStores(settings)), path)

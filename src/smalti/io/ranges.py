@@ -1,17 +1,16 @@
-"""Which bytes to ask for: a pure plan that merges neighbours, and a small executor that fetches it."""
+"""Which bytes to ask for: a pure plan that merges neighbours and cuts long reads, and a small executor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
-from smalti.io.sources import Source
+from smalti.io.sources import Source, Span
+from smalti.threads import REQUESTS
 
-#: A merged request is not made longer than this, so that many can be under way at once.
-MAX_REQUEST = 32 << 20
-#: Requests under way at once on a source where each is a round trip.
-MAX_PARALLEL = 8
+#: Bytes between the wanted ones that may be read with them, as a share of those, because fewer requests are cheaper.
+SPARE_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,23 +34,30 @@ class Request:
     parts: tuple[int, ...]
 
 
-def coalesce(ranges: Sequence[Range], max_gap: int, max_request: int = MAX_REQUEST) -> list[Request]:
-    """Merge ranges that touch, or lie at most `max_gap` bytes apart, into requests of at most `max_request` bytes.
+def plan_requests(
+    ranges: Sequence[Range], max_gap: int, max_request: int, max_requests: int = REQUESTS
+) -> list[Request]:
+    """Merge ranges into requests: those that touch, and those with gaps between them that are cheaper than requests.
 
-    A single range longer than `max_request` stays whole. Empty ranges need no request.
+    Gaps are closed from the smallest on, as long as all of them together are a small share of the wanted bytes. If
+    there are more than `max_requests` then, they would not be under way all at once, and gaps of up to `max_gap` bytes
+    are closed until they are. A request is not made longer than `max_request` by merging, so that several can be under
+    way. Empty ranges need no request.
 
     Examples
     --------
-    >>> coalesce([Range(10, 5), Range(15, 5), Range(40, 1)], max_gap=0)
+    >>> plan_requests([Range(10, 5), Range(15, 5), Range(40, 1)], max_gap=0, max_request=100)
     [Request(offset=10, size=10, parts=(0, 1)), Request(offset=40, size=1, parts=(2,))]
     """
     order = sorted((i for i in range(len(ranges)) if ranges[i].size), key=lambda i: ranges[i].offset)
+    closed = _closed_gaps([ranges[i] for i in order], max_gap, max_requests)
     requests: list[Request] = []
     start = end = 0
     parts: list[int] = []
-    for i in order:
+    for place, i in enumerate(order):
         wanted = ranges[i]
-        if parts and wanted.offset - end <= max_gap and max(end, wanted.end) - start <= max_request:
+        joins = wanted.offset <= end or place in closed
+        if parts and joins and max(end, wanted.end) - start <= max_request:
             end = max(end, wanted.end)
             parts.append(i)
             continue
@@ -63,17 +69,52 @@ def coalesce(ranges: Sequence[Range], max_gap: int, max_request: int = MAX_REQUE
     return requests
 
 
+def _closed_gaps(ranges: Sequence[Range], max_gap: int, max_requests: int) -> set[int]:
+    """The places of sorted ranges that are read together with the range before, bytes between them included."""
+    gaps = [
+        (gap, place)
+        for place, (before, wanted) in enumerate(pairwise(ranges), 1)
+        if (gap := wanted.offset - before.end) > 0
+    ]
+    spare = int(SPARE_SHARE * sum(wanted.size for wanted in ranges))
+    closed: set[int] = set()
+    for gap, place in sorted(gaps):
+        spare -= gap
+        if gap > max_gap or (spare < 0 and len(gaps) + 1 - len(closed) <= max_requests):
+            break
+        closed.add(place)
+    return closed
+
+
+def split(request: Request, max_request: int) -> list[Span]:
+    """Cut a long request into pieces of about the same length, which can be under way at the same time.
+
+    Examples
+    --------
+    >>> split(Request(100, 10, (0,)), max_request=4)
+    [(100, 4), (104, 3), (107, 3)]
+    """
+    count = -(-request.size // max_request)
+    size, longer = divmod(request.size, count)
+    pieces, offset = [], request.offset
+    for number in range(count):
+        length = size + (number < longer)
+        pieces.append((offset, length))
+        offset += length
+    return pieces
+
+
 def fetch(source: Source, ranges: Sequence[Range]) -> list[memoryview]:
     """The bytes of each range, in order, in as few requests as the source's cost of a round trip suggests."""
-    requests = coalesce(ranges, source.max_gap)
-    if len(requests) > 1 and source.is_remote:
-        with ThreadPoolExecutor(min(len(requests), MAX_PARALLEL)) as pool:
-            blobs = list(pool.map(lambda request: source.read_at(request.offset, request.size), requests))
-    else:
-        blobs = [source.read_at(request.offset, request.size) for request in requests]
+    requests = plan_requests(ranges, source.max_gap, source.max_request)
+    # Pieces on this machine would come one after the other, and be put together for nothing.
+    longest = source.max_request if source.is_remote else source.size
+    pieces = [split(request, longest) for request in requests]
+    blobs = iter(source.read_many([piece for some in pieces for piece in some]))
     out = [memoryview(b"")] * len(ranges)
-    for request, blob in zip(requests, blobs, strict=True):
-        view = memoryview(blob)
+    for request, some in zip(requests, pieces, strict=True):
+        read = [next(blobs) for _ in some]
+        view = memoryview(read[0] if len(read) == 1 else b"".join(read))
         for i in request.parts:
             at = ranges[i].offset - request.offset
             out[i] = view[at : at + ranges[i].size]

@@ -2,7 +2,8 @@
 
 Local files are written beside their place, flushed to disk and renamed. Others are spooled on this machine and sent off
 when they are complete: in one go to object stores, which show nothing before it is all there; under another name and
-then renamed elsewhere.
+then renamed elsewhere. What cannot be promised: on object stores that are reached by a file system of pyarrow's, an
+upload that fails stays open and is paid for, because pyarrow offers no way to abort it.
 """
 
 from __future__ import annotations
@@ -13,23 +14,30 @@ import re
 import shutil
 import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from smalti.io.places import AnyFileSystem, Place, local_path, locate
+import pyarrow as pa
+
+from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, FsspecFileSystem, Place, locate, sync_directory
+from smalti.io.services import local_path
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
 SPOOL_MEMORY = 16 << 20
-#: Leftovers of killed processes start with a dot, so listings and datasets pass over them.
-TEMPORARY_SUFFIX = ".mosaic-tmp"
+COPY_BYTES = 8 << 20
 #: How object stores are called, by pyarrow and by fsspec.
 OBJECT_STORES = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oci", "oss", "memory", "mock"})
 
 
 class Sink(Protocol):
-    """Bytes in order, then `commit` or `abort`."""
+    """Bytes in order, then `commit` or `abort`.
+
+    Where `may_retry` is true, a commit that has failed may be called again; otherwise it has aborted.
+    """
 
     name: str | None
+    may_retry: bool
 
     def write(self, data: Any) -> None: ...
 
@@ -40,6 +48,8 @@ class Sink(Protocol):
 
 class LocalSink:
     """Temporary file, fsync, rename, fsync of the directory."""
+
+    may_retry = False
 
     def __init__(self, path: str) -> None:
         self.name: str | None = path
@@ -62,12 +72,7 @@ class LocalSink:
         except BaseException:
             self.abort()
             raise
-        with contextlib.suppress(OSError):  # some file systems cannot sync a directory
-            directory = os.open(self._target.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+        sync_directory(self._target.parent)
 
     def abort(self) -> None:
         with contextlib.suppress(OSError):
@@ -76,45 +81,84 @@ class LocalSink:
 
 
 class RemoteSink:
-    """Spooled here, sent off on commit: whatever the store can do, it never shows half a file under its name."""
+    """Spooled here, sent off on commit: whatever the store can do, it never shows half a file under its name.
 
-    def __init__(self, filesystem: Any, path: str, name: str) -> None:
+    A commit that fails leaves what was there before, and may be tried again.
+    """
+
+    may_retry = True
+
+    def __init__(self, place: Place, name: str) -> None:
         self.name: str | None = name
-        self._filesystem = filesystem
-        self._path = path
+        self._place = place
         self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY)  # noqa: SIM115
 
     def write(self, data: Any) -> None:
         self._spool.write(data)
 
     def commit(self) -> None:
+        size = self._spool.seek(0, os.SEEK_END)
         self._spool.seek(0)
-        if is_object_store(self._filesystem):
-            self._send(self._path)
+        if self._place.stores is not None:
+            self._place.stores.write(self._place.path, self._spool, size)
+        elif is_object_store(self._place.filesystem):
+            self._send(self._place)
         else:
-            directory, slash, name = self._path.rpartition("/")
-            temporary = f"{directory}{slash}.{name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}"
+            name = f".{self._place.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}"
+            temporary = Place(self._place.filesystem, self._place.path.removesuffix(self._place.name) + name)
             try:
                 self._send(temporary)
                 self._rename(temporary)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    self._filesystem.delete_file(temporary)
+                    temporary.filesystem.delete_file(temporary.path)
                 raise
         self._spool.close()
 
-    def _send(self, path: str) -> None:
-        with self._filesystem.open_output_stream(path, compression=None) as stream:
-            shutil.copyfileobj(self._spool, stream, 8 << 20)
+    def _send(self, place: Place) -> None:
+        if place.fsspec is not None:
+            self._send_fsspec(place.fsspec, place.path)
+            return
+        # pyarrow completes a stream whenever it is closed, also by an exception. With a single write there is no moment
+        # at which some of the file is written and the stream is in good order.
+        with self._contents() as data, place.filesystem.open_output_stream(place.path, compression=None) as stream:
+            stream.write(data)
 
-    def _rename(self, temporary: str) -> None:
+    @contextlib.contextmanager
+    def _contents(self) -> Iterator[pa.Buffer]:
+        """All bytes of the spool as one buffer; those in a temporary file are mapped, not read."""
+        size = self._spool.seek(0, os.SEEK_END)
+        if size <= SPOOL_MEMORY:
+            self._spool.seek(0)
+            yield pa.py_buffer(self._spool.read())
+            return
+        self._spool.flush()
+        with pa.memory_map(f"/dev/fd/{self._spool.fileno()}") as mapped:
+            yield mapped.read_buffer()
+
+    def _send_fsspec(self, filesystem: FsspecFileSystem, path: str) -> None:
+        file = filesystem.open(path, "wb")
         try:
-            self._filesystem.move(temporary, self._path)
+            shutil.copyfileobj(self._spool, file, COPY_BYTES)
+            file.close()
+        except BaseException:
+            with contextlib.suppress(Exception):  # The first error is the one to be told.
+                file.discard()
+            try:
+                file.closed = True  # Or a buffered file would be completed when it is collected.
+            except AttributeError:
+                file.close()
+            raise
+
+    def _rename(self, temporary: Place) -> None:
+        filesystem, path = self._place.filesystem, self._place.path
+        try:
+            filesystem.move(temporary.path, path)
         except OSError:  # HDFS does not rename over a file that is there
-            if self._filesystem.get_file_info(self._path).type.name != "File":
+            if not self._place.is_file():
                 raise
-            self._filesystem.delete_file(self._path)
-            self._filesystem.move(temporary, self._path)
+            filesystem.delete_file(path)
+            filesystem.move(temporary.path, path)
 
     def abort(self) -> None:
         self._spool.close()
@@ -134,6 +178,8 @@ def is_object_store(filesystem: Any) -> bool:
 
 class FileObjectSink:
     """A binary file object of the caller's, who decides what becomes of it."""
+
+    may_retry = False
 
     def __init__(self, file: Any) -> None:
         name = getattr(file, "name", None)
@@ -158,7 +204,7 @@ def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
         if path is not None:
             return LocalSink(path)
         place = locate(where, filesystem)
-        return LocalSink(place.path) if place.is_local else RemoteSink(place.filesystem, place.path, str(where))
+        return LocalSink(place.path) if place.is_local else RemoteSink(place, str(where))
     if hasattr(where, "write"):
         return FileObjectSink(where)
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")

@@ -1,26 +1,38 @@
-"""Where bytes come from: local files, memory, Python file objects, anything `pyarrow.fs` opens.
+"""Where bytes come from: local files, memory, Python file objects, object stores, file systems of pyarrow and fsspec.
 
-A source answers `read_at` from any thread, in full or with an error.
+A source answers `read_at` and `read_many` from any thread, in full or with an error.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti.errors import CorruptFileError
-from smalti.io.places import AnyFileSystem, local_path, locate
+from smalti import threads
+from smalti.errors import CorruptFileError, MosaicError
+from smalti.io.places import AnyFileSystem, FsspecFileSystem, locate
+from smalti.io.services import local_path
+
+if TYPE_CHECKING:
+    from smalti.io.stores import ObjectStores
 
 #: What a first read of the end of a file asks for. Locally a second read costs next to nothing; far away, one that
 #: takes in the schema block of 10,000 columns and the index saves a round trip.
 LOCAL_TAIL = 64 << 10
-REMOTE_TAIL = 1 << 20
+REMOTE_TAIL = 256 << 10
 #: Bytes worth reading and throwing away to save a round trip.
 REMOTE_GAP = 512 << 10
+#: Longer reads are made in several pieces. Far away, pieces come at the same time.
+LOCAL_REQUEST = 32 << 20
+REMOTE_REQUEST = 8 << 20
+
+#: Where a read begins, and its length.
+Span = tuple[int, int]
 
 
 class Source:
@@ -30,10 +42,22 @@ class Source:
     size: int
     tail_size = LOCAL_TAIL
     max_gap = 0
+    max_request = LOCAL_REQUEST
     is_remote = False
 
     def read_at(self, offset: int, size: int) -> bytes:
         raise NotImplementedError
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
+        """Several reads, at the same time where each is a round trip."""
+        if self.is_remote and len(spans) > 1:
+            return list(threads.request_pool().map(lambda span: self.read_at(*span), spans))
+        return [self.read_at(*span) for span in spans]
+
+    def _is_far(self) -> None:
+        """Set the costs of a read to those of a service far away."""
+        self.is_remote, self.tail_size = True, REMOTE_TAIL
+        self.max_gap, self.max_request = REMOTE_GAP, REMOTE_REQUEST
 
     def close(self) -> None:
         """Close what this source has opened; what the caller has opened stays open."""
@@ -115,14 +139,14 @@ class FileObjectSource(Source):
 
 
 class ArrowSource(Source):
-    """A `pyarrow.NativeFile`: S3, GCS, HDFS, and what fsspec reaches through pyarrow's handler."""
+    """A `pyarrow.NativeFile`: of HDFS, or of a file system that the caller passes."""
 
     def __init__(self, file: pa.NativeFile, name: str | None, *, owned: bool, remote: bool) -> None:
         self.name = name
         self._file = file
         self._owned = owned
         if remote:
-            self.is_remote, self.tail_size, self.max_gap = True, REMOTE_TAIL, REMOTE_GAP
+            self._is_far()
         self.size = file.size()
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -131,6 +155,52 @@ class ArrowSource(Source):
     def close(self) -> None:
         if self._owned:
             self._file.close()
+
+
+class ObjectSource(Source):
+    """An object of a store. Opening fetches its end, in one request; all reads are of the object that was opened."""
+
+    def __init__(self, stores: ObjectStores, path: str, name: str) -> None:
+        self.name = name
+        self._stores = stores
+        self._path = path
+        self._is_far()
+        self._end, self.size, self._etag = stores.read_end(path, self.tail_size)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        cached = self.size - len(self._end)
+        if offset >= cached:
+            data = self._end if (offset, size) == (cached, len(self._end)) else self._end[offset - cached :][:size]
+        else:
+            data = self._stores.read_range(self._path, offset, size, self._etag) if size else b""
+        return self._checked(data, offset, size)
+
+
+class FsspecSource(Source):
+    """A file of an fsspec file system, read by ranges: its file objects would read ahead far more than is wanted."""
+
+    def __init__(self, filesystem: FsspecFileSystem, path: str, name: str) -> None:
+        self.name = name
+        self._filesystem = filesystem
+        self._path = path
+        self._is_far()
+        info = filesystem.info(path)
+        if info["type"] == "directory":
+            raise IsADirectoryError(21, "Is a directory (smalti.dataset reads directories)", name)
+        if info["size"] is None:
+            raise MosaicError("the file system does not know the size of the file", path=name)
+        self.size = info["size"]
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        data = self._filesystem.cat_file(self._path, start=offset, end=offset + size) if size else b""
+        return self._checked(data, offset, size)
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
+        if len(spans) < 2:
+            return [self.read_at(*span) for span in spans]
+        starts, ends = [offset for offset, _ in spans], [offset + size for offset, size in spans]
+        blobs = self._filesystem.cat_ranges([self._path] * len(spans), starts, ends, on_error="raise")
+        return [self._checked(blob, *span) for blob, span in zip(blobs, spans, strict=True)]
 
 
 class WrappedSource(Source):
@@ -142,6 +212,7 @@ class WrappedSource(Source):
         self.size = source.size
         self.tail_size = source.tail_size
         self.max_gap = source.max_gap
+        self.max_request = source.max_request
         self.is_remote = source.is_remote
 
     def close(self) -> None:
@@ -149,7 +220,7 @@ class WrappedSource(Source):
 
 
 class CachedEnd(WrappedSource):
-    """A source whose last bytes are at hand: what opening a remote file has fetched need not be fetched again."""
+    """A source whose last bytes are at hand: what opening a remote file has fetched is not fetched again."""
 
     def __init__(self, source: Source, end: bytes) -> None:
         super().__init__(source)
@@ -157,10 +228,21 @@ class CachedEnd(WrappedSource):
         self._start = source.size - len(end)
 
     def read_at(self, offset: int, size: int) -> bytes:
-        if offset < self._start:
-            return self._source.read_at(offset, size)
-        at = offset - self._start
-        return self._checked(self._end[at : at + size], offset, size)
+        return self.read_many([(offset, size)])[0]
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
+        """Fetch only what lies before the cached end, and add the rest."""
+        before = [(offset, min(size, self._start - offset)) for offset, size in spans if offset < self._start]
+        fetched = iter(self._source.read_many(before))
+        blobs = []
+        for offset, size in spans:
+            head = next(fetched) if offset < self._start else b""
+            if len(head) < size:
+                at = offset + len(head) - self._start
+                rest = self._end[at : at + size - len(head)]
+                head = head + rest if head else rest
+            blobs.append(self._checked(head, offset, size))
+        return blobs
 
 
 def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
@@ -179,6 +261,10 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
         place = locate(source, filesystem)
         if place.is_local:
             return LocalSource(place.path)
+        if place.stores is not None:
+            return ObjectSource(place.stores, place.path, str(source))
+        if place.fsspec is not None:
+            return FsspecSource(place.fsspec, place.path, str(source))
         return ArrowSource(place.filesystem.open_input_file(place.path), str(source), owned=True, remote=True)
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
         return BufferSource(source)

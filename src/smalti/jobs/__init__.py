@@ -8,11 +8,11 @@ results visible all at once. `formats` has readers and writers, `events` the pro
 
 from smalti.jobs.compacting import compact
 from smalti.jobs.converting import convert
-from smalti.jobs.events import Progress
 from smalti.jobs.profiling import Profile, profile
 from smalti.jobs.staging import recover
 from smalti.jobs.summary import JobError, JobSummary, Skipped, WrittenFile
 from smalti.jobs.verifying import FileReport, Problem, VerifyReport, verify
+from smalti.progress import Progress
 from smalti.table.cleaning import clean
 
 __all__ = [

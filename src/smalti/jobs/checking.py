@@ -14,15 +14,16 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from smalti.errors import MosaicError
-from smalti.file.scan import FetchedBucket, Projection, Scanner, plan_buckets
+from smalti.file.cache import FetchedBucket
+from smalti.file.scan import Projection, Scanner, plan_buckets
 from smalti.file.tail import read_tail
 from smalti.format.bucket import slot_has_checksum
 from smalti.format.compression import has_checksum
 from smalti.format.index import MONOLITHIC
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source, open_source
-from smalti.jobs.events import Report
 from smalti.jobs.summary import show_value
+from smalti.progress import Report
 from smalti.report.units import show_bytes
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 

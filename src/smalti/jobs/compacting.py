@@ -8,7 +8,6 @@ from smalti.errors import MosaicError
 from smalti.io.places import AnyFileSystem, AnyPath, locate
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.events import Listener
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.planning import plan_compact
@@ -17,9 +16,11 @@ from smalti.jobs.sorting import parse_sort
 from smalti.jobs.sources import file_facts, fingerprint, list_sources
 from smalti.jobs.staging import Staging, job_digest, job_summaries
 from smalti.jobs.summary import JobSummary
-from smalti.jobs.target import Target
+from smalti.jobs.target import Change, Look, Target
 from smalti.options import WriterOptions
+from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
+from smalti.table.commit_log import CommitLog
 
 #: Large enough to be worth opening, and small enough to be copied without trouble.
 TARGET_FILE_BYTES = 256 << 20
@@ -74,6 +75,8 @@ def compact(
     keys = parse_sort(sort_by)
     in_place = target is None
     # What is read, and where it goes.
+    if in_place:
+        CommitLog(locate(source, filesystem).absolute()).refuse_pending()
     listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False)
     if listing.directory is None:
         raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
@@ -86,9 +89,9 @@ def compact(
     # The first half of the id says what is asked for, the second half of which files.
     request = job_digest(["compact", place.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
     staging = Staging(place, request + job_digest(fingerprint(listing))[:8])
-    replaces = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
-    if isinstance(replaces, JobSummary):
-        return replaces
+    change = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
+    if isinstance(change, JobSummary):
+        return change
     if in_place:
         # If this job was interrupted in its commit, the listing has finished the commit and shows other files than the
         # job had found. So the job is known by the first half of its id.
@@ -103,8 +106,9 @@ def compact(
     rewrite_all = not in_place or options is not None or bool(keys)
     label = staging.job_id.removeprefix(request)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=label, rewrite_all=rewrite_all)
-    if replaces is None:
-        replaces = {file.file.path: file.relative for file in read}
+    if change is None:
+        began = Look(listing.number, listing.identities)
+        change = Change(goal, "replace", began, {file.file.path: file.relative for file in read})
     settings = CopySettings(
         listing.filesystem,
         staging,
@@ -116,4 +120,4 @@ def compact(
         skip_errors=on_error == "skip",
     )
     job = JobSummary("compact", executor.name, listing.directory, place.path)
-    return run_copy(job, splits, settings, replaces, executor, progress)
+    return run_copy(job, splits, settings, change, executor, progress)

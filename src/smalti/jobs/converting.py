@@ -9,7 +9,6 @@ import pyarrow as pa
 from smalti.io.places import AnyFileSystem, AnyPath, locate
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.events import Listener
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.text import with_agreed_types
@@ -20,6 +19,7 @@ from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
 from smalti.options import WriterOptions
+from smalti.progress import Listener
 from smalti.table.listing import Listing
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
@@ -120,9 +120,9 @@ def convert(
         "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows)),
     }
     staging = Staging(goal.root, job_digest(work))
-    replaces = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
-    if isinstance(replaces, JobSummary):
-        return replaces
+    change = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
+    if isinstance(change, JobSummary):
+        return change
     # Which task writes which files, and how.
     splits = _plan(listing, formats, goal, split_bytes=split_bytes, roll_bytes=target_file_bytes)
     request = ReadRequest(
@@ -141,7 +141,7 @@ def convert(
     )
     shown = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
     job = JobSummary("convert", executor.name, shown, place.path)
-    return run_copy(job, splits, settings, replaces, executor, progress)
+    return run_copy(job, splits, settings, change, executor, progress)
 
 
 def _plan(

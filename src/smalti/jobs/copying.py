@@ -14,7 +14,6 @@ from pyarrow.fs import FileSystem
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.intake import Intake
 from smalti.io.places import Place
-from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import scan_types
@@ -25,6 +24,7 @@ from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
 from smalti.options import WriterOptions
+from smalti.progress import Report
 from smalti.table.adapt import adapt_batch
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece

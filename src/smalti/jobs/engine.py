@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smalti import threads
 from smalti.errors import MosaicError
-from smalti.jobs.events import Meter, Report
 from smalti.options import WriterOptions
+from smalti.progress import Meter, Report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

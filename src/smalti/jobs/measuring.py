@@ -18,10 +18,10 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.file.intake import Intake
 from smalti.io.places import Place
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
-from smalti.jobs.events import Report
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import scan_types
+from smalti.progress import Report
 from smalti.table.partitions import repeat_value
 from smalti.table.schemas import widen
 from smalti.table.splits import Piece

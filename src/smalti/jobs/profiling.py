@@ -15,7 +15,6 @@ from smalti.io import Place, locate, write_whole
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor
-from smalti.jobs.events import Listener, Meter
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.text import with_agreed_types
@@ -23,6 +22,7 @@ from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, mea
 from smalti.jobs.sources import AnySource, file_facts, list_sources
 from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
+from smalti.progress import Listener, Meter
 from smalti.report.page import render_profile
 from smalti.report.units import show_bytes
 from smalti.table.listing import Listing

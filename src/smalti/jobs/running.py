@@ -11,17 +11,18 @@ from functools import partial
 from smalti.errors import MosaicError
 from smalti.jobs.copying import CopySettings, copy_split
 from smalti.jobs.engine import Executor
-from smalti.jobs.events import Listener, Meter
 from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
 from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
+from smalti.jobs.target import Change
+from smalti.progress import Listener, Meter
 
 
 def run_copy(
     job: JobSummary,
     splits: Sequence[Split],
     settings: CopySettings,
-    replaces: Mapping[str, str],
+    change: Change,
     executor: Executor,
     progress: Listener | None,
 ) -> JobSummary:
@@ -31,9 +32,8 @@ def run_copy(
     ----------
     job : JobSummary
         Says which job this is; what was done is filled in.
-    replaces : mapping of str to str
-        The files that the result replaces: their paths, and their names relative to the root. A file stays if it turns
-        out to be a source that cannot be read.
+    change : Change
+        What the result replaces. A file stays if it turns out to be a source that cannot be read.
     """
     began = time.monotonic()
     finished = {
@@ -43,7 +43,11 @@ def run_copy(
         if index < len(splits) and (settings.skip_errors or not result.skipped)
     }
     meter = Meter(job.job, len(splits), sum(split.num_bytes for split in splits), progress)
-    results = _run_splits(splits, finished, settings, executor, meter)
+    try:
+        results = _run_splits(splits, finished, settings, executor, meter)
+    except (OSError, MosaicError) as error:
+        change.refuse_conflict(settings.staging, error)
+        raise
     files, skipped = committable_files([results[split.index] for split in splits])
     for name, count in Counter(file.path for file in files).items():
         if count > 1:
@@ -64,11 +68,11 @@ def run_copy(
         seconds=time.monotonic() - began,
         peak_memory=max((result.peak_memory for result in results.values()), default=0),
     )
-    removals = [relative for path, relative in replaces.items() if path not in unread]
-    if removals and not files and splits:
+    replaces = change.began.files if change.mode == "overwrite" else change.read.keys() - unread
+    if replaces and not files and splits:
         raise MosaicError("nothing could be read, so nothing is replaced", path=job.target, found=skipped[0].path)
     if splits:
-        settings.staging.commit(files, removals, summary)
+        change.commit(settings.staging, files, summary, unread)
     return summary
 
 

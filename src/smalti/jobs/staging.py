@@ -69,13 +69,6 @@ class Staging:
                     found[number] = result
         return found
 
-    def commit(self, files: Iterable[StagedFile], removals: Iterable[str], summary: JobSummary) -> None:
-        """Make the files visible and delete `removals` (relative to the root); then the job is over."""
-        add = tuple((file.staged, file.path) for file in files)
-        names = {final for _, final in add}
-        remove = tuple(sorted(path for path in removals if path not in names))
-        self.log.commit(Commit(self.job_id, add, remove, note=summary.to_dict()))
-
     def discard(self) -> None:
         """Remove what the job has staged, so that it starts from the beginning."""
         self.log.discard(self.job_id)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from smalti.errors import MosaicError
+from smalti.errors import ConflictError, MosaicError
 from smalti.io.places import Place
 from smalti.jobs.formats.registry import Format, format_of_path
 from smalti.jobs.staging import Staging, job_summaries
-from smalti.jobs.summary import JobSummary
+from smalti.jobs.summary import JobSummary, StagedFile
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
-from smalti.table.listing import Listing, list_files
+from smalti.table.commits import Commit, Identity, Mode, plan_commit
+from smalti.table.listing import Listing, list_table
 
 
 @dataclass(frozen=True)
@@ -41,32 +44,123 @@ class Target:
             if path == target or (not self.is_file and path.is_relative_to(target)):
                 raise MosaicError("source and target overlap", path=self.place.path, found=file.path)
 
-    def prepare(self, job_id: str, *, overwrite: bool, resume: bool) -> JobSummary | dict[str, str]:
-        """Finish interrupted commits, and find the files that a job will replace.
+    def prepare(self, job_id: str, *, overwrite: bool, resume: bool) -> JobSummary | Change:
+        """Finish interrupted commits, and find out what the job will change.
 
-        Returns the paths of these files with their names relative to the root; or the summary of the job, if it was
-        interrupted in its own commit, so that nothing is left to do.
+        Returns the summary of the job instead, if it was interrupted in its own commit, so that nothing is left to do.
         """
-        finished, files = self._existing()
+        if self.is_file:
+            finished = job_summaries(CommitLog(self.root).recover())
+            is_there = self.place.is_file()
+            # A file that takes the name of another is no change of the table around it: whoever reads it, sees one of
+            # the two.
+            change = Change(self, "create", Look(0, {}))
+        else:
+            listing = self._list()
+            finished = job_summaries(listing.finished)
+            look = self._look(listing)
+            is_there = bool(look.files)
+            change = Change(self, "overwrite" if overwrite else "create", look)
         if job_id in finished:
             return finished[job_id]
-        if files and not overwrite:
+        if is_there and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", self.place.path)
         if not resume:
             Staging(self.root, job_id).discard()
-        return files
+        return change
 
-    def _existing(self) -> tuple[dict[str, JobSummary], dict[str, str]]:
-        if self.is_file:
-            finished = job_summaries(CommitLog(self.root).recover())
-            return finished, {self.place.path: self.place.name} if self.place.is_file() else {}
-        suffix = FILE_SUFFIX if self.suffix == FILE_SUFFIX else ""
+    def look(self) -> Look:
+        """The files of the target's format, as they are now."""
+        return self._look(self._list())
+
+    def _list(self) -> Listing:
+        return list_table(self.place, FILE_SUFFIX if self.suffix == FILE_SUFFIX else "")
+
+    def _look(self, listing: Listing) -> Look:
+        kinds = {name: format_of_path(name) for name in listing.identities}
+        ours = {name for name, kind in kinds.items() if kind is not None and kind[0] is self.format}
+        return Look(listing.number, {name: found for name, found in listing.identities.items() if name in ours})
+
+
+class Look(NamedTuple):
+    """The files of a target, and the number of the last record that has changed them."""
+
+    number: int
+    files: Mapping[str, Identity]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of the files at the target when a job commits, and what was there when the job began.
+
+    Attributes
+    ----------
+    mode : {"create", "overwrite", "replace"}
+        See `smalti.table.commits.Mode`.
+    began : Look
+    read : mapping of str to str
+        For "replace": the paths of the files that the job reads, and their names.
+    """
+
+    target: Target
+    mode: Mode
+    began: Look
+    read: Mapping[str, str] = field(default_factory=dict)
+
+    def commit(
+        self, staging: Staging, files: Iterable[StagedFile], summary: JobSummary, unread: Container[str]
+    ) -> None:
+        """Make the files of a job visible, and remove those that they replace; then the job is over.
+
+        Parameters
+        ----------
+        unread : container of str
+            The paths of files that could not be read, and therefore stay.
+        """
+        staged = {file.staged: file.path for file in files}
+        read = self._identities(name for path, name in self.read.items() if path not in unread)
+        looks = iter([self._first_look(read)])
+
+        def plan() -> Commit:
+            number, existing = next(looks, None) or self._look_again(staging)
+            return plan_commit(
+                staging.job_id, staged, existing, self.mode, after=number, read=read, note=summary.to_dict()
+            )
+
         try:
-            listing = list_files(self.place, suffix=suffix, globs=False, settled=True)
-        except FileNotFoundError:
-            return {}, {}
-        if listing.directory is None:
-            raise FileExistsError(17, "A file, where a directory is to be written", self.place.path)
-        kinds = [(file, format_of_path(file.path)) for file in listing.files]
-        files = {file.path: listing.relative(file) for file, kind in kinds if kind and kind[0] is self.format}
-        return job_summaries(listing.finished), files
+            staging.log.commit_as_planned(plan)
+        except ConflictError as error:
+            raise error.locate(path=self.target.place.path) from None
+
+    def refuse_conflict(self, staging: Staging, cause: BaseException) -> None:
+        """Raise a conflict, if what went wrong is that another job has committed while this one was running."""
+        if not self.target.is_file:
+            try:
+                _, existing = self._look_again(staging)
+                read = self._identities(self.read.values())
+                plan_commit(staging.job_id, {}, existing, self.mode, read=read)
+            except ConflictError as error:
+                raise error.locate(path=self.target.place.path) from cause
+
+    def _identities(self, names: Iterable[str]) -> dict[str, Identity]:
+        return {name: self.began.files[name] for name in names}
+
+    def _first_look(self, read: Mapping[str, Identity]) -> Look:
+        """What the job has found at its beginning is right if no other has committed since: its number is still free.
+
+        Files that the job has read are looked at again, because not every tool that changes files leaves a record.
+        """
+        place = self.target.place
+        if not read:
+            return self.began
+        if not place.is_local:
+            return self.target.look()
+        infos = place.filesystem.get_file_info([f"{place.path}/{name}" for name in read])
+        found = zip(read, infos, strict=True)
+        return Look(self.began.number, {name: (info.size, info.mtime_ns or 0) for name, info in found if info.is_file})
+
+    def _look_again(self, staging: Staging) -> Look:
+        # Runs of the same job share what they have staged. So only one of them may commit.
+        if staging.job_id in staging.log.committed_since(self.began.number):
+            raise ConflictError("another run of the same job has committed meanwhile; this one has changed nothing")
+        return self.target.look()

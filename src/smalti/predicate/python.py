@@ -159,6 +159,12 @@ def _call(function: str, arguments: list[t.Tree], options: dict[str, pa.Scalar])
             values, nulls = options["value_set"], options["null_matching_behavior"].as_py()
             if isinstance(values, pa.ListScalar) and values.values is not None and nulls in (_MATCH_NULL, _SKIP_NULL):
                 return _is_in(name, values.values, nulls)
+        case "if_else", [
+            t.Not(t.IsNull(name)),
+            t.And(t.IsIn(column, _) as found, t.Not(t.IsNull())),
+            _Literal(_, value),
+        ] if column == name and not value.is_valid:
+            return found  # DuckDB's "in", which is null where the column is
         case _, [_Field((name,))] if function in t.TEXT_MATCHES and not options["ignore_case"].as_py():
             return t.MatchText(name, function, options["pattern"].as_py())
         case "match_like", [_Field((name,))] if not options["ignore_case"].as_py():

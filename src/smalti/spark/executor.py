@@ -16,7 +16,7 @@ from pyspark import Accumulator, SparkContext, inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from smalti.jobs.engine import Result, Task, Work
-from smalti.jobs.events import Meter
+from smalti.progress import Meter
 from smalti.spark.local import session
 
 #: Seconds between looks at Spark's status tracker.

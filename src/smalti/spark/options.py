@@ -77,8 +77,8 @@ _TEXT = Kind(str, "text")
 _PATH = Kind(absolute, "a path")
 _OVERWRITE = _one_of({"static": "static", "dynamic": "dynamic"})
 _STATISTICS = Kind(
-    lambda text: "all" if text.strip().lower() == "all" else parse_names(text),
-    '"all", names between commas, or a JSON list of names',
+    lambda text: text.strip().lower() if text.strip().lower() in ("all", "auto") else parse_names(text),
+    '"all", "auto", names between commas, or a JSON list of names',
 )
 
 # --- all of them ----------------------------------------------------------------------------------------------------

@@ -15,13 +15,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.predicate import prune_partitions
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
 from smalti.spark.filters import comparable_values, filter_tree
 from smalti.spark.options import ReadOptions
-from smalti.table.listing import FoundFile, list_files, open_found
+from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece, cut, pack
@@ -48,17 +49,27 @@ class Table:
                 raise MosaicError("paths on several file systems", found=path, expected=self._filesystem.type_name)
         if options.storage and places[0].is_local:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
+        self._places = places
+        self._may_be_empty = may_be_empty
+        self._list()
+
+    def _list(self) -> None:
+        """Find the files, and forget what is known of the files that were found before."""
         #: All files, sorted by name.
         self.files: list[FoundFile] = []
-        with suppress(FileNotFoundError) if may_be_empty else nullcontext():
-            self.files = list_files(places).files
-        if not self.files and not may_be_empty:
+        with suppress(FileNotFoundError) if self._may_be_empty else nullcontext():
+            self.files = list_files(self._places).files
+        if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
+        self._schemas = SharedSchemas()
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
         self._has_derived_schema = False
 
     def schema(self) -> pa.Schema:
         """The union of the schemas of all files, or the schema of the first file; then the partition columns."""
+        return read_again(self._find_schema, self._list)
+
+    def _find_schema(self) -> pa.Schema:
         merge = self._options.merge_schema
         with ThreadPoolExecutor(_PARALLEL) as pool:
             found = (pool.map if merge else map)(self._examine, self.files)
@@ -120,7 +131,7 @@ class Table:
         self._pieces[file.path] = []
         limit = self._options.max_partition_bytes
         try:
-            with MosaicFile(open_found(file, self._filesystem)) as opened:
+            with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
                 stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
                 self._pieces[file.path] = [_whole(file)]
                 if file.size > limit:

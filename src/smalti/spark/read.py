@@ -18,7 +18,7 @@ from pyspark.sql.datasource import Filter
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
-from smalti.io.sources import WrappedSource
+from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import filter_tree
 from smalti.spark.options import ReadOptions
@@ -59,9 +59,12 @@ class CountingSource(WrappedSource):
         self._metrics = metrics
 
     def read_at(self, offset: int, size: int) -> bytes:
-        self._metrics.bytes_read += size
-        self._metrics.requests += 1
-        return self._source.read_at(offset, size)
+        return self.read_many([(offset, size)])[0]
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
+        self._metrics.bytes_read += sum(size for _, size in spans)
+        self._metrics.requests += len(spans)
+        return self._source.read_many(spans)
 
 
 def read_split(

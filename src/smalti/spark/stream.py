@@ -17,7 +17,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from smalti.errors import MosaicError
-from smalti.io.places import locate, service_of
+from smalti.io.places import locate
+from smalti.io.services import service_of
 from smalti.spark.names import skip_name_check
 from smalti.spark.offsets import Offset, added, advance, first_offset
 from smalti.spark.options import ReadOptions, WriteOptions
@@ -26,7 +27,8 @@ from smalti.spark.read import read_split
 from smalti.spark.types import arrow_schema
 from smalti.spark.write import StagingWriter, staged_files
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import plan_commit
+from smalti.table.commits import Commit, Identity, plan_commit
+from smalti.table.listing import list_table
 
 
 class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -87,14 +89,23 @@ class MosaicStreamWriter(StagingWriter, DataSourceStreamArrowWriter):  # type: i
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         log = CommitLog(self._plan.root)
-        log.recover()
         stream = query_name(self._options)
         staged = staged_files(messages)
-        if log.has_batch(stream, batchId):
-            log.discard_staged(staged)
-            return
-        existing = self._plan.existing_files() if self._mode == "overwrite" else []
-        log.commit(plan_commit(self._plan.job, staged, existing, self._mode, stream=stream, batch=batchId))
+
+        def plan() -> Commit | None:
+            # The number is looked up first: if the batch is committed after that, this commit comes too late.
+            after = log.settle()
+            if log.has_batch(stream, batchId):
+                log.discard_staged(staged)
+                return None
+            existing: dict[str, Identity] = {}
+            if self._mode == "overwrite":
+                listing = list_table(self._plan.root)
+                after, existing = min(after, listing.number), listing.identities
+            job = self._plan.job
+            return plan_commit(job, staged, existing, self._mode, after=after, stream=stream, batch=batchId)
+
+        log.commit_as_planned(plan)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
         CommitLog(self._plan.root).discard_staged(staged_files(messages))

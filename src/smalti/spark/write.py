@@ -27,8 +27,8 @@ from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Mode, plan_commit, staging_directory
-from smalti.table.listing import list_files, open_found
+from smalti.table.commits import Commit, Mode, plan_commit, staging_directory
+from smalti.table.listing import list_files, list_table, open_found
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
 from smalti.table.schemas import unify_schemas
 
@@ -79,14 +79,6 @@ class WritePlan:
         """The columns in the files: all but the partition columns."""
         partitions = set(self.partition_by)
         return pa.schema([field for field in self.schema if field.name not in partitions])
-
-    def existing_files(self) -> list[str]:
-        """The files of the table before the commit, relative to it."""
-        try:
-            listing = list_files(self.root, globs=False, settled=True)
-        except FileNotFoundError:
-            return []
-        return [listing.relative(file) for file in listing.files]
 
     def check_append(self) -> None:
         """Refuse rows that could not be read together with the rows of the table, before a task starts."""
@@ -198,15 +190,20 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         log = CommitLog(self._plan.root)
-        log.recover()
         staged = staged_files(messages)
-        existing = [] if staged and self._mode == "append" else self._plan.existing_files()
-        if not staged and (self._mode == "overwrite" or not existing):
-            # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
-            writer = TaskWriter(self._plan, "empty", 0)
-            writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
-            staged = list(writer.finish().files)
-        log.commit(plan_commit(self._plan.job, staged, existing, self._mode))
+
+        def plan() -> Commit:
+            if staged and self._mode == "append":
+                return plan_commit(self._plan.job, staged, (), "append", after=log.settle())
+            listing = list_table(self._plan.root)
+            if not staged and (self._mode == "overwrite" or not listing.files):
+                # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
+                writer = TaskWriter(self._plan, "empty", 0)
+                writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
+                staged.extend(writer.finish().files)
+            return plan_commit(self._plan.job, staged, listing.identities, self._mode, after=listing.number)
+
+        log.commit_as_planned(plan)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         CommitLog(self._plan.root).abort(self._plan.job)

@@ -1,12 +1,16 @@
-"""Removing what killed jobs left behind in a table."""
+"""Removing what killed jobs and killed writers left behind in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
-from smalti.io.places import AnyFileSystem, AnyPath, locate
+from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Place, locate
+from smalti.io.sinks import is_object_store
 from smalti.table.commit_log import CommitLog
+from smalti.table.commits import JOBS
 
 
 def clean(
@@ -19,12 +23,13 @@ def clean(
     """Finish commits that were interrupted, and remove what jobs staged that never committed.
 
     It makes no difference whether a job or Spark wrote to the table, and readers see the same rows before and after.
+    Temporary files of writers that were killed are removed too, and records of commits that nobody can read.
 
     Parameters
     ----------
     directory : path or URI
     older_than : timedelta
-        Jobs that wrote something since are left alone, because they may still be running.
+        Jobs and writers that wrote something since are left alone, because they may still be running.
     storage : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.places.locate`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
@@ -32,6 +37,49 @@ def clean(
     Returns
     -------
     list of str
-        The ids of the jobs whose files were removed.
+        The ids of the jobs whose files were removed, then the names of records and temporary files.
+
+    Raises
+    ------
+    ConflictError
+        If a commit is pending on a file system where only one process may write at a time.
+    MosaicError
+        If a commit cannot be carried out and its record is not old. Everything else is cleaned all the same.
+
+    Examples
+    --------
+    >>> from smalti import jobs
+    >>> jobs.clean("readings")
+    []
     """
-    return CommitLog(locate(directory, filesystem, storage).absolute()).clean(older_than)
+    place = locate(directory, filesystem, storage).absolute()
+    removed = [_delete(place, name) for name in _leftovers(place, datetime.now(timezone.utc) - older_than)]
+    return CommitLog(place).clean(older_than) + removed
+
+
+def _leftovers(place: Place, limit: datetime) -> Iterator[str]:
+    """The temporary files of writers that were killed. Those that a job has staged go with the other files of the job.
+
+    Object stores have none: an upload that is not completed leaves no object.
+    """
+    if place.is_local:
+        for directory, below, names in os.walk(place.path):  # Links to other directories are not followed.
+            if Path(directory).name == JOBS:
+                below.clear()
+            for path in (Path(directory, name) for name in names if _is_temporary(name)):
+                if datetime.fromtimestamp(path.stat().st_mtime, timezone.utc) <= limit:
+                    yield str(path.relative_to(place.path))
+    elif not is_object_store(place.filesystem):
+        for info in place.entries(recursive=True):
+            inside = info.path.partition(f"/{JOBS}/")[2]
+            if _is_temporary(info.base_name) and "/" not in inside and info.mtime is not None and info.mtime <= limit:
+                yield info.path.removeprefix(place.path).lstrip("/")
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
+
+
+def _delete(place: Place, name: str) -> str:
+    place.filesystem.delete_file(place.child(name).path)
+    return name

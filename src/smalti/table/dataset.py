@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from smalti.errors import SchemaError
+from smalti.file.columns import Columns, SharedSchemas
+from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
-from smalti.io.places import AnyFileSystem, AnyPath
+from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
+from smalti.io.places import AnyFileSystem, AnyPath, is_local
+from smalti.readahead import Budget, started
 from smalti.table.adapt import Adapter, adapt_batch
-from smalti.table.listing import FoundFile, list_files, open_found
+from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
+from smalti.table.scanning import FileRead, read_files
 from smalti.table.schemas import unify_schemas
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
-
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
 
+Result = TypeVar("Result")
 
-class MosaicDataset:
+
+class MosaicDataset(Scannable):
     """A set of Mosaic files read as one table. Made by `smalti.dataset`.
 
-    Files are opened when they are needed: for `schema`, all of them, once; for reading, those whose partition and
-    statistics leave a chance that rows match.
+    Files are opened when they are needed, several at a time. Files whose schema block has the same bytes share what is
+    known of it. Types of columns are those of all files together: a stream, and a read with a filter, opens all files
+    first, unless a schema was given or an earlier read has seen all files.
     """
 
     def __init__(
-        self, files: list[FoundFile], filesystem: FileSystem, schema: pa.Schema | None, partitioned: bool
+        self,
+        find: Callable[[], Listing],
+        schema: pa.Schema | None,
+        partitioned: bool,
+        readahead: int | None = None,
+        memory_limit: int | None = None,
     ) -> None:
-        self._found = files
-        self._filesystem = filesystem
-        self._schema = schema
-        self.partition_schema = partition_schema(files) if partitioned else pa.schema([])
+        self._find = find
+        self._given_schema = schema
+        self._partitioned = partitioned
+        self._limits = readahead, memory_limit
+        self._schemas = SharedSchemas()
+        self._list()
+
+    def _list(self) -> None:
+        """Find the files, and forget what is known of the files that were found before."""
+        listing = self._find()
+        self._found = files = listing.files
+        self._filesystem = listing.filesystem
+        self._schema = self._given_schema
+        self.partition_schema = partition_schema(files) if self._partitioned else pa.schema([])
+        self._budget = Budget.choose(
+            *self._limits,
+            is_remote=not is_local(listing.filesystem),
+            unit_bytes=sum(file.size for file in files) // max(1, len(files)),
+        )
+        #: The different columns that files have, each with the path of the first file that has them; None until every
+        #: file has been opened.
+        self._variants: dict[Columns, str] | None = None
 
     @property
     def files(self) -> list[str]:
@@ -46,100 +77,218 @@ class MosaicDataset:
     @property
     def schema(self) -> pa.Schema:
         """Columns of all files, then the partition columns."""
+        return read_again(self._find_schema, self._list)
+
+    def _find_schema(self) -> pa.Schema:
         if self._schema is None:
-            stored = unify_schemas((file.path, self._file_schema(file)) for file in self._found)
-            self._schema = with_partitions(stored, self.partition_schema)
+            self._survey()
+            self._schema = self._union(None)
         return self._schema
 
-    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+    def to_table(
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filter: AnyFilter = None
+    ) -> pa.Table:
         """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
-        return pa.Table.from_batches(list(self.to_batches(columns, filters)), schema=self._output_schema(columns))
+        return self.scan(columns, filters, filter=filter).to_table()
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, batch_size: int | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        batch_size: int | None = None,
+        *,
+        filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch, one row group of one file at a time."""
-        output, files, filter_ = self._output_schema(columns), self._found, None
-        if filters is not None:
-            from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
+        """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
 
-            filter_ = normalize_filters(filters)
-            self._check_columns(filter_.columns)
-            fields = list(self.partition_schema)
-            partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
-            files = list(compress(files, prune_partitions(filter_.tree, partitions)))
-        for file in files:
-            yield from self._read_file(file, output, batch_size, filter_)
+        If files are replaced after the first batch was read, the rest is an error, because rows would be missing or
+        there twice. Before that, and in `to_table`, the table is listed again.
+        """
+        return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
 
-    def count_rows(self, filters: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
+        filters = one_filter(filters, filter)
         if filters is not None:
-            return sum(batch.num_rows for batch in self.to_batches([], filters))
-        total = 0
-        for file in self._found:
-            with self._open(file) as opened:
-                total += opened.num_rows
-        return total
+            return read_again(lambda: sum(batch.num_rows for batch in self.to_batches([], filters)), self._list)
+        return read_again(lambda: sum(rows for _, rows in self._visit(lambda opened: opened.num_rows)), self._list)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Files are opened again where the dataset arrives."""
+        return vars(self) | {"_variants": None}
 
     def __repr__(self) -> str:
         return f"<smalti.MosaicDataset: {len(self._found):,} files>"
 
-    # --- how --------------------------------------------------------------------------------------------------------
+    # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        return MosaicFile(open_found(file, self._filesystem))
+        return MosaicFile(open_found(file, self._filesystem), self._schemas)
 
-    def _file_schema(self, file: FoundFile) -> pa.Schema:
-        with self._open(file) as opened:
-            return opened.schema
+    def _visit(
+        self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
+    ) -> Iterator[tuple[str, Result]]:
+        """Open all files, ahead, and ask each something; those that `kept` has room for stay open."""
 
-    def _check_columns(self, names: Sequence[str]) -> None:
-        known = set(self.schema.names)
+        def visit(file: FoundFile) -> tuple[str, Result]:
+            opened = self._open(file)
+            answer = ask(opened)
+            if kept is None or not kept.keep(file.path, opened):
+                opened.close()
+            return file.path, answer
+
+        visits = started((partial(visit, file) for file in self._found), self._budget.readahead)
+        return (future.result() for future in visits)
+
+    def _survey(self, kept: OpenFiles | None = None) -> None:
+        """Learn which columns the files have, unless that is known."""
+        if self._schema is None and self._variants is None:
+            variants: dict[Columns, str] = {}
+            for path, columns in self._visit(lambda opened: opened.columns, kept):
+                variants.setdefault(columns, path)
+            self._variants = variants
+
+    def _union(self, names: Sequence[str] | None) -> pa.Schema:
+        """Columns of all files, or some of them, and partition columns; only once all files are known."""
+        assert self._variants is not None
+        partitions = set(self.partition_schema.names)
+        stored = None if names is None else [name for name in names if name not in partitions]
+        schemas = (
+            (path, columns.schema if stored is None else columns.project(columns.present(stored)).schema)
+            for columns, path in self._variants.items()
+        )
+        return with_partitions(unify_schemas(schemas), self.partition_schema)
+
+    def _types(self, names: Sequence[str]) -> pa.Schema:
+        """The fields of columns, in this order; they must be in the dataset."""
+        known = self._union(names) if self._schema is None else self._schema
         for name in names:
-            if name not in known:
+            if known.get_field_index(name) < 0:
                 raise SchemaError("no such column in the dataset", found=name)
+        return pa.schema([known.field(name) for name in names])
 
-    def _output_schema(self, columns: Sequence[str] | None) -> pa.Schema:
-        if columns is None:
-            return self.schema
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
-        self._check_columns(columns)
-        return pa.schema([self.schema.field(name) for name in dict.fromkeys(columns)])
+    def _names(self, columns: Sequence[str] | None) -> list[str] | None:
+        """The columns that are asked for, each once; patterns need the names of all files."""
+        if columns is None or not any(map(is_pattern, self._checked(columns))):
+            return None if columns is None else list(dict.fromkeys(columns))
+        return match_names(self.schema.names, columns)
 
-    def _present(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
+    # --- how a scan is read -----------------------------------------------------------------------------------------
+
+    def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        self._survey()
+        names = self._names(columns)
+        return self.schema if names is None else self._types(names)
+
+    def _scan_table(self, scan: Scan) -> pa.Table:
+        return read_again(lambda: self._read_table(scan), self._list)
+
+    def _read_table(self, scan: Scan) -> pa.Table:
+        if scan.filters is None and self._schema is None and self._variants is None:
+            return self._read_once(self._names(scan.columns), scan)
+        batches = list(self._scan_batches(scan))
+        return pa.Table.from_batches(batches, schema=self._scan_schema(scan.columns))
+
+    def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
+        """Read all files to a table before the types of their columns are known, and bring batches to them then."""
+        variants: dict[Columns, str] = {}
+        stored = None if names is None else [name for name in names if name not in self.partition_schema.names]
+
+        def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
+            present = None if stored is None else opened.columns.present(stored)
+            if names is not None and not variants and present != stored:
+                self._survey()  # The first file lacks a column: if no file has it, nothing needs to be read.
+                self._types(names)
+            variants.setdefault(opened.columns, file.path)
+            return FileRead(present)
+
+        read = list(read_files(self._found, self._open, plan, self._budget, scan.progress))
+        self._variants = variants
+        output = self.schema if names is None else self._types(names)
+        return pa.Table.from_batches(
+            [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch) for file, batch in read], output
+        )
+
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        check_batch_size(scan.batch_size)
+        return cut_batches(stream_again(lambda: self._typed_batches(scan), self._list), scan.batch_size)
+
+    def _typed_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        files, filter_ = self._found, None
+        kept = OpenFiles(self._budget)
+        self._survey(kept)
+        names = self._names(scan.columns)
+        output = self.schema if names is None else self._types(names)
+        needed = output
+        if scan.filters is not None:
+            from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
+
+            filter_ = normalize_filters(scan.filters)
+            needed = self._types(list(dict.fromkeys([*output.names, *filter_.columns])))
+            fields = list(self.partition_schema)
+            partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
+            files = list(compress(files, prune_partitions(filter_.tree, partitions)))
+
+        def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
+            if filter_ is None or self._is_pushable(opened, filter_, needed):
+                columns = self._stored(opened, output.names)
+                return FileRead(columns, filter_, Adapter(output, columns, self._partition(file)).adapt)
+            columns = self._stored(opened, needed.names)
+            adapter = Adapter(needed, columns, self._partition(file))
+            return FileRead(columns, None, lambda batch: _filtered(adapter.adapt(batch), filter_, output))
+
+        def open_(file: FoundFile) -> MosaicFile:
+            return kept.take(file.path) or self._open(file)
+
+        for _, batch in read_files(files, open_, plan, self._budget, scan.progress):
+            yield batch
+            del batch
+
+    def _partition(self, file: FoundFile) -> Mapping[str, str | None]:
+        return file.partition if len(self.partition_schema) else {}
+
+    def _stored(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
         """The columns among `names` that are read from a file."""
         partitions = set(self.partition_schema.names)
-        stored = [name for name in names if name not in partitions]
-        return [name for name, at in zip(stored, opened.find_columns(stored), strict=True) if at is not None]
+        return opened.columns.present([name for name in names if name not in partitions])
 
-    def _read_file(
-        self, file: FoundFile, output: pa.Schema, batch_size: int | None, filter_: Filter | None
-    ) -> Iterator[pa.RecordBatch]:
-        partition = file.partition if len(self.partition_schema) else {}
-        with self._open(file) as opened:
-            if filter_ is None or self._is_pushable(opened, filter_):
-                columns = self._present(opened, output.names)
-                adapter = Adapter(output, columns, partition)
-                for batch in opened.iter_batches(batch_size, columns, filter_):
-                    yield adapter.adapt(batch)
-                return
-            from smalti.predicate import filter_batch
-
-            needed = pa.schema([self.schema.field(name) for name in dict.fromkeys([*output.names, *filter_.columns])])
-            columns = self._present(opened, needed.names)
-            adapter = Adapter(needed, columns, partition)
-            for batch in opened.iter_batches(batch_size, columns):
-                kept = filter_batch(adapter.adapt(batch), filter_)
-                if kept.num_rows:
-                    yield adapt_batch(kept, output)
-
-    def _is_pushable(self, opened: MosaicFile, filter_: Filter) -> bool:
+    def _is_pushable(self, opened: MosaicFile, filter_: Filter, types: pa.Schema) -> bool:
         """Whether the file can filter by itself: it has all columns of the filter, in the dataset's types."""
-        if self._present(opened, filter_.columns) != list(filter_.columns):
+        if self._stored(opened, filter_.columns) != list(filter_.columns):
             return False
         stored = opened.schema_of(filter_.columns)
-        return all(field.type == self.schema.field(field.name).type for field in stored)
+        return all(field.type == types.field(field.name).type for field in stored)
+
+
+class OpenFiles:
+    """Remote files that stay open between the look at their columns and the reading of their rows.
+
+    What opening has fetched need not be fetched again then. Half of the memory limit is spent on that; local files are
+    opened again, which costs little, while the number of files that a process may have open is small.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._left = budget.memory_limit // 2
+        self._files: dict[str, MosaicFile] = {}
+        self._lock = threading.Lock()
+
+    def keep(self, path: str, opened: MosaicFile) -> bool:
+        """Keep a file open if there is room for what was fetched of it."""
+        with self._lock:
+            if not opened.held_bytes or opened.held_bytes > self._left:
+                return False
+            self._left -= opened.held_bytes
+            self._files[path] = opened
+            return True
+
+    def take(self, path: str) -> MosaicFile | None:
+        return self._files.pop(path, None)
+
+
+def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+    from smalti.predicate import filter_batch
+
+    return adapt_batch(filter_batch(batch, filter_), output)
 
 
 def dataset(
@@ -148,6 +297,8 @@ def dataset(
     schema: pa.Schema | None = None,
     partitioning: str | None = "hive",
     filesystem: AnyFileSystem = None,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -161,6 +312,12 @@ def dataset(
     partitioning : {"hive", None}
         Whether directories called ``key=value`` are columns.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    readahead : int, optional
+        Files that are opened, and row groups that are read, before their turn comes; by default 32 on remote storage,
+        as many as there are cores on this machine, and none if files are small.
+    memory_limit : int, optional
+        Bytes that row groups read ahead may hold together, by estimate; by default 512 MiB. One row group is always
+        read.
 
     Examples
     --------
@@ -172,5 +329,5 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    listing = list_files(source, filesystem)
-    return MosaicDataset(listing.files, listing.filesystem, schema, partitioning == "hive")
+    find = partial(list_files, source, filesystem)
+    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)

@@ -7,20 +7,21 @@ commit is carried out (see `smalti.table.commits`), a listing has all of its cha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from smalti.errors import MosaicError
+from smalti.errors import ConflictError, MosaicError, ReplacedError
 from smalti.io import Source, open_source
-from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
+from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.io.sources import LocalSource
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, Commit, visible_files
+from smalti.table.commit_log import PATIENCE, CommitLog
+from smalti.table.commits import JOBS, Commit, Identity, State, visible_files
 from smalti.table.partitions import parse_partition
 
 if TYPE_CHECKING:
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
 #: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
 _MAX_LISTINGS = 100
 #: `settled` finishes commits and lists again; more often than this and commits come too fast to wait for.
-_MAX_SETTLINGS = 10
+_MAX_SETTLINGS = 100
+#: A read starts over when a file of the listing has gone; more often than this and the table changes too fast.
+_MAX_READS = 10
 _WILDCARDS = "*?["
-#: For each table, the mark of its last commit and the commits that are being carried out.
-_States = dict[str, tuple[str, tuple[Commit, ...]]]
+#: For each table, the number of its last record and the commits that are being carried out.
+_States = dict[str, State]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class Listing:
         Tables with commits under way: those that were listed as a whole, and those that have staged the files found.
     finished : tuple of Commit
         The interrupted commits that `list_files` finished first, because it was asked to.
+    number : int
+        The number of the last record of `directory` when it was listed: the files are those that this record left.
     """
 
     filesystem: FileSystem
@@ -86,6 +92,7 @@ class Listing:
     directory: str | None = None
     unfinished: frozenset[str] = frozenset()
     finished: tuple[Commit, ...] = ()
+    number: int = 0
 
     @cached_property
     def base(self) -> Place:
@@ -98,6 +105,11 @@ class Listing:
     def relative(self, file: FoundFile) -> str:
         """The name of a file below `base`."""
         return str(PurePosixPath(file.name).relative_to(self.base.path))
+
+    @property
+    def identities(self) -> dict[str, Identity]:
+        """Which file there is at each name below `base`."""
+        return {self.relative(file): (file.size, file.modified) for file in self.files}
 
 
 # --- what is asked for, purely --------------------------------------------------------------------------------------
@@ -237,56 +249,79 @@ def list_files(
             break
         try:
             for table in sorted(listing.unfinished):
-                finished += CommitLog(Place(listing.filesystem, table)).recover()
+                finished += CommitLog(Place(listing.filesystem, table)).recover(PATIENCE)
         except OSError:
             break  # A table that is not ours to write: its files are read from where they are staged.
         listing = _list_places(places, suffix, globs=globs)
     return replace(listing, finished=finished)
 
 
+def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
+    """The files of a table for those who plan a commit: none is pending, and a table that is not there has no files.
+
+    Raises
+    ------
+    ConflictError
+        If a commit of another job is pending and cannot be finished.
+    FileExistsError
+        If there is a file in the place of the table.
+    """
+    try:
+        listing = list_files(root, suffix=suffix, globs=False, settled=True)
+    except FileNotFoundError:
+        return Listing(root.filesystem, [], root.path)
+    if listing.directory is None:
+        raise FileExistsError(17, "A file, where a directory is to be written", root.path)
+    if listing.unfinished:
+        raise ConflictError("a commit of another job is pending and cannot be finished", path=root.path)
+    return listing
+
+
 def _list_places(places: Sequence[Place], suffix: str, *, globs: bool) -> Listing:
     found: dict[str, FoundFile] = {}
     directory: str | None = None
+    number = 0
     unfinished: set[str] = set()
     for place in places:
-        is_directory, files, tables = _find(place, suffix, globs=globs)
-        if is_directory and len(places) == 1:
-            directory = place.path
+        state, files = _find(place, suffix, globs=globs)
+        if state is not None and len(places) == 1:
+            directory, number = place.path, state.number
+        tables = {_real(place)} if state is not None and state.pending else set()
         for file in files:
             # Several paths may lead to the same file.
             same = os.path.realpath(file.name) if len(places) > 1 and place.is_local else file.name
             found.setdefault(same, file)
         unfinished |= tables | {file.table for file in files if file.table is not None}
     files = sorted(found.values(), key=lambda file: file.name)
-    return Listing(places[0].filesystem, files, directory, frozenset(unfinished))
+    return Listing(places[0].filesystem, files, directory, frozenset(unfinished), number=number)
 
 
-def _find(place: Place, suffix: str, *, globs: bool) -> tuple[bool, list[FoundFile], set[str]]:
-    """Whether a place is a directory, the files found there, and the directory itself if it has commits under way."""
+def _find(place: Place, suffix: str, *, globs: bool) -> tuple[State | None, list[FoundFile]]:
+    """The state of a place if it is a directory, and the files found there."""
     fs, path, info = place.filesystem, place.path, place.info()
     kind = info.type.name
     if kind == "File":
-        return False, [FoundFile(path, info.size, modified=info.mtime_ns or 0)], set()
+        return None, [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
     if kind == "NotFound" and globs and is_glob(path):
         files, _ = _settled(fs, Selection.of_glob(path, suffix))
         if not files:
             raise FileNotFoundError(2, "Nothing matches", path)
-        return False, files, set()
+        return None, files
     if kind == "NotFound":
         # A table above may have committed files to this path that have not been moved there yet.
-        real = os.path.realpath(path) if is_local(fs) else path
-        above = _states(fs, tables_above(str(PurePosixPath(real).parent)))
-        if not any(pending for _, pending in above.values()):
+        real = _real(place)
+        above = _states(fs, tables_above(str(PurePosixPath(real).parent)), {})
+        if not any(state.pending for state in above.values()):
             if place.exists():  # It has been moved there meanwhile.
                 return _find(place, suffix, globs=globs)
             raise FileNotFoundError(2, "No such file or directory", path)
         committed = _committed(fs, path, real, above)
         if committed is not None:
-            return False, [committed], set()
-    files, tables = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
+            return None, [committed]
+    files, state = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
     if kind == "NotFound" and not files:
         raise FileNotFoundError(2, "No such file or directory", path)
-    return True, files, tables
+    return state, files
 
 
 def _committed(fs: FileSystem, path: str, real: str, states: _States) -> FoundFile | None:
@@ -300,28 +335,31 @@ def _committed(fs: FileSystem, path: str, real: str, states: _States) -> FoundFi
     return None
 
 
-def _settled(fs: FileSystem, selection: Selection) -> tuple[list[FoundFile], set[str]]:
-    """The files of a selection, as if every commit were carried out in one instant.
+def _real(place: Place) -> str:
+    """The path that records hold; the place may have been asked for through a symbolic link."""
+    return os.path.realpath(place.path) if place.is_local else str(PurePosixPath(place.path))
 
-    Also the directory of the selection, if it has commits under way itself.
-    """
-    # Records hold real paths; the table may have been asked for through a symbolic link.
-    real = os.path.realpath(selection.base) if is_local(fs) else selection.base
-    before = _states(fs, tables_above(real))
+
+def _settled(fs: FileSystem, selection: Selection) -> tuple[list[FoundFile], State]:
+    """The files of a selection, as if every commit were carried out in one instant; and the state of its directory."""
+    real = _real(Place(fs, selection.base))
+    logs: dict[str, CommitLog] = {}
+    before = _states(fs, tables_above(real), logs)
     for _ in range(_MAX_LISTINGS):
         listed, tables = _list(fs, selection)
         files, gone = _follow(fs, selection, real, listed, before)
-        after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)})
+        after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
         if after == before and (selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection)[0])):
             if gone:
                 raise MosaicError("a committed file has gone", path=gone[0])
-            return files, {real} if before[real][1] else set()
+            return files, before[real]
         before = after
     raise MosaicError("the files keep changing while they are listed", path=selection.base)
 
 
-def _states(fs: FileSystem, tables: Iterable[str]) -> _States:
-    return {table: CommitLog(Place(fs, table)).state() for table in sorted(tables)}
+def _states(fs: FileSystem, tables: Iterable[str], logs: dict[str, CommitLog]) -> _States:
+    """The states of some tables; `logs` keeps what was read, because a record never changes."""
+    return {table: logs.setdefault(table, CommitLog(Place(fs, table))).state() for table in sorted(tables)}
 
 
 def _list(fs: FileSystem, selection: Selection) -> tuple[dict[str, FileInfo], set[str]]:
@@ -387,12 +425,35 @@ def _follow(
     return files, [name for name, info in arrived.items() if info.type.name != "File"]
 
 
+def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> Result:
+    """Read a table; when a file has gone or was replaced since it was listed, list the table again and start over."""
+    for _ in range(_MAX_READS - 1):
+        try:
+            return read()
+        except (FileNotFoundError, ReplacedError):
+            list_again()
+    return read()
+
+
+def stream_again(read: Callable[[], Iterator[Result]], list_again: Callable[[], object]) -> Iterator[Result]:
+    """The same for a read in parts, which can start over only as long as no part of it was delivered."""
+
+    def begin() -> tuple[list[Result], Iterator[Result]]:
+        parts = read()
+        return list(islice(parts, 1)), parts
+
+    first, rest = read_again(begin, list_again)
+    while first:
+        yield first.pop()
+    yield from rest
+
+
 def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
     """Open a file where it is, or where it has been moved to since it was found.
 
     Raises
     ------
-    MosaicError
+    ReplacedError
         If another file has taken its place, because its rows may not belong to the table that was listed.
     """
     try:
@@ -406,5 +467,5 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
         replaced |= source.modified != file.modified
     if replaced:
         source.close()
-        raise MosaicError("the file was replaced after the table was listed; list it again", path=file.name)
+        raise ReplacedError("the file was replaced after the table was listed; list it again", path=file.name)
     return source

@@ -48,7 +48,7 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     union: dict[str, pa.Field] = {}
     previous: pa.Schema | None = None
     for path, schema in schemas:
-        if previous is not None and schema.equals(previous):
+        if previous is not None and (schema is previous or schema.equals(previous)):
             continue  # nothing new: the common case costs one comparison
         names = set(schema.names)
         for name, field in union.items():

@@ -1,4 +1,4 @@
-"""Progress while a job runs: frozen events, and the meter that adds up what tasks report from any thread."""
+"""Progress of jobs and long reads: frozen events, and the meter that adds up what is reported from any thread."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is.
+    """How far a job or a read is.
 
     Attributes
     ----------
     job : str
-        "convert", "compact", "verify" or "profile".
+        "convert", "compact", "verify", "profile" or "read".
     done, total : int
-        Splits that are finished, including those of an earlier run, and splits in all.
+        Splits that are finished, including those of an earlier run, and splits in all. The splits of a read are its
+        files, or the row groups of a single file.
     num_bytes, total_bytes : int
         Bytes of the source that have been read, and bytes in all.
     num_rows : int

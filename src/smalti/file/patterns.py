@@ -1,0 +1,42 @@
+"""Columns named by patterns: the one form of them, for readers and the command line. Needs no Arrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import translate
+
+from smalti.errors import SchemaError
+
+_WILDCARDS = re.compile(r"[*?\[]")
+
+
+def is_pattern(name: str) -> bool:
+    return _WILDCARDS.search(name) is not None
+
+
+def match_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The names that are asked for, without repeats, in the order of the patterns; each pattern is a name or a glob.
+
+    Examples
+    --------
+    >>> match_names(["id", "click.a", "click.b", "x*"], ["click.*", "id", "x*"])
+    ['click.a', 'click.b', 'id', 'x*']
+    """
+    known = set(names)
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        if pattern in known:
+            found[pattern] = None
+        elif is_pattern(pattern):
+            match = re.compile(translate(pattern)).match
+            matches = [name for name in names if match(name)]
+            if not matches:
+                raise SchemaError("no column matches", found=pattern)
+            found.update(dict.fromkeys(matches))
+        else:
+            import difflib  # needed for a message only
+
+            close = difflib.get_close_matches(pattern, names, 3)
+            raise SchemaError("no such column", found=pattern, expected=" or ".join(close) or None)
+    return list(found)

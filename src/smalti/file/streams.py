@@ -1,0 +1,188 @@
+"""Arrow streams of a file or a table: a `Scan` says which columns and rows, and reads them when it is asked to.
+
+Engines are only handed Arrow here. What goes further, such as a lazy frame that pushes filters down, has a module of
+its own (`smalti.polars`, `smalti.duckdb`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from smalti.errors import MosaicError
+from smalti.extras import optional_module
+
+if TYPE_CHECKING:
+    from smalti.predicate.python import AnyFilter
+    from smalti.progress import Listener
+
+
+def one_filter(filters: AnyFilter, filter: AnyFilter) -> AnyFilter:
+    """`filters` and `filter` are two names for one argument, pyarrow.parquet's and pyarrow.dataset's."""
+    if filters is not None and filter is not None:
+        raise TypeError("filters and filter are two names for the same argument: pass one of them")
+    return filters if filter is None else filter
+
+
+def check_batch_size(batch_size: int | None) -> None:
+    if batch_size is not None and batch_size < 1:
+        raise MosaicError("batch_size must be positive", found=batch_size)
+
+
+def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `batch_size` rows. A batch is let go before the next one is read, so that one is held."""
+    for batch in batches:
+        step = batch_size or batch.num_rows or 1
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)
+        del batch
+
+
+Self = TypeVar("Self", bound="Scannable")
+
+
+class Scannable(ABC):
+    """What can be read as an Arrow stream: a file, a table."""
+
+    def close(self) -> None:
+        """Close what was opened; a table opens its files while it is read and has nothing to close."""
+        return
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The schema of a read."""
+
+    @abstractmethod
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        """The batches of a read, all of one schema."""
+
+    @abstractmethod
+    def _scan_table(self, scan: Scan) -> pa.Table:
+        """All batches of a read, as a table."""
+
+    @abstractmethod
+    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+        """How many rows there are, or would remain."""
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        *,
+        filter: AnyFilter = None,
+        batch_size: int | None = None,
+        progress: Listener | None = None,
+    ) -> Scan:
+        """Columns and rows to read later, by this process, another one, or an engine that takes Arrow streams.
+
+        Parameters
+        ----------
+        columns, filters, batch_size
+            As in `MosaicFile.read` and `MosaicFile.iter_batches`; `filter` is another name for `filters`.
+        progress : callable, optional
+            Called with a `smalti.jobs.Progress` after each row group.
+        """
+        names = None if columns is None else tuple(self._checked(columns))
+        return Scan(self, names, one_filter(filters, filter), batch_size, progress)
+
+    @staticmethod
+    def _checked(columns: Sequence[str]) -> Sequence[str]:
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
+        return columns
+
+    def to_pandas(self, columns: Sequence[str] | None = None, filters: AnyFilter = None, **options: Any) -> Any:
+        """Read to a pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
+        return self.scan(columns, filters).to_pandas(**options)
+
+    def to_polars(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> Any:
+        """Read to a polars.DataFrame; `smalti.polars.scan_mosaic` is the lazy way."""
+        return self.scan(columns, filters).to_polars()
+
+    def to_duckdb(
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, connection: Any = None
+    ) -> Any:
+        """Read to a relation of DuckDB; `smalti.duckdb` queries files without reading all columns."""
+        return self.scan(columns, filters).to_duckdb(connection)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._scan_schema(None).__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Columns and rows of a file or table that are read when asked for, as often as asked for.
+
+    Made by `smalti.scan`, `MosaicFile.scan` and `MosaicDataset.scan`. Whatever takes an Arrow stream takes a scan:
+    ``polars.DataFrame(scan)``, ``pyarrow.table(scan)``. It can be pickled if what it reads can be opened again.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "click.a": [7, 8, 9]}), "clicks.mosaic")
+    >>> scan = smalti.scan("clicks.mosaic", ["click.*"], filter=[("id", ">", 1)])
+    >>> pa.table(scan).to_pydict()
+    {'click.a': [8, 9]}
+    """
+
+    origin: Scannable
+    columns: tuple[str, ...] | None = None
+    filters: AnyFilter = None
+    batch_size: int | None = None
+    progress: Listener | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.origin._scan_schema(self.columns)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches, in order, read ahead within the memory limit."""
+        return self.origin._scan_batches(self)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The batches as a reader, which also says their schema."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        return self.origin._scan_table(self)
+
+    def count_rows(self) -> int:
+        """How many rows the scan has; reads only the columns of its filter, if any."""
+        return self.origin.count_rows(self.filters)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """A pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
+        optional_module("pandas")
+        return self.to_table().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """A polars.DataFrame."""
+        return optional_module("polars").DataFrame(self.to_table())
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """A relation of DuckDB, on a connection or on DuckDB's default one."""
+        return (connection or optional_module("duckdb")).from_arrow(self.to_table())
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A listener belongs to the process that it tells; the rest travels."""
+        scan = replace(self, progress=None)
+        return Scan, (scan.origin, scan.columns, scan.filters, scan.batch_size)

@@ -1,0 +1,159 @@
+"""Which service a URI names, and how the options of a service are called: pure, knows no library that reaches it.
+
+Options have pyarrow's names (`access_key`, `endpoint_override`, ...), because users and Spark jobs know them by these.
+`store_settings` translates them for obstore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from smalti.errors import MosaicError
+
+#: For each service, the options that `storage` may set. The arguments of pyarrow's file systems have the same names.
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "s3": (
+        "access_key",
+        "secret_key",
+        "session_token",
+        "region",
+        "endpoint_override",
+        "scheme",
+        "role_arn",
+        "anonymous",
+    ),
+    "gs": ("access_token", "project_id", "endpoint_override", "scheme", "anonymous"),
+    "abfs": ("account_name", "account_key", "sas_token", "blob_storage_authority", "blob_storage_scheme", "anonymous"),
+    "hdfs": ("user", "kerb_ticket", "replication"),
+}
+#: Other schemes for the same services, used by Hadoop, Spark and fsspec.
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "az": "abfs", "abfss": "abfs", "viewfs": "hdfs"}
+#: The services that obstore reaches.
+OBJECT_SERVICES = frozenset({"s3", "gs", "abfs", "http", "https", "memory"})
+#: obstore's names for options that mean the same.
+_STORE_NAMES = {
+    "s3": {
+        "access_key": "access_key_id",
+        "secret_key": "secret_access_key",
+        "session_token": "session_token",
+        "region": "region",
+        "role_arn": "role_arn",
+        "anonymous": "skip_signature",
+    },
+    "gs": {"access_token": "bearer_token", "anonymous": "skip_signature"},
+    "abfs": {
+        "account_name": "account_name",
+        "account_key": "account_key",
+        "sas_token": "sas_key",
+        "anonymous": "skip_signature",
+    },
+}
+
+
+def local_path(text: str) -> str | None:
+    """The path on this machine that a text names, or None if the text is a URI.
+
+    Examples
+    --------
+    >>> local_path("data/t"), local_path("file:/data/t"), local_path("s3://bucket/t")
+    ('data/t', '/data/t', None)
+    """
+    if "://" in text:
+        return None
+    return "/" + text[len("file:") :].lstrip("/") if text.startswith("file:/") else text or "."
+
+
+def service_of(uri: str) -> str | None:
+    """The service that a path or URI names, or None if it is on this machine.
+
+    Examples
+    --------
+    >>> service_of("s3a://bucket/t"), service_of("az://container/t"), service_of("file:/t"), service_of("t")
+    ('s3', 'abfs', None, None)
+    """
+    scheme, colon, _ = uri.partition(":")
+    return None if not colon or "/" in scheme or scheme == "file" else _ALIASES.get(scheme, scheme)
+
+
+def storage_arguments(service: str, storage: Mapping[str, str]) -> dict[str, str | bool]:
+    """Storage options by the names of a service. They may be given without underscores, as Spark lowers camelCase.
+
+    Examples
+    --------
+    >>> storage_arguments("s3", {"accesskey": "k", "anonymous": "false"})
+    {'access_key': 'k', 'anonymous': False}
+    """
+    if not storage:
+        return {}
+    if service not in _OPTIONS:
+        raise MosaicError("storage options are not known for this scheme", found=service, expected=", ".join(_OPTIONS))
+    known = {name.replace("_", ""): name for name in _OPTIONS[service]}
+    arguments: dict[str, str | bool] = {}
+    for key, value in storage.items():
+        name = known.get(key.replace("_", "").lower())
+        if name is None:
+            raise MosaicError(f"unknown option 'storage.{key}' for {service}; there are {', '.join(known.values())}")
+        arguments[name] = {"true": True, "false": False}.get(value.lower(), value)
+    return arguments
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """How obstore reaches a service: the same for all of its buckets, except for the name of the bucket."""
+
+    service: str
+    config: tuple[tuple[str, str | bool], ...] = field(default=(), repr=False)
+
+
+def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings, str]:
+    """Parse the URI of an object: how its service is reached, and the path there, which begins with the bucket.
+
+    A query after the path gives options, like `storage`. Escapes such as ``%3A`` are part of the name, because
+    partition directories have them in their names.
+
+    Examples
+    --------
+    >>> settings, path = store_settings("s3://tables/t?endpoint_override=localhost:9000&scheme=http", {})
+    >>> path, settings.config
+    ('tables/t', (('endpoint', 'http://localhost:9000'),))
+    >>> store_settings("abfss://files@account.dfs.core.windows.net/t", {})[0].config
+    (('account_name', 'account'),)
+    """
+    service = service_of(uri)
+    assert service in OBJECT_SERVICES
+    rest, query = uri.partition(":")[2].removeprefix("//"), ""
+    if service in _OPTIONS:
+        rest, _, query = rest.partition("?")
+    authority, _, path = rest.partition("/")
+    bucket, _, host = authority.partition("@")
+    options = storage_arguments(service, {**dict(parse_qsl(query)), **storage})
+    if service == "abfs" and host:
+        options.setdefault("account_name", host.partition(".")[0])
+    if not bucket and service != "memory":
+        raise MosaicError("the URI names no bucket or host", path=uri)
+    names = _STORE_NAMES.get(service, {})
+    config = {names[name]: value for name, value in options.items() if name in names}
+    endpoint = _endpoint(service, options)
+    if endpoint is not None:
+        config["base_url" if service == "gs" else "endpoint"] = endpoint
+    return StoreSettings(service, tuple(sorted(config.items()))), f"{bucket}/{path}".strip("/")
+
+
+def _endpoint(service: str, options: Mapping[str, str | bool]) -> str | None:
+    """The URL of another endpoint than the service's own.
+
+    Azure's is an authority: with a dot in front it follows the account's name, else the account follows it.
+    """
+    azure = service == "abfs"
+    override = options.get("blob_storage_authority" if azure else "endpoint_override")
+    if override is None:
+        return None
+    scheme, colon, host = str(override).partition("://")
+    if not colon:
+        scheme, host = str(options.get("blob_storage_scheme" if azure else "scheme", "https")), str(override)
+    account = options.get("account_name", "")
+    if azure:
+        host = f"{account}{host}" if host.startswith(".") else f"{host}/{account}"
+    return f"{scheme}://{host}"

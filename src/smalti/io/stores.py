@@ -1,0 +1,472 @@
+"""Object stores, reached through obstore: each operation is one request, or says how many it is.
+
+`ObjectStores` is at the same time what pyarrow calls a handler, so that whatever works with a `pyarrow.fs` file system
+works here too. Sources and sinks use the operations below it directly, because pyarrow's interface has no words for
+them: the end of an object with its size and ETag, reads that insist on an ETag, creation that refuses to replace.
+
+This module is imported only when a URI needs it: obstore comes with the extra ``smalti[cloud]``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+
+import obstore
+import pyarrow as pa
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
+from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, resolve_s3_region
+
+from smalti import threads
+from smalti.errors import MosaicError, ReplacedError
+from smalti.io.services import StoreSettings
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta, WritableFile
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+#: Uploads larger than this are sent in parts, several at once. A store takes at most 10,000 parts.
+PART_SIZE = 8 << 20
+MAX_PARTS = 9_000
+_PARALLEL_PARTS = 8
+#: What is read at a time by those who read an object from its beginning.
+_STREAM_CHUNK = 8 << 20
+#: The end that is fetched of objects that are opened as files, for Parquet's footer.
+_FILE_TAIL = 64 << 10
+#: A failed request is tried again for about ten seconds; a single one may take two minutes.
+_RETRY: RetryConfig = {"max_retries": 7}
+_TIMEOUT = timedelta(minutes=2)
+#: The environment variables that obstore or boto3 look at.
+_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT", "HOME")
+_NO_RANGE = ("non-partial response", " 416 ", "Range request not supported")
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "abfs": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+_S3_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+class ObjectEnd(NamedTuple):
+    """The last bytes of an object, and what tells it from another one at the same path."""
+
+    data: bytes
+    size: int
+    etag: str | None
+
+
+class ObjectStores(FileSystemHandler):
+    """All buckets of a service that are reached with the same settings. Paths begin with the name of the bucket."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self.settings = settings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectStores, (self.settings,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectStores) and self.settings == other.settings
+
+    def __hash__(self) -> int:
+        return hash(self.settings)
+
+    def _open(self, path: str) -> tuple[ObjectStore, str]:
+        """The store of a bucket, and the path inside."""
+        _check_not_forked()
+        if self.settings.service == "memory":
+            return _memory(), path.strip("/")
+        bucket, _, key = path.strip("/").partition("/")
+        given = frozenset((name, value) for name, value in os.environ.items() if name.startswith(_PREFIXES))
+        return _store(self.settings, bucket, given), key
+
+    # --- what pyarrow has no words for ------------------------------------------------------------------------------
+
+    def read_end(self, path: str, size: int) -> ObjectEnd:
+        """The last `size` bytes of an object, or all that it has, in one request; on Azure, in two."""
+        if self.settings.service == "abfs":  # Azure knows no ranges that count from the end.
+            store, key = self._open(path)
+            with _errors(path):
+                meta = obstore.head(store, key)
+            last = min(size, meta["size"])
+            data = self.read_range(path, meta["size"] - last, last, meta["e_tag"]) if last else b""
+            return ObjectEnd(data, meta["size"], meta["e_tag"])
+        try:
+            return self._get_end(path, {"range": {"suffix": size}})
+        except OSError as error:
+            # The end of an empty object is no range; and some HTTP servers know no ranges and send all there is.
+            if not any(sign in str(error) for sign in _NO_RANGE):
+                raise
+            return self._get_end(path, {})
+
+    def _get_end(self, path: str, options: GetOptions) -> ObjectEnd:
+        store, key = self._open(path)
+        with _errors(path):
+            result = obstore.get(store, key, options=options)
+            etag = result.meta["e_tag"]
+            # Servers do not compare weak ETags, so that insisting on one would always fail.
+            strong = None if etag is not None and etag.startswith("W/") else etag
+            return ObjectEnd(result.bytes().to_bytes(), result.meta["size"], strong)
+
+    def read_range(self, path: str, offset: int, size: int, etag: str | None) -> bytes:
+        """Bytes of an object that must still have this ETag.
+
+        Raises
+        ------
+        ReplacedError
+            If the object was replaced since its ETag was learnt.
+        """
+        store, key = self._open(path)
+        with _errors(path):
+            options: GetOptions = {"range": (offset, offset + size), "if_match": etag}
+            try:
+                return obstore.get(store, key, options=options).bytes().to_bytes()
+            except exceptions.PreconditionError:
+                raise ReplacedError("the file was replaced while it was read; open it again", path=path) from None
+
+    def read(self, path: str) -> bytes:
+        """All of an object, in one request."""
+        store, key = self._open(path)
+        with _errors(path):
+            return obstore.get(store, key).bytes().to_bytes()
+
+    def write(self, path: str, file: IO[bytes] | io.RawIOBase, size: int) -> None:
+        """Upload a file. If that fails, what was there before stays, and obstore gives up the parts it has sent."""
+        store, key = self._open(path)
+        with _errors(path):
+            part = max(PART_SIZE, size // MAX_PARTS)
+            obstore.put(store, key, cast("IO[bytes]", file), chunk_size=part, max_concurrency=_PARALLEL_PARTS)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Create an object unless there is one; return whether it was created.
+
+        An answer can get lost on its way, and the repeated request then meets the object that the first one has
+        created. So an object with exactly this data counts as created: `data` has to be the caller's own.
+        """
+        store, key = self._open(path)
+        with _errors(path):
+            try:
+                obstore.put(store, key, data, mode="create")
+            except exceptions.AlreadyExistsError:
+                return obstore.get(store, key).bytes().to_bytes() == data
+            return True
+
+    # --- what a handler has to offer --------------------------------------------------------------------------------
+
+    def get_type_name(self) -> str:
+        return self.settings.service
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: Sequence[str]) -> list[FileInfo]:
+        """One request for each file, two for each directory; several at once."""
+        return list(threads.request_pool().map(self._info, paths)) if len(paths) > 1 else [*map(self._info, paths)]
+
+    def _info(self, path: str) -> FileInfo:
+        store, key = self._open(path)
+        if key:
+            with contextlib.suppress(FileNotFoundError), _errors(path):
+                return _file_info(path, obstore.head(store, key))
+        with contextlib.suppress(FileNotFoundError), _errors(path):
+            if next(iter(obstore.list(store, key or None, chunk_size=1)), None):
+                return FileInfo(path, FileType.Directory)
+        return FileInfo(path, FileType.NotFound)
+
+    def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        base = selector.base_dir.strip("/")
+        store, key = self._open(base)
+        with _errors(base):
+            if selector.recursive:
+                objects = [meta for chunk in obstore.list(store, key or None) for meta in chunk]
+                directories: set[str] = set()
+            else:
+                found = obstore.list_with_delimiter(store, key or None)
+                objects, directories = list(found["objects"]), set(found["common_prefixes"])
+        if not objects and not directories and not selector.allow_not_found:
+            raise FileNotFoundError(2, "No such directory", base)
+        root = base.removesuffix(key) if key else f"{base}/" if base else ""
+        names = {meta["path"] for meta in objects}
+        if selector.recursive:
+            directories = set(_directories(names, key))
+        infos = [FileInfo(root + path, FileType.Directory) for path in sorted(directories)]
+        # Some tools mark directories by empty objects of the same name, which are no files.
+        marks = {*directories, key}
+        return infos + [_file_info(root + meta["path"], meta) for meta in objects if meta["path"] not in marks]
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        """Object stores have no directories: one is there as soon as an object is in it."""
+
+    def delete_dir(self, path: str) -> None:
+        self.delete_dir_contents(path)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = True) -> None:  # noqa: ARG002
+        store, key = self._open(path)
+        if not key:
+            raise MosaicError("a whole bucket is not deleted", path=path)
+        with _errors(path):
+            for chunk in obstore.list(store, key):
+                # The mark of a directory is listed by the name of the directory, which may be that of an object too.
+                obstore.delete(store, [meta["path"] for meta in chunk if meta["path"] != key])
+
+    def delete_root_dir_contents(self) -> None:
+        raise MosaicError("a whole bucket is not deleted")
+
+    def delete_file(self, path: str) -> None:
+        """Delete an object; stores do not say whether there was one."""
+        store, key = self._open(path)
+        with _errors(path):
+            obstore.delete(store, key)
+
+    def move(self, src: str, dest: str) -> None:
+        """Copy, then delete: two requests, and for a moment the object is in both places."""
+        self.copy_file(src, dest)
+        self.delete_file(src)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        """Let the store copy; what it cannot, such as an object beyond 5 GiB on S3, goes through this machine."""
+        (store, key), (target, target_key) = self._open(src), self._open(dest)
+        if store is target:
+            with contextlib.suppress(exceptions.BaseError), _missing(src):
+                obstore.copy(store, key, target_key)
+                return
+        reader = self._reader(src)
+        self.write(dest, reader, reader.size)
+
+    def _reader(self, path: str) -> ObjectReader:
+        return ObjectReader(self, path, self.read_end(path, _FILE_TAIL))
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        return pa.PythonFile(self._reader(path), mode="r")
+
+    def open_input_stream(self, path: str) -> pa.PythonFile:
+        return pa.PythonFile(io.BufferedReader(self._reader(path), _STREAM_CHUNK), mode="r")
+
+    def open_output_stream(self, path: str, metadata: object) -> pa.PythonFile:  # noqa: ARG002
+        """Completed when it is closed, as pyarrow's streams are; `smalti.io.sinks` knows how to give up."""
+        store, key = self._open(path)
+        with _errors(path):
+            return pa.PythonFile(ObjectWriter(obstore.open_writer(store, key, buffer_size=PART_SIZE)), mode="w")
+
+    def open_append_stream(self, path: str, metadata: object) -> pa.PythonFile:  # noqa: ARG002
+        raise MosaicError("objects cannot be appended to", path=path)
+
+
+class ObjectReader(io.RawIOBase):
+    """An object as a file, for pyarrow's own readers; one request for each read."""
+
+    def __init__(self, stores: ObjectStores, path: str, end: ObjectEnd) -> None:
+        self._stores = stores
+        self._path = path
+        self._end = end
+        self.size = end.size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self.size - self._at)
+        size = left if size is None or size < 0 else min(size, left)
+        if size == 0:
+            return b""
+        cached = self.size - len(self._end.data)
+        if self._at >= cached:
+            data = self._end.data[self._at - cached :][:size]
+        else:
+            data = self._stores.read_range(self._path, self._at, size, self._end.etag)
+        self._at += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+
+class ObjectWriter(io.RawIOBase):
+    """obstore's writer with the attributes of a Python file."""
+
+    def __init__(self, writer: WritableFile) -> None:
+        self._writer = writer
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._writer.write(memoryview(data).cast("B"))
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._writer.close()
+
+
+def _file_info(path: str, meta: ObjectMeta) -> FileInfo:
+    return FileInfo(path, FileType.File, size=meta["size"], mtime=meta["last_modified"])
+
+
+def _directories(paths: Iterable[str], base: str) -> Iterator[str]:
+    """The directories below `base` on the way to some objects."""
+    for parent in {path.rpartition("/")[0] for path in paths}:
+        while len(parent) > len(base):
+            yield parent
+            parent = parent.rpartition("/")[0]
+
+
+# --- making a store -------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _memory() -> MemoryStore:
+    """The objects of ``memory://``, which are those of this process."""
+    return MemoryStore()
+
+
+@functools.lru_cache(maxsize=64)
+def _store(settings: StoreSettings, bucket: str, environment: frozenset[tuple[str, str]]) -> ObjectStore:  # noqa: ARG001
+    """The store of a bucket, which keeps its connections. It is made again when the `environment` has changed."""
+    config: Any = dict(settings.config)
+    client: ClientConfig = {"timeout": _TIMEOUT}
+    if settings.service in ("http", "https"):
+        client["allow_http"] = settings.service == "http"
+        return HTTPStore.from_url(f"{settings.service}://{bucket}", client_options=client, retry_config=_RETRY)
+    endpoint = config.get("endpoint") or config.get("base_url") or _environment(_ENDPOINTS[settings.service])
+    client["allow_http"] = str(endpoint or "").startswith("http://")
+    if settings.service == "gs":
+        return GCSStore(bucket, config=config, client_options=client, retry_config=_RETRY)
+    if settings.service == "abfs":
+        return AzureStore(bucket, config=config, client_options=client, retry_config=_RETRY)
+    provider = _s3_credentials(config)
+    known = getattr(provider, "config", {})
+    if not endpoint and not (config.get("region") or known.get("region") or _environment(_S3_REGIONS)):
+        with contextlib.suppress(OSError):  # The first request tells better what is wrong with the bucket.
+            config["region"] = resolve_s3_region(bucket)
+    return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY, credential_provider=provider)
+
+
+def _environment(names: Iterable[str]) -> str | None:
+    return next((value for name in names if (value := os.environ.get(name))), None)
+
+
+def _s3_credentials(config: dict[str, Any]) -> Any:
+    """Where credentials come from, if obstore does not find them itself.
+
+    obstore knows the environment, web identities, containers and instances. Profiles and roles to assume are boto3's.
+    """
+    role = config.pop("role_arn", None)
+    given = "access_key_id" in config or config.get("skip_signature") or _environment(["AWS_ACCESS_KEY_ID"])
+    profile = _environment(["AWS_PROFILE"])
+    files = [
+        Path(os.environ.get(name, default)).expanduser()
+        for name, default in (
+            ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+            ("AWS_CONFIG_FILE", "~/.aws/config"),
+        )
+    ]
+    if role is None and (given or not (profile or any(map(Path.exists, files)))):
+        return None
+    try:
+        import boto3
+        from obstore.auth.boto3 import Boto3CredentialProvider, StsCredentialProvider
+    except ImportError:
+        if role is None and profile is None:
+            return None
+        raise MosaicError(
+            "this needs boto3: pip install boto3", found=f"the role {role}" if role else f"the profile {profile}"
+        ) from None
+    keys = {
+        name: config.get(key)
+        for name, key in (
+            ("aws_access_key_id", "access_key_id"),
+            ("aws_secret_access_key", "secret_access_key"),
+            ("aws_session_token", "session_token"),
+        )
+    }
+    session = boto3.session.Session(**keys, region_name=config.get("region"))
+    if role is not None:
+        return StsCredentialProvider(session, RoleArn=role, RoleSessionName="smalti")
+    return Boto3CredentialProvider(session) if session.get_credentials() is not None else None
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _missing(path: str) -> Iterator[None]:
+    """Name the object that is missing, in plain words."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        what = "No such bucket" if "NoSuchBucket" in str(error) else "No such object"
+        raise FileNotFoundError(2, what, path) from None
+
+
+@contextlib.contextmanager
+def _errors(path: str) -> Iterator[None]:
+    """Turn obstore's errors, which are several lines long, into the errors that Python has for them."""
+    try:
+        with _missing(path):
+            yield
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+        raise PermissionError(13, _reason(error), path) from None
+    except (exceptions.NotSupportedError, NotImplementedError) as error:
+        raise io.UnsupportedOperation(f"{path}: {_reason(error)}") from None
+    except exceptions.BaseError as error:
+        if "<Code>NoSuchBucket<" in str(error):
+            raise FileNotFoundError(2, "No such bucket", path) from None
+        raise OSError(5, _reason(error), path) from None
+
+
+def _reason(error: BaseException) -> str:
+    """What the server says, and the line of the error that says when."""
+    text = str(error).partition("\n\nDebug source")[0]
+    answer = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
+    line = " ".join(text.partition("<?xml")[0].split())
+    return f"{line} {answer[1]}" if answer else line
+
+
+# --- forks ----------------------------------------------------------------------------------------------------------
+
+_used = False
+_forked = False
+
+
+def _check_not_forked() -> None:
+    """obstore's threads do not exist in a forked child, where every request would wait for ever."""
+    global _used
+    if _forked:
+        raise MosaicError(
+            "this process was forked from one that has used object stores, where they cannot be used; "
+            'start processes with the method "spawn" or "forkserver"'
+        )
+    _used = True
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _used
+
+
+os.register_at_fork(after_in_child=_after_fork)

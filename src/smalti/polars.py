@@ -1,0 +1,202 @@
+"""Mosaic files and tables as lazy frames of Polars. The only module that imports Polars.
+
+Polars says which columns and how many rows a query needs, and passes its predicate along. What the predicate says about
+single columns is applied while reading, so that statistics skip row groups and files; then Polars applies all of it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from math import isnan
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti._core.arrow_c import field_kinds
+from smalti.extras import optional_module
+from smalti.file.reader import MosaicFile
+from smalti.file.streams import Scannable
+from smalti.io.places import AnyFileSystem
+from smalti.predicate import tree as t
+from smalti.table.reading import open_any
+
+optional_module("polars")
+
+import polars as pl  # noqa: E402 (what is missing is said by the line above)
+from polars.io.plugins import register_io_source  # noqa: E402
+
+#: Polars' names of comparisons. Those of `_NAN_MATCHES` hold for NaN, which is the largest number to Polars and equals
+#: itself, while it matches nothing in Arrow.
+_COMPARISONS = {"Eq": "equal", "Lt": "less", "LtEq": "less_equal", "Gt": "greater", "GtEq": "greater_equal"}
+_NAN_MATCHES = ("Gt", "GtEq")
+
+
+def scan_mosaic(
+    source: Any,
+    *,
+    filesystem: AnyFileSystem = None,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
+) -> pl.LazyFrame:
+    """A lazy frame over a file, a directory or pattern of files, or a list of them.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, bytes-like, list of paths, MosaicFile or MosaicDataset
+    filesystem, readahead, memory_limit
+        As in `smalti.open` and `smalti.dataset`.
+
+    Examples
+    --------
+    >>> import polars as pl, pyarrow as pa, smalti, smalti.polars
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5]}), "lazy.mosaic", stats_columns=["id"])
+    >>> smalti.polars.scan_mosaic("lazy.mosaic").filter(pl.col("id") > 1).select(pl.col("x").sum()).collect().item()
+    4.0
+    """
+    origin = (
+        source
+        if isinstance(source, Scannable)
+        else open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
+    )
+    schema = _polars_schema(origin)
+    return register_io_source(partial(_frames, origin), schema=schema, is_pure=True, explain_name="mosaic")
+
+
+def _frames(
+    origin: Scannable,
+    with_columns: list[str] | None,
+    predicate: pl.Expr | None,
+    n_rows: int | None,
+    batch_size: int | None,  # noqa: ARG001 (a hint; row groups are the batches that cost least)
+) -> Iterator[pl.DataFrame]:
+    """What Polars calls to read."""
+    filters = None if predicate is None else parse_predicate(predicate, origin)
+    left = n_rows
+    for batch in origin.scan(with_columns, filters).to_batches():
+        frame = pl.DataFrame(height=batch.num_rows) if not batch.num_columns else pl.from_arrow(batch)
+        assert isinstance(frame, pl.DataFrame)
+        if predicate is not None:
+            frame = frame.filter(predicate)
+        if left is not None:
+            frame = frame.head(left)
+            left -= frame.height
+        yield frame
+        if left == 0:
+            return
+
+
+# --- types ----------------------------------------------------------------------------------------------------------
+
+
+def _polars_schema(origin: Scannable) -> Mapping[str, pl.DataType]:
+    """Names and types. Each type is looked at once: asking Polars for 10,000 would take longer than a read."""
+    if isinstance(origin, MosaicFile):
+        names, kinds = origin.columns.names, origin.columns.kinds
+    else:
+        schema = origin.scan().schema
+        names, kinds = schema.names, field_kinds(schema.__arrow_c_schema__())
+    known: dict[Any, pl.DataType] = {}
+    types: dict[str, pl.DataType] = {}
+    for name, kind in zip(names, kinds, strict=True):
+        type_ = known.get(kind)
+        if type_ is None:
+            type_ = pl.DataFrame(origin.scan([name]).schema.empty_table()).dtypes[0]
+            if kind is not None:
+                known[kind] = type_
+        types[name] = type_
+    return types
+
+
+# --- predicates -----------------------------------------------------------------------------------------------------
+
+
+def parse_predicate(predicate: pl.Expr, origin: Scannable) -> t.Tree | None:
+    """A filter that keeps every row for which a predicate of Polars is true, and maybe more; None keeps all.
+
+    Polars' own form of expressions as JSON is not a promise. What is not understood is left to Polars, which filters
+    the rows in any case.
+    """
+    try:
+        parsed = json.loads(predicate.meta.serialize(format="json"))
+    except (pl.exceptions.PolarsError, ValueError):  # such as a function of Python's
+        return None
+    names = predicate.meta.root_names()
+    schema = origin.scan(list(dict.fromkeys(names))).schema
+    return _parse(parsed, {field.name: field.type for field in schema})
+
+
+def _parse(node: Any, types: Mapping[str, pa.DataType]) -> t.Tree | None:
+    match node:
+        case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
+            one, other = _parse(left, types), _parse(right, types)
+            return t.And(one, other) if one is not None and other is not None else one or other
+        case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
+            one, other = _parse(left, types), _parse(right, types)
+            return t.Or(one, other) if one is not None and other is not None else None
+        case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": _} as literal}}:
+            return _compare(name, op, literal, types)
+        case {"BinaryExpr": {"left": {"Literal": _} as literal, "op": op, "right": {"Column": name}}}:
+            swapped = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
+            return _compare(name, swapped.get(op, op), literal, types)
+        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNull"}}}:
+            return t.IsNull(name)
+        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNotNull"}}}:
+            return t.Not(t.IsNull(name))
+        case {"Function": {"input": [{"Column": name}, low, high], "function": {"Boolean": {"IsBetween": _}}}}:
+            one, other = _compare(name, "GtEq", low, types), _compare(name, "LtEq", high, types)
+            return t.And(one, other) if one is not None and other is not None else one or other
+        case {"Function": {"input": [{"Column": name}, {"Literal": _} as literal], "function": {"Boolean": function}}}:
+            if isinstance(function, dict) and function.keys() == {"IsIn"} and not pt.is_floating(types[name]):
+                return _is_in(name, _value(literal), types[name])
+    return None
+
+
+def _compare(name: str, op: str, literal: Any, types: Mapping[str, pa.DataType]) -> t.Tree | None:
+    if op not in _COMPARISONS or (op in _NAN_MATCHES and pt.is_floating(types[name])):
+        return None
+    value = _value(literal)
+    if value is None or not value.is_valid or not _is_comparable(types[name], value.type):
+        return None
+    if pt.is_floating(value.type) and isnan(value.as_py()):
+        return None
+    return t.Compare(name, _COMPARISONS[op], value)
+
+
+def _is_in(name: str, values: pa.Scalar | None, type_: pa.DataType) -> t.Tree | None:
+    if not isinstance(values, (pa.ListScalar, pa.LargeListScalar)) or values.values is None:
+        return None
+    entries = values.values
+    return t.IsIn(name, entries) if not entries.null_count and entries.type == type_ else None
+
+
+def _value(literal: Any) -> pa.Scalar | None:
+    """The value of a literal, evaluated by Polars itself, in the type that files have for it."""
+    if "Literal" not in literal:
+        return None
+    try:
+        series = pl.select(pl.Expr.deserialize(io.StringIO(json.dumps(literal)), format="json")).to_series()
+    except (pl.exceptions.PolarsError, ValueError, TypeError):
+        return None
+    array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return _stored(array)[0] if len(array) == 1 else None
+
+
+def _stored(array: pa.Array) -> pa.Array:
+    """Polars' large strings and lists as the ordinary ones that files have."""
+    if pt.is_large_string(array.type):
+        return array.cast(pa.string())
+    if pt.is_large_binary(array.type):
+        return array.cast(pa.binary())
+    if pt.is_large_list(array.type):
+        value = array.type.value_type
+        return array.cast(pa.list_(pa.string() if pt.is_large_string(value) else value))
+    return array
+
+
+def _is_comparable(column: pa.DataType, value: pa.DataType) -> bool:
+    """Whether Arrow compares the two as Polars does."""
+    return column == value or (pt.is_integer(column) and pt.is_integer(value))

@@ -1,0 +1,150 @@
+"""Reading ahead: pieces of work begun before their turn and delivered in order, within a budget.
+
+The one scheduler for the row groups of a file and the files of a table. It knows threads and numbers of bytes, and no
+format. Its threads wait for storage most of the time, so they are apart from those that decode buckets (`threads`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from smalti.threads import cpu_count
+
+Result = TypeVar("Result")
+
+#: Units begun ahead of their turn where each costs round trips.
+REMOTE_READAHEAD = 32
+#: Bytes of all units that were begun and not yet used up, by estimate. One unit is always allowed.
+MEMORY_LIMIT = 512 << 20
+#: Below this size, on this machine, handing a unit to another thread costs more than it brings.
+MIN_LOCAL_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Unit(Generic[Result]):
+    """A piece of work, and about how many bytes it holds from its start until its result is used up."""
+
+    run: Callable[[], Result]
+    num_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How far to read ahead.
+
+    Attributes
+    ----------
+    readahead : int
+        Units begun and not yet delivered, at most; with 0, all work is done when its turn comes, without threads.
+    memory_limit : int
+        Bytes that units hold together, at most, unless a single one holds more.
+    """
+
+    readahead: int
+    memory_limit: int = MEMORY_LIMIT
+
+    @classmethod
+    def choose(
+        cls, readahead: int | None, memory_limit: int | None, *, is_remote: bool, unit_bytes: int, is_file: bool = False
+    ) -> Budget:
+        """What was asked for, or what suits the source.
+
+        Row groups of a single local file (`is_file`) are not read ahead: decoding one uses all cores already, and
+        holding two would double the memory.
+
+        Examples
+        --------
+        >>> Budget.choose(None, None, is_remote=True, unit_bytes=10).readahead
+        32
+        >>> Budget.choose(None, None, is_remote=False, unit_bytes=10).readahead
+        0
+        """
+        if readahead is not None and readahead < 0:
+            raise ValueError(f"readahead is a number of units, 0 or more, not {readahead}")
+        if memory_limit is not None and memory_limit < 1:
+            raise ValueError(f"memory_limit is a number of bytes, 1 or more, not {memory_limit}")
+        if readahead is None:
+            local = 0 if is_file or unit_bytes < MIN_LOCAL_BYTES or cpu_count() == 1 else cpu_count()
+            readahead = REMOTE_READAHEAD if is_remote else local
+        return cls(readahead, MEMORY_LIMIT if memory_limit is None else memory_limit)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads of one read, made as they are needed; at the end, what was not begun is cancelled, and the rest awaited.
+
+    They are not kept for other reads: a thread keeps memory for what it allocates next, so that a read which begins few
+    units at a time would hold the memory of as many threads as an earlier one has had.
+    """
+    pool = ThreadPoolExecutor(count, thread_name_prefix="smalti-readahead")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[Future[Result], None, None]:
+    """Begin functions, and yield their futures in order; `ahead` functions after the one last yielded are begun too.
+
+    With 0, each function is run when its turn comes, in the thread of the caller.
+    """
+    if ahead == 0:
+        for function in functions:
+            done: Future[Result] = Future()
+            done.set_result(function())
+            yield done
+        return
+    running: deque[Future[Result]] = deque()
+    with _threads(ahead + 1) as pool:
+        for function in functions:
+            running.append(pool.submit(function))
+            if len(running) > ahead:
+                yield running.popleft()
+        while running:
+            yield running.popleft()
+
+
+def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Generator[Result, None, None]:
+    """The results of units, in order, with later units begun ahead as far as the budget allows.
+
+    `units` yields a future where the next unit is not known before that future is done; meanwhile results that are
+    ready are delivered. An error is raised when its unit's turn comes. Closing the generator cancels units that were
+    not begun and waits for those that were, because they may use what the caller is about to close.
+    """
+    if budget.readahead == 0:
+        for unit in units:
+            if isinstance(unit, Unit):
+                yield unit.run()
+        return
+    waiting = iter(units)
+    running: deque[tuple[Future[Result], int]] = deque()
+    held = 0
+    upcoming = next(waiting, None)
+    with _threads(budget.readahead) as pool:
+        while upcoming is not None or running:
+            while isinstance(upcoming, Unit) and len(running) < budget.readahead:
+                if running and held + upcoming.num_bytes > budget.memory_limit:
+                    break
+                running.append((pool.submit(upcoming.run), upcoming.num_bytes))
+                held += upcoming.num_bytes
+                upcoming = next(waiting, None)
+            if isinstance(upcoming, Future):
+                wait(_either(upcoming, running), return_when=FIRST_COMPLETED)
+                if upcoming.done():
+                    upcoming = next(waiting, None)
+                    continue
+            future, num_bytes = running.popleft()
+            yield future.result()
+            del future  # Its result is the caller's now; it must not outlive the caller's use of it.
+            held -= num_bytes
+
+
+def _either(upcoming: Future[Any], running: deque[tuple[Future[Any], int]]) -> list[Future[Any]]:
+    """The future that the next unit depends on, and the one whose turn it is."""
+    return [upcoming, *(future for future, _ in islice(running, 1))]

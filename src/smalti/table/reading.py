@@ -1,0 +1,109 @@
+"""Reading by path, whatever is there: a file, a directory, a pattern, a list of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from smalti.file.reader import open_file
+from smalti.file.streams import Scan, Scannable
+from smalti.io.places import AnyFileSystem
+
+if TYPE_CHECKING:
+    from smalti.predicate.python import AnyFilter
+    from smalti.progress import Listener
+
+
+def open_any(
+    source: Any,
+    filesystem: AnyFileSystem = None,
+    *,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
+) -> Scannable:
+    """Open a file, or a table if the source is a directory, a pattern or a list.
+
+    A file is tried first, because it opens without a listing, and listing takes another round trip on object stores.
+    It is read once, so nothing of it is cached.
+    """
+    if not isinstance(source, (list, tuple)):
+        try:
+            return open_file(
+                source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit, cache_bytes=0
+            )
+        except OSError as error:
+            is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
+            if not is_missing or not isinstance(source, (str, os.PathLike)):
+                raise
+    from smalti.table.dataset import dataset  # A single file does without what listing needs.
+
+    return dataset(source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit)
+
+
+def scan(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    filters: AnyFilter = None,
+    *,
+    filter: AnyFilter = None,
+    batch_size: int | None = None,
+    filesystem: AnyFileSystem = None,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
+    progress: Listener | None = None,
+) -> Scan:
+    """Columns and rows of a file or table, to be read later by anything that takes Arrow streams.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, bytes-like, file object, or list of paths
+        A file, a directory or pattern of files, or a list of them.
+    columns, filters, filter, batch_size
+        As in `MosaicFile.read` and `MosaicFile.iter_batches`.
+    filesystem, readahead, memory_limit
+        As in `smalti.open` and `smalti.dataset`.
+    progress : callable, optional
+        Called with a `smalti.jobs.Progress` while the scan is read.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic")
+    >>> for batch in smalti.scan("three.mosaic", ["b"], batch_size=2).to_batches():
+    ...     batch.to_pydict()
+    {'b': ['x', 'y']}
+    {'b': ['z']}
+    """
+    origin = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
+    return origin.scan(columns, filters, filter=filter, batch_size=batch_size, progress=progress)
+
+
+def read_table(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    filters: AnyFilter = None,
+    *,
+    filter: AnyFilter = None,
+    filesystem: AnyFileSystem = None,
+) -> pa.Table:
+    """Read a file to a table, or all files of a directory, pattern or list.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, bytes-like, file object, or list of paths
+    columns, filters, filter
+        As in `MosaicFile.read`.
+    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
+    >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
+    {'b': ['y', 'z']}
+    """
+    with open_any(source, filesystem) as opened:
+        return opened.scan(columns, filters, filter=filter).to_table()

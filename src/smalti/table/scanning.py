@@ -1,0 +1,113 @@
+"""Files of a table read in order, with files opened and row groups read ahead within one budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from smalti.file.reader import MosaicFile
+from smalti.progress import Listener, Meter
+from smalti.readahead import Budget, Unit, in_order, started
+from smalti.table.listing import FoundFile
+
+if TYPE_CHECKING:
+    from smalti.predicate.python import AnyFilter
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """What is read of one file: columns, the filter that it can apply by itself, and what becomes of its batches."""
+
+    columns: Sequence[str] | None
+    filters: AnyFilter = None
+    finish: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+
+
+class _Delivery(NamedTuple):
+    """A batch of a file, or None where no row matches; and the file itself if this was its last row group."""
+
+    file: FoundFile
+    batch: pa.RecordBatch | None
+    ended: MosaicFile | None
+
+
+def read_files(
+    files: Sequence[FoundFile],
+    open_file: Callable[[FoundFile], MosaicFile],
+    plan_file: Callable[[FoundFile, MosaicFile], FileRead],
+    budget: Budget,
+    progress: Listener | None = None,
+) -> Iterator[tuple[FoundFile, pa.RecordBatch]]:
+    """The batches of files, in order, each with its file.
+
+    Parameters
+    ----------
+    files : sequence of FoundFile
+    open_file : callable
+        Called once for each file, ahead and in several threads.
+    plan_file : callable
+        Called once for each file, in order, in the thread of the caller.
+    budget : Budget
+        For opening as for reading: as many files may be opened ahead as row groups may be read ahead.
+    progress : callable, optional
+    """
+    meter = Meter("read", len(files), sum(file.size for file in files), progress)
+    unclosed: set[MosaicFile] = set()
+    openings = started((partial(open_file, file) for file in files), budget.readahead)
+    units = _units(files, openings, plan_file, unclosed)
+    try:
+        with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
+            for file, batch, ended in deliveries:
+                if batch is not None and batch.num_rows:
+                    yield file, batch
+                meter.add(0 if batch is None else batch.num_rows, file.size if ended else 0, done=ended is not None)
+                del batch
+                if ended is not None:
+                    ended.close()
+                    unclosed.discard(ended)
+    finally:
+        for opened in unclosed:
+            opened.close()
+
+
+def _units(
+    files: Sequence[FoundFile],
+    openings: Iterator[Future[MosaicFile]],
+    plan_file: Callable[[FoundFile, MosaicFile], FileRead],
+    unclosed: set[MosaicFile],
+) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
+    """The row groups of all files. A file that is still being opened is waited for by the one who asks for units."""
+    for file, opening in zip(files, openings, strict=True):
+        while not opening.done():
+            yield opening
+        try:
+            opened = opening.result()
+            unclosed.add(opened)
+            read = plan_file(file, opened)
+            units = list(opened.units(read.columns, read.filters))
+        except Exception as error:
+            yield Unit(partial(_fail, error))  # raised when its turn comes, after the rows of the files before
+            return
+        for unit in units[:-1]:
+            yield Unit(partial(_deliver, file, unit, read, None), unit.num_bytes)
+        last: Unit[pa.RecordBatch | None] = units[-1] if units else Unit(_no_batch)
+        yield Unit(partial(_deliver, file, last, read, opened), last.num_bytes)
+
+
+def _deliver(file: FoundFile, unit: Unit[pa.RecordBatch | None], read: FileRead, ended: MosaicFile | None) -> _Delivery:
+    batch = unit.run()
+    return _Delivery(file, batch if batch is None or read.finish is None else read.finish(batch), ended)
+
+
+def _no_batch() -> None:
+    """What a file without row groups gives."""
+
+
+def _fail(error: Exception) -> NoReturn:
+    raise error

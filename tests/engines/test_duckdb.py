@@ -1,0 +1,169 @@
+"""SQL over files and tables: DuckDB's rows, with only the columns that a statement names shown to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import smalti
+import smalti.duckdb
+from smalti.duckdb import ArrowTable, _parse, named_columns
+
+NAN = float("nan")
+COLUMNS = {
+    "id": list(range(40)),
+    "g": ["a", "b", None, "d"] * 10,
+    "x": [NAN, None, 0.5, 7.0, float("inf")] * 8,
+    "Mixed Name": [i % 3 for i in range(40)],
+    "unnamed": [1] * 40,
+    "l": [[1, 2], [], None, [3]] * 10,
+}
+TABLE = pa.table(COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("duck")
+    smalti.write_table(TABLE, directory / "t.mosaic", row_group_max_rows=7, stats_columns=["id", "x"])
+    for part in (0, 1):
+        (directory / "many").mkdir(exist_ok=True)
+        smalti.write_table(TABLE.slice(20 * part, 20), directory / "many" / f"{part}.mosaic")
+    return directory
+
+
+@pytest.fixture
+def connection(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[duckdb.DuckDBPyConnection]:
+    monkeypatch.chdir(directory)
+    with duckdb.connect() as connection:
+        connection.from_arrow(TABLE).create("native")
+        connection.execute("CREATE TABLE other AS SELECT id, id * 10 AS ten FROM native WHERE id < 5")
+        yield connection
+
+
+QUERIES = [
+    "SELECT id, x FROM {} WHERE id > 30",
+    'SELECT ID, "mixed name" FROM {} WHERE X > 5',
+    "SELECT count(*) FROM {}",
+    "SELECT count(*), sum(id) FROM {} WHERE g IN ('a', 'd') AND x IS NOT NULL",
+    "SELECT * FROM {}",
+    "FROM {} SELECT id",
+    "FROM {}",
+    "SELECT * EXCLUDE (x) FROM {}",
+    "SELECT COLUMNS('.*d.*') FROM {}",
+    "SELECT t FROM {} t",
+    "SELECT t.* FROM {} t",
+    "SELECT t.id, o.ten FROM {} t JOIN other o USING (id)",
+    "SELECT ten FROM {} NATURAL JOIN other",
+    "WITH c AS (SELECT id, g FROM {} WHERE id < 9) SELECT g, max(id) FROM c GROUP BY ALL",
+    "SELECT id FROM {} WHERE id IN (SELECT ten FROM other)",
+    "SELECT (SELECT max(x) FROM {} WHERE id < 4) AS top",
+    "SELECT unnest(l), id FROM {}",
+    "SELECT list_transform(l, lambda v: v + id) FROM {} WHERE id < 4",
+    "SELECT g, row_number() OVER (PARTITION BY g ORDER BY id DESC) FROM {} ORDER BY x, id LIMIT 5",
+    "SELECT id FROM {} WHERE x = 'nan'::DOUBLE OR x >= 7",
+    "SELECT a.id FROM {} a, {} b WHERE a.id = b.id + 1 AND b.x < 1",
+    "PIVOT {} ON g USING sum(id)",
+    "SUMMARIZE {}",
+    "SELECT 1",
+]
+
+
+def rows(relation: duckdb.DuckDBPyRelation | None) -> list[str]:
+    assert relation is not None
+    return sorted(map(str, relation.fetchall()))
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+@pytest.mark.parametrize("table", ["'t.mosaic'", "'many/*.mosaic'", "'many/'"])
+def test_a_query_gives_what_it_gives_on_a_table_of_duckdb(
+    connection: duckdb.DuckDBPyConnection, sql: str, table: str
+) -> None:
+    expected = connection.sql(sql.replace("{}", "native"))
+    found = smalti.duckdb.query(connection, sql.replace("{}", table))
+    assert found is not None
+    assert [name.casefold() for name in found.columns] == [name.casefold() for name in expected.columns]
+    assert rows(found) == rows(expected)
+
+
+def test_tables_by_name(connection: duckdb.DuckDBPyConnection) -> None:
+    with smalti.open("t.mosaic") as file:
+        statement = "SELECT sum(t.id) FROM t JOIN u USING (id) WHERE t.g = 'a'"
+        assert rows(smalti.duckdb.query(connection, statement, t=file, u=smalti.dataset("many"))) == ["(180,)"]
+
+
+def test_statements_without_a_result(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    smalti.duckdb.query(connection, "CREATE TABLE made AS SELECT id, g FROM 't.mosaic' WHERE id < 3")
+    assert connection.sql("FROM made").fetchall() == [(0, "a"), (1, "b"), (2, None)]
+    smalti.duckdb.query(connection, "INSERT INTO made SELECT id, g FROM 't.mosaic' WHERE id = 3")
+    assert connection.sql("SELECT count(*) FROM made").fetchall() == [(4,)]
+    smalti.duckdb.query(connection, f"COPY (SELECT id FROM 't.mosaic' WHERE id < 2) TO '{tmp_path}/x.csv'")
+    assert (tmp_path / "x.csv").read_text().split() == ["id", "0", "1"]
+
+
+def test_a_relation_stays_lazy_and_leaves_nothing_behind(connection: duckdb.DuckDBPyConnection) -> None:
+    relation = smalti.duckdb.query(connection, "SELECT id, x FROM 't.mosaic'")
+    assert relation is not None
+    assert relation.filter("id = 3").project("x").fetchall() == [(7.0,)]
+    assert connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
+
+
+def test_a_name_that_is_no_column(connection: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.BinderException, match="nope"):
+        smalti.duckdb.query(connection, "SELECT nope, id FROM 't.mosaic'")
+    with pytest.raises(FileNotFoundError):
+        smalti.duckdb.query(connection, "SELECT id FROM 'nowhere.mosaic'")
+    with pytest.raises(duckdb.ParserException):
+        smalti.duckdb.query(connection, "SELEC id FROM 't.mosaic'")
+
+
+def test_a_scan_shows_the_columns_asked_for(connection: duckdb.DuckDBPyConnection) -> None:
+    assert smalti.duckdb.scan(connection, "t.mosaic").columns == TABLE.column_names
+    relation = smalti.duckdb.scan(connection, "many", ["id", "g*"])
+    assert relation.columns == ["id", "g"]
+    assert relation.filter("id >= 38").fetchall() == [(38, None), (39, "d")]
+
+
+def test_columns_and_conditions_reach_the_file(
+    connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    scanner = ArrowTable.scanner
+
+    def noting(self: ArrowTable, *arguments: Any, **options: Any) -> smalti.Scan:
+        scan = scanner(self, *arguments, **options)
+        assert isinstance(scan.origin, smalti.MosaicFile)
+        seen.append((self.schema.names, scan.columns, scan.origin.matching_row_groups(scan.filters)))
+        return scan
+
+    monkeypatch.setattr(ArrowTable, "scanner", noting)
+    for condition, groups in (("id > 34", [5]), ("id IN (1, 22)", [0, 3]), ("id BETWEEN 8 AND 9", [1])):
+        sql = f"SELECT g FROM 't.mosaic' WHERE {condition}"
+        assert rows(smalti.duckdb.query(connection, sql)) == rows(connection.sql(sql.replace("'t.mosaic'", "native")))
+        assert seen.pop() == (["id", "g"], ("g",), groups)
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT a, B + 1 FROM t WHERE c > 1", {"a", "b", "c"}),
+        ("SELECT a FROM t JOIN u USING (k) ORDER BY z", {"a", "k", "z"}),
+        ("CREATE TABLE x AS SELECT a FROM t", {"a"}),
+        ("SELECT count(*) FROM t", set()),
+        ("SELECT * FROM t", None),
+        ("SELECT t.* FROM t", None),
+        ("SELECT COLUMNS('a') FROM t", None),
+        ("SELECT w FROM t AS w", None),
+        ("SELECT a FROM t NATURAL JOIN u", None),
+    ],
+)
+def test_names_of_a_statement(connection: duckdb.DuckDBPyConnection, sql: str, names: set[str] | None) -> None:
+    found = named_columns(_parse(connection, sql))
+    assert (found is None) == (names is None)
+    if found is not None and names is not None:
+        assert names <= found
+        assert not found & {"unnamed", "d", "e"}

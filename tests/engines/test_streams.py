@@ -1,0 +1,144 @@
+"""Files, tables and scans as Arrow streams, for whoever takes them; by name, by pattern, in another process."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pytest
+
+import smalti
+
+TABLE = pa.table({"id": [1, 2, 3, 4], "click.a": [7, 8, 9, None], "click.b": ["x", None, "z", "w"], "x*": [0.5] * 4})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "one.mosaic"
+    smalti.write_table(TABLE, path, row_group_max_rows=2, stats_columns=["id"])
+    return path
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    for name, part in (("a", TABLE.slice(0, 2)), ("b", TABLE.slice(2))):
+        (tmp_path / "dir").mkdir(exist_ok=True)
+        smalti.write_table(part, tmp_path / "dir" / f"{name}.mosaic")
+    return tmp_path / "dir"
+
+
+@pytest.fixture(params=["file", "dataset", "scan of a file", "scan of a directory"])
+def origin(request: pytest.FixtureRequest, path: Path, directory: Path) -> Any:
+    makers = {
+        "file": lambda: smalti.open(path),
+        "dataset": lambda: smalti.dataset(directory),
+        "scan of a file": lambda: smalti.scan(path),
+        "scan of a directory": lambda: smalti.scan(directory),
+    }
+    return makers[request.param]()
+
+
+class TestStreams:
+    def test_anything_that_takes_arrow_streams_takes_it(self, origin: Any) -> None:
+        assert pa.table(origin).equals(TABLE)
+        assert pa.schema(origin).equals(TABLE.schema)
+        assert pl.DataFrame(origin).equals(pl.DataFrame(TABLE))
+        assert pa.RecordBatchReader.from_stream(origin).read_all().equals(TABLE)
+
+    def test_conveniences(self, origin: Any) -> None:
+        pd.testing.assert_frame_equal(origin.to_pandas(), TABLE.to_pandas())
+        assert origin.to_polars().equals(pl.DataFrame(TABLE))
+        assert origin.to_duckdb().order("id").fetchall() == list(zip(*TABLE.to_pydict().values(), strict=True))
+
+    def test_it_travels_to_other_processes(self, origin: Any) -> None:
+        assert pa.table(pickle.loads(pickle.dumps(origin))).equals(TABLE)
+
+    def test_it_can_be_read_again(self, origin: Any) -> None:
+        assert pa.table(origin).equals(pa.table(origin))
+
+
+FILTERS: list[Any] = [[("id", ">", 1)], pc.field("id") > 1]
+
+
+@pytest.mark.parametrize("condition", FILTERS, ids=["tuples", "expression"])
+@pytest.mark.parametrize("kind", ["path", "directory"])
+def test_filter_is_filters(kind: str, condition: Any, request: pytest.FixtureRequest) -> None:
+    source = request.getfixturevalue(kind)
+    expected = TABLE.slice(1).select(["click.a"])
+    opened = smalti.open(source) if kind == "path" else smalti.dataset(source)
+    assert smalti.read_table(source, ["click.a"], filter=condition).equals(expected)
+    assert smalti.scan(source, ["click.a"], filter=condition).to_table().equals(expected)
+    assert smalti.scan(source, ["click.a"], condition).count_rows() == 3
+    assert opened.count_rows(filter=condition) == 3
+    read = opened.read if isinstance(opened, smalti.MosaicFile) else opened.to_table
+    assert read(["click.a"], filter=condition).equals(expected)
+    with pytest.raises(TypeError, match="two names"):
+        read(filters=condition, filter=condition)
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        (["click.*"], ["click.a", "click.b"]),
+        (["click.?", "id"], ["click.a", "click.b", "id"]),
+        (["id", "click.b", "click.*"], ["id", "click.b", "click.a"]),
+        (["click.[b-z]"], ["click.b"]),
+        (["x*"], ["x*"]),  # a name that exists is no pattern
+        (["*"], TABLE.column_names),
+    ],
+)
+@pytest.mark.parametrize("kind", ["path", "directory"])
+def test_columns_by_pattern(kind: str, columns: list[str], names: list[str], request: pytest.FixtureRequest) -> None:
+    source = request.getfixturevalue(kind)
+    assert smalti.read_table(source, columns).equals(TABLE.select(names))
+    assert smalti.scan(source, columns).schema.names == names
+
+
+@pytest.mark.parametrize("kind", ["path", "directory"])
+def test_a_pattern_that_matches_nothing(kind: str, request: pytest.FixtureRequest) -> None:
+    with pytest.raises(smalti.SchemaError, match=r"no column matches: found y\*"):
+        smalti.read_table(request.getfixturevalue(kind), ["y*"])
+
+
+class TestSources:
+    @pytest.mark.parametrize("shape", ["{0}", "{0}/*.mosaic", "{0}/[ab].mosaic"])
+    def test_directories_and_patterns(self, directory: Path, shape: str) -> None:
+        assert smalti.read_table(shape.format(directory)).equals(TABLE)
+
+    def test_lists(self, directory: Path, path: Path) -> None:
+        assert smalti.read_table([directory / "a.mosaic", directory / "b.mosaic"]).equals(TABLE)
+        assert smalti.read_table([path, directory]).num_rows == 8
+
+    def test_a_file_system(self, directory: Path) -> None:
+        files = pyarrow.fs.SubTreeFileSystem(str(directory), pyarrow.fs.LocalFileSystem())
+        assert smalti.read_table("a.mosaic", filesystem=files).num_rows == 2
+        assert smalti.read_table("", filesystem=files).equals(TABLE)
+
+    def test_bytes_and_file_objects(self, path: Path) -> None:
+        assert smalti.scan(path.read_bytes()).to_table().equals(TABLE)
+        assert pickle.loads(pickle.dumps(smalti.open(path.read_bytes()))).read().equals(TABLE)
+        with path.open("rb") as file:
+            assert smalti.read_table(file).equals(TABLE)
+            with pytest.raises(TypeError, match="pickled"):
+                pickle.dumps(smalti.open(file))
+
+    @pytest.mark.parametrize("missing", ["nowhere.mosaic", "nowhere/*.mosaic"])
+    def test_what_is_not_there(self, tmp_path: Path, missing: str) -> None:
+        with pytest.raises(FileNotFoundError):
+            smalti.read_table(tmp_path / missing)
+        with pytest.raises(FileNotFoundError):
+            smalti.scan(tmp_path / missing)
+
+
+def test_a_missing_engine_names_the_extra(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'smalti\[polars\]'"):
+        smalti.open(path).to_polars()

@@ -1,0 +1,255 @@
+"""Pairs of jobs that change one table at the same moment, as real processes: no row is lost, doubled or comes back.
+
+In each round two processes do their actions on the same small table. Afterwards the table has to be what one order of
+the actions that succeeded would have made of it. An action that failed must say that it met a conflict, and must have
+changed nothing. A short run is part of the tests; ``SMALTI_RACES=200`` asks for that many rounds of each pair.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from smalti import jobs
+from smalti.io import locate
+from smalti.table.commit_log import CommitLog
+from tests.children import ROOT
+from tests.s3 import S3Server
+
+ROUNDS = int(os.environ.get("SMALTI_RACES", "4"))
+#: The longest that a process waits before it commits, in seconds.
+LONGEST = 0.02
+Row = tuple[int, int]
+Action = tuple[Any, ...]
+Rows = Counter[Row]
+
+START: list[Row] = [(number, number % 3) for number in range(12)]
+ONE: list[Row] = [(100, 0), (101, 1)]
+TWO: list[Row] = [(200, 0), (201, 2)]
+
+#: Two lists of actions that run at the same time; what is compacted reads the table and no other rows.
+PAIRS: dict[str, tuple[list[Action], list[Action]]] = {
+    "append, append": ([("append", ONE)], [("append", TWO)]),
+    "overwrite, overwrite": ([("overwrite", ONE)], [("overwrite", TWO)]),
+    "append, overwrite": ([("append", ONE)], [("overwrite", TWO)]),
+    "compact, append": ([("compact",)], [("append", ONE)]),
+    "compact, append and compact": ([("compact",)], [("append", ONE), ("compact",)]),
+    "compact, overwrite": ([("compact",)], [("overwrite", ONE)]),
+    "compact, compact": ([("compact",)], [("compact",)]),
+    "compact, another compact": ([("compact",)], [("compact", {"sort_by": "id"})]),
+    "dynamic, dynamic": ([("dynamic", ONE)], [("dynamic", TWO)]),
+    "dynamic, append": ([("dynamic", ONE)], [("append", TWO)]),
+    "dynamic, overwrite": ([("dynamic", ONE)], [("overwrite", TWO)]),
+    "dynamic, compact": ([("dynamic", ONE)], [("compact",)]),
+    "compact, clean": ([("compact",)], [("clean",), ("clean",)]),
+    "convert, overwrite": ([("convert", ONE)], [("overwrite", TWO)]),
+    "convert, compact": ([("convert", ONE)], [("compact",)]),
+    "convert, another convert": ([("convert", ONE)], [("convert", TWO)]),
+    "convert, the same convert": ([("convert", ONE)], [("convert", ONE)]),
+}
+#: Only these may find that somebody else was faster: the second because two runs of the same job share their files.
+MAY_CONFLICT = {"compact", "convert"}
+#: Of these, one process is killed at any moment.
+KILLED = ["overwrite, overwrite", "compact, append", "compact, overwrite", "dynamic, compact"]
+
+
+class Racer:
+    """A process that changes tables; see `tests.racing_child`."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.racing_child", str(LONGEST)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+        )
+
+    def start(self, table: str, actions: Sequence[Action]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"table": table, "actions": actions}) + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait(20)
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+@contextmanager
+def racers(environment: dict[str, str]) -> Iterator[tuple[Racer, Racer]]:
+    with ExitStack() as stack:
+        pair = (Racer(environment), Racer(environment))
+        for racer in pair:
+            stack.callback(racer.stop)
+        for racer in pair:
+            assert racer.answer() == "ready"
+        yield pair
+
+
+def applied(rows: Rows, action: Action) -> Rows:
+    """What an action makes of a table that nobody else changes."""
+    kind, *arguments = action
+    if kind in ("compact", "clean"):
+        return rows
+    added = Counter(map(tuple, arguments[0]))
+    if kind == "append":
+        return rows + added
+    if kind in ("overwrite", "convert"):
+        return added
+    days = {day for _, day in added}
+    return Counter({row: count for row, count in rows.items() if row[1] not in days}) + added
+
+
+def orders(first: Sequence[Action], second: Sequence[Action]) -> Iterator[list[Action]]:
+    """Every way to do two lists of actions one after the other, each list in its order."""
+    for places in itertools.combinations(range(len(first) + len(second)), len(first)):
+        left, right = iter(first), iter(second)
+        yield [next(left) if at in places else next(right) for at in range(len(first) + len(second))]
+
+
+def test_orders() -> None:
+    assert list(orders([("a",)], [("b",), ("c",)])) == [
+        [("a",), ("b",), ("c",)],
+        [("b",), ("a",), ("c",)],
+        [("b",), ("c",), ("a",)],
+    ]
+
+
+def make_table(table: str, rows: Sequence[Row] = tuple(START)) -> None:
+    for day in range(3):
+        ids = [number for number, of in rows if of == day]
+        for part, chosen in enumerate(filter(None, (ids[::2], ids[1::2]))):
+            place = locate(f"{table}/day={day}/start-{part}.mosaic")
+            place.parent.make_directory()
+            smalti.write_table(pa.table({"id": chosen}), place.path, filesystem=place.filesystem)
+
+
+def rows_of(table: str) -> Rows:
+    found = smalti.dataset(table).to_table(["id", "day"])
+    return Counter(zip(found["id"].to_pylist(), found["day"].to_pylist(), strict=True))
+
+
+def listed_rows(table: str) -> Rows:
+    """The rows that a reader finds who knows nothing of commits, and lists the directory."""
+    rows: Rows = Counter()
+    place = locate(table)
+    for info in place.entries(recursive=True):
+        if info.path.endswith(".mosaic") and "/_" not in info.path:
+            day = int(info.path.partition("/day=")[2].partition("/")[0])
+            with smalti.open(place.filesystem.open_input_file(info.path)) as file:
+                rows.update((number, day) for number in file.read(["id"])["id"].to_pylist())
+    return rows
+
+
+def start_round(pair: tuple[Racer, Racer], table: str, actions: tuple[list[Action], list[Action]]) -> None:
+    make_table(table)
+    for racer, mine in zip(pair, actions, strict=True):
+        for kind, *rows in mine:
+            if kind == "convert":
+                make_table(f"{table}-source-{rows[0][0][0]}", rows[0])
+        racer.start(table, mine)
+
+
+def check_round(
+    table: str, actions: tuple[list[Action], list[Action]], outcomes: Sequence[list[str | None]]
+) -> list[str]:
+    """Everything that is wrong after one round. An outcome for each action: None, or why it failed."""
+    done, wrong = [], []
+    for mine, outcome in zip(actions, outcomes, strict=True):
+        done.append([action for action, error in zip(mine, outcome, strict=True) if error is None])
+        for action, error in zip(mine, outcome, strict=True):
+            if error is not None and not (action[0] in MAY_CONFLICT and error.startswith("ConflictError: ")):
+                wrong.append(f"{action[0]} failed: {error}")
+    found = rows_of(table)
+    right = []
+    for order in orders(*done):
+        rows: Rows = Counter(START)
+        for action in order:
+            rows = applied(rows, action)
+        right.append(rows)
+    if found not in right:
+        wrong.append(f"{found.total()} rows, expected {sorted({rows.total() for rows in right})}")
+    if listed_rows(table) != found:
+        wrong.append(f"{listed_rows(table).total()} rows for those who list the directory")
+    if not any(done):
+        wrong.append("nobody succeeded")
+    return wrong
+
+
+def show(wrong: Counter[str], rounds: int) -> str:
+    return f"of {rounds} rounds: " + "; ".join(f"{count} x {what}" for what, count in wrong.most_common(8))
+
+
+@pytest.fixture(scope="module", params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any]]:
+    if request.param == "local":
+        with racers({}) as pair:
+            yield str(tmp_path_factory.mktemp("races")), pair
+        return
+    with S3Server(buckets=["races"]) as server, pytest.MonkeyPatch.context() as patched:
+        for name, value in server.environment.items():
+            patched.setenv(name, value)
+        with racers(server.environment) as pair:
+            yield "s3://races", pair
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_races(name: str, place: tuple[str, Any]) -> None:
+    root, pair = place
+    wrong: Counter[str] = Counter()
+    for number in range(ROUNDS):
+        table = f"{root}/{name.replace(', ', '-').replace(' ', '-')}-{number}"
+        if "://" not in root:
+            Path(table).mkdir()
+        start_round(pair, table, PAIRS[name])
+        wrong.update(check_round(table, PAIRS[name], [racer.answer() for racer in pair]))
+    assert not wrong, show(wrong, ROUNDS)
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_races_with_a_process_that_is_killed(name: str, tmp_path: Path) -> None:
+    """What the killed process was doing has happened or has not, and the other one goes on as if it were alone."""
+    rounds, wrong = max(1, ROUNDS // 4), Counter[str]()
+    for number in range(rounds):
+        table = tmp_path / str(number)
+        table.mkdir()
+        with racers({}) as pair:
+            start_round(pair, str(table), PAIRS[name])
+            time.sleep(random.uniform(0, 4 * LONGEST))
+            pair[0].kill()
+            outcomes = pair[1].answer()
+        pending = [commit.job for commit in CommitLog(locate(table)).state().pending]
+        jobs.recover(table)
+        tries = [check_round(str(table), PAIRS[name], [[first], outcomes]) for first in ("ConflictError: killed", None)]
+        # An overwrite that was killed is no conflict, but it may not have happened all the same.
+        found = min(([what for what in wrongs if "killed" not in what] for wrongs in tries), key=len)
+        wrong.update(f"{what}, pending: {pending}" for what in found if what != "nobody succeeded")
+        jobs.clean(table, timedelta(0))
+        assert rows_of(str(table)) == listed_rows(str(table))
+    assert not wrong, show(wrong, rounds)

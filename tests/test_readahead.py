@@ -1,0 +1,234 @@
+"""Reading ahead: results in order, bounded in number and bytes, errors at their turn, nothing left running."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from smalti._core.arrow_c import live_arrays
+from smalti.file.reader import MosaicFile
+from smalti.file.scan import Scanner
+from smalti.file.units import estimate_bytes
+from smalti.io.sources import BufferSource
+from smalti.readahead import REMOTE_READAHEAD, Budget, Unit, in_order, started
+
+
+class Work:
+    """Units that note when they run, and how many ran at once."""
+
+    def __init__(self, seconds: float = 0.005) -> None:
+        self.begun: list[int] = []
+        self.threads: set[int] = set()
+        self.running = self.most = 0
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def run(self, number: int) -> int:
+        with self._lock:
+            self.begun.append(number)
+            self.threads.add(threading.get_ident())
+            self.running += 1
+            self.most = max(self.most, self.running)
+        # The first ones take longest, so that later ones are done before them.
+        time.sleep(self._seconds * (3 if number % 4 == 0 else 1))
+        with self._lock:
+            self.running -= 1
+        return number
+
+    def units(self, count: int, num_bytes: int = 1) -> Iterator[Unit[int]]:
+        return (Unit(partial(self.run, number), num_bytes) for number in range(count))
+
+
+@pytest.mark.parametrize("readahead", [0, 1, 3, 16])
+def test_results_come_in_order_and_no_more_than_allowed_run_at_once(readahead: int) -> None:
+    work = Work()
+    assert list(in_order(work.units(20), Budget(readahead))) == list(range(20))
+    assert work.most <= max(1, readahead)
+    if readahead == 0:
+        assert work.threads == {threading.get_ident()}
+    if readahead == 16:
+        assert work.most > 4
+
+
+@pytest.mark.parametrize(("num_bytes", "most"), [(10, 16), (100, 4), (399, 1), (5000, 1)])
+def test_bytes_bound_what_is_begun(num_bytes: int, most: int) -> None:
+    work = Work()
+    seen = 0
+    for number in in_order(work.units(12, num_bytes), Budget(16, memory_limit=400)):
+        seen += 1
+        time.sleep(0.01)  # what can be begun has begun by now
+        # The unit that was delivered counts until the next one is asked for.
+        assert len(work.begun) - number <= max(1, most)
+    assert seen == 12
+
+
+def test_an_error_is_raised_when_its_turn_comes() -> None:
+    def fail() -> int:
+        raise ValueError("broken")
+
+    work = Work()
+    units = [*work.units(3), Unit(fail), *work.units(9)]
+    results = in_order(units, Budget(8))
+    assert [next(results), next(results), next(results)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="broken"):
+        next(results)
+    assert work.running == 0
+    assert list(results) == []
+
+
+def test_closing_early_stops_the_work() -> None:
+    work = Work(0.02)
+    results = in_order(work.units(1000), Budget(4))
+    next(results)
+    results.close()
+    begun = len(work.begun)
+    assert work.running == 0
+    assert begun <= 6
+    time.sleep(0.05)
+    assert len(work.begun) == begun
+
+
+def test_results_are_delivered_while_the_next_unit_is_not_known_yet() -> None:
+    """Units of a file are known when it is open: meanwhile those of the files before it are not held back."""
+    opening: Future[int] = Future()
+    delivered: list[int] = []
+
+    def units() -> Iterator[Unit[int] | Future[int]]:
+        yield Unit(lambda: 1)
+        while not opening.done():
+            yield opening
+        yield Unit(lambda: 2)
+
+    for number in in_order(units(), Budget(4)):
+        delivered.append(number)
+        if number == 1:
+            assert not opening.done()
+            threading.Timer(0.02, opening.set_result, [0]).start()
+    assert delivered == [1, 2]
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_functions_are_started_ahead(ahead: int) -> None:
+    work = Work()
+    futures = started((partial(work.run, number) for number in range(10)), ahead)
+    assert next(futures).result() == 0
+    time.sleep(0.05)
+    assert sorted(work.begun) == list(range(ahead + 1))
+    assert [future.result() for future in futures] == list(range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "readahead"),
+    [
+        ({"is_remote": True, "unit_bytes": 10}, REMOTE_READAHEAD),
+        ({"is_remote": False, "unit_bytes": 10}, 0),
+        ({"is_remote": False, "unit_bytes": 1 << 30, "is_file": True}, 0),
+        ({"is_remote": True, "unit_bytes": 10, "is_file": True}, REMOTE_READAHEAD),
+    ],
+)
+def test_defaults(arguments: dict[str, Any], readahead: int) -> None:
+    assert Budget.choose(None, None, **arguments).readahead == readahead
+    assert Budget.choose(3, 7, **arguments) == Budget(3, 7)
+
+
+@pytest.mark.parametrize(("readahead", "memory_limit"), [(-1, None), (None, 0)])
+def test_budgets_that_are_none(readahead: int | None, memory_limit: int | None) -> None:
+    with pytest.raises(ValueError, match="not"):
+        smalti.open(b"", readahead=readahead, memory_limit=memory_limit)
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+class SlowSource(BufferSource):
+    """Bytes as if from far away, which notes how many reads are under way."""
+
+    is_remote = True
+    tail_size = 1 << 12
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads = self.running = self.most = 0
+        self._lock = threading.Lock()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with self._lock:
+            self.reads += 1
+            self.running += 1
+            self.most = max(self.most, self.running)
+        time.sleep(0.005)
+        try:
+            return super().read_at(offset, size)
+        finally:
+            with self._lock:
+                self.running -= 1
+
+
+@pytest.fixture(scope="module")
+def twenty(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Twenty row groups whose bytes do not compress."""
+    import random
+
+    values = random.Random(5)
+    table = pa.table({"id": range(20_000), "x": [values.random() for _ in range(20_000)]})
+    path = tmp_path_factory.mktemp("twenty") / "t.mosaic"
+    smalti.write_table(table, path, row_group_max_rows=1000, stats_columns=["id"])
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("filters", [None, [("id", ">=", 4500)], [("x", "<", 0.5)]], ids=str)
+@pytest.mark.parametrize("readahead", [0, 1, 8])
+def test_a_file_read_ahead_is_the_same_file(twenty: bytes, readahead: int, filters: Any) -> None:
+    expected = smalti.open(twenty).read(filters=filters)
+    source = SlowSource(twenty)
+    with MosaicFile(source, readahead=readahead) as file:
+        assert file.read(filters=filters).equals(expected)
+        batches = list(file.iter_batches(300, filters=filters))
+        assert pa.Table.from_batches(batches).equals(expected)
+    assert source.most <= max(1, readahead)
+    assert (source.most > 1) == (readahead > 1)
+
+
+def test_progress_tells_of_every_row_group(twenty: bytes) -> None:
+    seen: list[Any] = []
+    table = smalti.open(twenty).scan(["x"], progress=seen.append).to_table()
+    assert [event.done for event in seen] == list(range(1, 21))
+    assert seen[-1].num_rows == table.num_rows == 20_000
+    assert seen[-1].fraction == 1
+
+
+def test_constant_columns_count_with_their_rows(tmp_path: Path) -> None:
+    """Columns that store nothing per row take memory when they are decoded all the same."""
+    path = tmp_path / "constant.mosaic"
+    smalti.write_table(pa.table({"c": pa.array([7] * 100_000)}), path)
+    with smalti.open(path) as file:
+        assert path.stat().st_size < 1000
+        assert estimate_bytes(file._tail, file.columns.every, 0) >= 800_000
+
+
+@pytest.mark.parametrize("batch_size", [None, 300])
+def test_batches_hold_one_row_group(twenty: bytes, batch_size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group is let go before the next one is decoded, if the caller has let go of its batches."""
+    held: list[int] = []
+    decode = Scanner.decode
+
+    def noting(*arguments: Any, **options: Any) -> pa.RecordBatch:
+        held.append(live_arrays())
+        return decode(*arguments, **options)
+
+    monkeypatch.setattr(Scanner, "decode", noting)
+    before = live_arrays()
+    with smalti.open(twenty) as file:
+        batches = file.iter_batches(batch_size, columns=["x"])
+        while next(batches, None) is not None:
+            pass
+    assert held == [before] * 20
