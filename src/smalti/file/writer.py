@@ -159,10 +159,11 @@ class MosaicWriter:
             self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
             self._block = SchemaBlock(self._packed_block)
         self._layout = layout
-        block = self._packed_block
-        # Compressed beside the first buckets, since it is not needed before the end of the file.
+        block, options = self._packed_block, self.options
+        # Compressed beside the first buckets, since it is not needed before the end of the file. The function does not
+        # hold the writer, so that an abandoned writer is gone, with its temporary file, when its last user is.
         self._schema_section = threads.start(
-            lambda: pack_schema_section(len(block), self._deflate(block)), self._threads
+            lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads
         )
         buckets = range(layout.num_buckets if num_columns else 0)
         self._bucket_nodes = [self._block.bucket_nodes(bucket) for bucket in buckets]
@@ -283,7 +284,7 @@ class MosaicWriter:
             slots = pack_slots(encoded.pages(), options.compression_level, options.checksum)
             return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
         block = encoded.monolithic()
-        return MONOLITHIC, [self._deflate(block)], len(block), encoded
+        return MONOLITHIC, [_deflate(block, self.options)], len(block), encoded
 
     def _encode(self, slices: list[Slice], nodes: BucketNodes, statistics: list[int]) -> EncodedBucket:
         positions = self._positions[nodes.first_column : nodes.first_column + nodes.num_columns]
@@ -307,7 +308,7 @@ class MosaicWriter:
                 continue
             cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
             parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
-            blocks[num_buckets] = sum(len(self._deflate(part.monolithic())) for part in parts)
+            blocks[num_buckets] = sum(len(_deflate(part.monolithic(), self.options)) for part in parts)
         whole = self._encode(slices, self._block.nodes(first, end), [])
         pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
         paged_bytes = None
@@ -316,11 +317,6 @@ class MosaicWriter:
             paged_bytes = sum(map(len, slots)) + 4 * len(slots)
         raw_bytes = sum(len(page) for page in pages if page is not None)
         return Sample(end - first, raw_bytes, num_pages, page_bytes, blocks, paged_bytes)
-
-    def _deflate(self, block: Any) -> Any:
-        if self.options.codec is Compression.NONE:
-            return block
-        return deflate(block, self.options.compression_level, self.options.checksum)
 
     def _put(self, *blobs: bytes) -> None:
         for blob in blobs:
@@ -409,6 +405,12 @@ class MosaicWriter:
     def __del__(self) -> None:
         if not self._closed:
             self.abort()
+
+
+def _deflate(block: Any, options: WriterOptions) -> Any:
+    if options.codec is Compression.NONE:
+        return block
+    return deflate(block, options.compression_level, options.checksum)
 
 
 def write_table(
