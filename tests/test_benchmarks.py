@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import hashlib
 import json
 import re
@@ -33,8 +34,12 @@ HERE = [peer.name for peer in installed(PEERS)[0]]
 
 
 @pytest.fixture(autouse=True)
-def without_pauses(monkeypatch):
+def without_waiting(monkeypatch):
+    """No pause after a turn, and no search for garbage, before each turn, among all that the tests have loaded."""
     monkeypatch.setattr(measure, "PAUSE", 0)
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def digest(table: pa.Table) -> str:
@@ -233,6 +238,19 @@ def test_layouts_are_compared_at_every_number_of_columns(tmp_path):
     (line,) = [line.split(" | ") for line in table.splitlines() if line.startswith("| smalti, fast ")]
     assert re.fullmatch(r"[\d.]+ ms, [\d.]+ KB", line[3])
     assert len(line) == 7
+
+
+def test_layouts_that_are_the_same_file_share_a_line():
+    charts = pytest.importorskip("benchmarks.charts", exc_type=ImportError)
+    results = [
+        Measurement("d", work, peer, file_bytes=size if work == "write" else None, bytes_read=size // 2)
+        for peer, size in {"smalti": 10, "smalti-small": 8, "smalti-fast": 10}.items()
+        for work in ("write", "read-1")
+    ]
+    assert charts.same_files(results, ["smalti", "smalti-small", "smalti-fast"]) == {
+        "smalti": ["smalti", "smalti-fast"],
+        "smalti-small": ["smalti-small"],
+    }
 
 
 def test_a_filtered_read_that_finds_other_rows_is_failed(tmp_path, monkeypatch):
