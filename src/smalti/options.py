@@ -74,7 +74,6 @@ class WriterOptions:
 
     compression: str = "zstd"
     compression_level: int = 1
-    layout: str = "balanced"
     num_buckets: int | None = None
     row_group_max_bytes: int | None = None
     row_group_max_rows: int | None = None
@@ -84,6 +83,7 @@ class WriterOptions:
     stats_columns: tuple[str, ...] | str = "auto"
     checksum: bool = True
     threads: int | None = None
+    layout: str = "balanced"
 
     def __post_init__(self) -> None:
         names = self.stats_columns
