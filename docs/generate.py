@@ -137,6 +137,7 @@ def layouts(source: Path = DOCS / "benchmarks" / "layouts.json") -> str:
         return "Not measured yet: `python -m benchmarks --layouts` does it.\n"
     document = json.loads(source.read_text())
     labels = {name: peer["label"] for name, peer in document["environment"]["peers"].items()}
+    labels["smalti"] = "smalti, balanced (default)"
     results = [Measurement.from_json(record) for record in document["results"] if not record["error"]]
     known = {(result.dataset, result.work, result.peer): result for result in results}
     reads = ("read-1", "read-10", "read-100", "read-1000")
