@@ -24,7 +24,7 @@ from smalti.spec import DEFAULT_NUM_BUCKETS, DEFAULT_PAGE_SIZE_THRESHOLD, MAX_RO
 
 #: How much larger than the reference's layout a file may become for the sake of faster reads. For `small` the size
 #: decides, and speed only between sizes that are nearly the same.
-TOLERANCES = {"small": 0.0, "balanced": 0.02, "fast": 0.5}
+TOLERANCES = {"small": 0.0, "balanced": 0.01, "fast": 0.5}
 #: Sizes that differ by less than this are the same for `small`.
 SAME_SIZE = 0.005
 #: Nanoseconds to fetch, open and look through a bucket or page, beside those for its bytes.
