@@ -633,6 +633,29 @@ def test_symbolic_links_do_not_lead_out(tmp_path: Path) -> None:
     assert (elsewhere / "more").exists()
 
 
+def test_symbolic_links_in_the_place_of_our_directories(tmp_path: Path) -> None:
+    """Whoever cleans removes what is in these directories."""
+    table, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    (elsewhere / "dir").mkdir(parents=True)
+    for name in ("dir/x", "1", "2"):
+        (elsewhere / name).write_bytes(b"x")
+    table.mkdir()
+    (table / JOBS).symlink_to(elsewhere)
+    log = CommitLog(locate(table))
+    for use in (lambda: log.clean(timedelta(0)), lambda: log.discard("dir")):
+        with pytest.raises(MosaicError, match="out of its table, through a symbolic link"):
+            use()
+    (table / JOBS).unlink()
+    (table / JOBS / STREAMS).mkdir(parents=True)
+    (table / JOBS / STREAMS / "query").symlink_to(elsewhere)
+    commit = Commit("job", stream="query", batch=50, number=1)
+    (table / JOBS / commit.record).write_bytes(commit.to_json())
+    with pytest.raises(MosaicError, match="out of its table, through a symbolic link"):
+        log.clean(timedelta(days=1))
+    assert log.clean(timedelta(0)) == [commit.record]
+    assert sorted(path.name for path in elsewhere.rglob("*")) == ["1", "2", "dir", "x"]
+
+
 def test_dynamic_overwriting_knows_a_partition_however_it_is_spelled() -> None:
     staged = ["_mosaic_jobs/j/0/city=S%C3%A3o%20Paulo/b.mosaic"]
     existing = ["city=São Paulo/a.mosaic", "city=Oslo/a.mosaic"]

@@ -297,6 +297,7 @@ class CommitLog:
 
     def discard(self, job: str) -> None:
         """Remove everything a job staged."""
+        self.check_links([JOBS])
         self._delete_entries(job, self._place(f"{JOBS}/{job}").entries())
         self._delete_if_empty(JOBS)
 
@@ -324,6 +325,7 @@ class CommitLog:
         can be read and not carried out is given up once it is old. Until then the error is raised, after the rest of
         the work is done.
         """
+        self.check_links([JOBS])
         limit = datetime.now(timezone.utc) - older_than
         dropped, failures = [], []
         in_use: set[str] = set()
@@ -498,7 +500,10 @@ def _first(pair: tuple[int, object]) -> int:
 
 
 def _directories(commit: Commit) -> set[str]:
-    return {_parent(path) for path in (*commit.remove, *(path for pair in commit.add for path in pair))}
+    """The directories that a commit changes."""
+    streams = set() if commit.stream is None else {f"{JOBS}/{STREAMS}/{commit.stream}"}
+    paths = (*commit.remove, *(path for pair in commit.add for path in pair))
+    return {JOBS, *streams, *map(_parent, paths)}
 
 
 def _parent(path: str) -> str:
