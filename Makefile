@@ -15,7 +15,7 @@ help:
 	@echo "make lint   ruff, mypy, stubtest"
 	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
 	@echo "make docs   build the documentation in docs/_build/html"
-	@echo "make bench  measure against the reference, Parquet and others (twenty minutes, Spark included; make bench-full: everything)"
+	@echo "make bench  measure against the reference, Parquet and others (forty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
 	@echo "make races  jobs that change one table at the same time, as processes, for a quarter of an hour"
 	@echo "make clean  remove everything that was built"
@@ -82,14 +82,17 @@ test-spark: $(VENV)/.installed
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks --layouts
+	@$(BIN)/python docs/generate.py
 	@$(BIN)/python -m benchmarks.remote
 	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.spark
 
 bench-full: $(VENV)/.bench
-	@echo ">> running the whole benchmark (half an hour or more)"
+	@echo ">> running the whole benchmark (an hour or more)"
 	@$(BIN)/python -m benchmarks --full
-	@$(BIN)/python -m benchmarks.buckets
+	@$(BIN)/python -m benchmarks --layouts
+	@$(BIN)/python docs/generate.py
 	@$(BIN)/python -m benchmarks.remote
 	@$(BIN)/python -m benchmarks.spark
 

@@ -31,6 +31,8 @@ COLOURS = {
     "vortex": "#868e96",
     "lance": "#c2255c",
 }
+# Files of ours that a curve shows, in our colour, each with a line of its own.
+OURS = {"smalti": "-", "smalti-small": "--", "smalti-fast": "-.", "smalti-100": ":", "smalti-1000": (0, (1, 4))}
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "smalti",
@@ -54,7 +56,8 @@ def draw(document: dict[str, Any], out: Path) -> dict[str, str]:
     """Write every chart the results allow into ``out``; the names of the files and what each shows."""
     results = [Measurement.from_json(record) for record in document["results"] if not record["error"]]
     labels = {name: peer["label"] for name, peer in document["environment"]["peers"].items()}
-    wide = [result for result in results if result.dataset == "wide-500"]
+    curved = [name for name in document["datasets"] if len(columns_asked(results, name)) >= 4]
+    wide = [result for result in results if result.dataset == "wide-500" and not curved]
     reads = [work for work in dict.fromkeys(result.work for result in wide) if work.startswith("read-")]
     with mpl.rc_context(STYLE):
         figures = {
@@ -75,6 +78,12 @@ def draw(document: dict[str, Any], out: Path) -> dict[str, str]:
                 ],
             ),
             ("growth", "Cost against the number of columns"): growth(results, labels, document["datasets"]),
+            **{
+                (name, f"Time and bytes read against the number of columns asked for, {name}"): curve(
+                    [result for result in results if result.dataset == name], labels
+                )
+                for name in curved
+            },
         }
         drawn = {}
         for (name, alt), figure in figures.items():
@@ -143,6 +152,51 @@ def growth(results: list[Measurement], labels: dict[str, str], datasets: dict[st
     handles, names = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
     return figure
+
+
+def columns_asked(results: list[Measurement], dataset: str) -> dict[str, int]:
+    """The works of a data set that read a given number of columns, and the number."""
+    works = dict.fromkeys(result.work for result in results if result.dataset == dataset)
+    return {work: int(count) for work in works if (count := work.removeprefix("read-")).isdigit()}
+
+
+def curve(results: list[Measurement], labels: dict[str, str]) -> Figure:
+    """Time and bytes of a read against the number of columns asked for: files of ours, and the others."""
+    asked = columns_asked(results, results[0].dataset)
+    names = same_files(results, [peer for peer in labels if peer in OURS])
+    names |= {peer: [peer] for peer in labels if peer in COLOURS and peer not in OURS}
+    panels: tuple[tuple[str, Value], ...] = (
+        ("read, ms", lambda r: r.best and r.best * 1e3),
+        ("bytes read, MB", lambda r: r.bytes_read and r.bytes_read / 1e6),
+    )
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    for axis, (title, value) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        for peer, alike in names.items():
+            points = sorted(
+                (asked[r.work], value(r)) for r in results if r.peer == peer and r.work in asked and value(r)
+            )
+            if points:
+                colour, line, width = (ACCENT, OURS[peer], 2.2) if peer in OURS else (COLOURS[peer], "-", 1.4)
+                label = labels[peer]
+                if peer in OURS:
+                    kinds = (labels[each].removeprefix("smalti").removeprefix(", ") or "balanced" for each in alike)
+                    label = f"smalti: {' = '.join(kinds)}"
+                axis.plot(*zip(*points, strict=True), marker="o", ms=3, lw=width, ls=line, color=colour, label=label)
+        axis.set(xscale="log", yscale="log", xlabel="columns asked for")
+        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
+        axis.grid(True, alpha=0.6)
+    handles, texts = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def same_files(results: list[Measurement], peers: list[str]) -> dict[str, list[str]]:
+    """The first of the peers whose files and reads have the same bytes, with all of them: one line is enough."""
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for peer in peers:
+        figures = tuple((r.work, r.file_bytes, r.bytes_read) for r in results if r.peer == peer)
+        groups.setdefault(figures, []).append(peer)
+    return {alike[0]: alike for alike in groups.values()}
 
 
 def save(figure: Figure, path: Path) -> None:

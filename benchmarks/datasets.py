@@ -223,6 +223,35 @@ def narrow(rng: np.random.RandomState, columns: int, rows: int) -> pa.Table:
     return pa.table({f"{name}_{i:02d}": make() for i, (name, make) in enumerate(cycle)})
 
 
+def telemetry(rng: np.random.RandomState, columns: int, rows: int) -> pa.Table:
+    """Sensors over time: numbers of five kinds, an ``id`` that ascends, ten equal runs, and a number from 0 to 999."""
+    labels = pa.array(CATEGORIES[:12])
+    kinds: list[Callable[[], pa.Array]] = [
+        lambda: pa.array(np.round(20 + 80 * leaning(rng, rows), 2)),
+        lambda: pa.array(skewed(rng, 500, rows)),
+        lambda: pa.array(np.cumsum(rng.randint(0, 9, rows), dtype=np.int64)),
+        lambda: pa.array(rng.random_sample(rows).astype(np.float32)),
+        lambda: labels.take(pa.array(skewed(rng, len(labels), rows))),
+    ]
+    keys = {
+        "id": pa.array(np.arange(rows, dtype=np.int64)),
+        "run": pa.array((np.arange(rows) * 10 // rows).astype(np.int32)),
+        "random": pa.array(rng.randint(0, 1000, rows).astype(np.int32)),
+    }
+    return pa.table(keys | {f"sensor_{i:04d}": kinds[i % len(kinds)]() for i in range(columns - len(keys))})
+
+
+def telemetry_filters(rows: int) -> dict[str, list[tuple[str, str, int]] | None]:
+    """The conditions on the telemetry table: statistics find the hundredth and the run, nothing helps the scattered."""
+    first = rows * 2 // 5
+    return {
+        "none": None,
+        "hundredth": [("id", ">=", first), ("id", "<", first + max(1, rows // 100))],
+        "scattered": [("random", "=", 7)],
+        "run": [("run", "=", 3)],
+    }
+
+
 def skewed(rng: np.random.RandomState, size: int, rows: int) -> np.ndarray:
     """Indices below ``size``, small ones more often."""
     return (leaning(rng, rows) * size).astype(np.int32)
@@ -254,6 +283,7 @@ DATASETS = {
         Dataset("wide-4500", 10_000, 4_500, wide, "the announcement's table, 4,500 rows"),
         Dataset("sparse", 10_000, 1_500, sparse, "numbers with holes"),
         Dataset("narrow", 24, 500_000, narrow, "few columns, many rows: not what Mosaic is for"),
+        Dataset("telemetry", 2_000, 50_000, telemetry, "sensors over time, for reads with a filter"),
         Dataset("growth-1000", 1_000, 50, wide, "growth with the number of columns"),
         Dataset("growth-10000", 10_000, 50, wide, "growth with the number of columns"),
         Dataset("growth-30000", 30_000, 50, wide, "growth with the number of columns"),

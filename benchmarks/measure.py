@@ -2,7 +2,8 @@
 
 Times on shared machines drift by tens of per cent within a minute. So peers take turns (A B C, B C A, C A B ...), each
 keeps its best and its median, and only ratios within one run mean anything. No file is kept open between samples; the
-page cache is warm; results are freed outside the clock.
+page cache is warm; results are freed outside the clock. A pause follows each turn, so that threads that one library
+leaves running for a moment are not timed as another's work.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
+
+#: Seconds of rest after a turn.
+PAUSE = 0.02
 
 
 @dataclass
@@ -29,6 +33,7 @@ class Measurement:
     requests: int | None = None
     bytes_read: int | None = None
     peak_bytes: int | None = None
+    remark: str | None = None
     error: str | None = None
 
     @property
@@ -78,7 +83,10 @@ def take_turns(turns: dict[str, Turn], rounds: int, budget: float) -> tuple[dict
 
 
 def clocked(turn: Turn) -> float:
-    """Seconds of one action with the garbage collector quiet; what it returns dies after the clock has stopped."""
+    """Seconds of one action with the garbage collector quiet; what it returns dies after the clock has stopped.
+
+    The pause after it is part of the turn but not of the time.
+    """
     turn.before()
     gc.collect()
     gc.disable()
@@ -89,6 +97,7 @@ def clocked(turn: Turn) -> float:
     finally:
         gc.enable()
     del result
+    time.sleep(PAUSE)
     return seconds
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.announced import beside
 from benchmarks.datasets import DATASETS
 from benchmarks.measure import Measurement
 
@@ -23,6 +24,7 @@ def page(document: dict[str, Any], charts: dict[str, str]) -> str:
         warning(document["environment"]),
         goals(document["goals"]),
         *(f"![{alt}]({name})" for name, alt in charts.items()),
+        announcement(document, results),
         *(section(dataset, document, results) for dataset in dict.fromkeys(result.dataset for result in results)),
         setting(document),
     ]
@@ -41,14 +43,15 @@ def warning(where: dict[str, Any]) -> str:
 
 def goals(records: list[dict[str, Any]]) -> str:
     """Goal, measured, reached: computed, including the ones not reached."""
+    if not records:
+        return ""
     rows = []
     for record in records:
-        faster = record["figure"] == "seconds"
         rows.append(
             [
                 record["title"],
                 record["peer"],
-                f"{record['factor']:g} x faster" if faster else f"at most {record['factor']:g} x",
+                wanted(record["figure"], record["factor"]),
                 "not measured" if record["measured"] is None else f"{record['measured']:.3g} x",
                 "" if record["of_medians"] is None else f"{record['of_medians']:.3g} x",
                 {True: "yes", False: "**no**", None: ""}[record["reached"]],
@@ -56,6 +59,34 @@ def goals(records: list[dict[str, Any]]) -> str:
         )
     header = ["work", "against", "goal", "measured (best)", "(median)", "reached"]
     return "## Goals\n\n" + markdown(header, rows)
+
+
+def wanted(figure: str, factor: float) -> str:
+    """What a goal asks for, in words."""
+    if figure != "seconds":
+        return f"at most {factor:g} x"
+    if factor > 1:
+        return f"{factor:g} x faster"
+    return "not slower" if factor == 1 else f"at least {factor:.3g} x as fast"
+
+
+def announcement(document: dict[str, Any], results: list[Measurement]) -> str:
+    """The published figures beside those of this run; nothing for a run on tiny tables, or without those tables."""
+    lines = [] if document["profile"] != "headline" else beside(results)
+    if not lines:
+        return ""
+    rows = []
+    for line, figures in lines:
+        show = size if line.is_size else seconds
+        what = "file size" if line.is_size else f"read {line.work.removeprefix('read-')} of 10,000"
+        rows.append([f"{line.dataset.removeprefix('wide-')} rows: {what}"])
+        rows[-1] += [show(figure) for figure in (line.parquet, line.orc, line.mosaic, *figures)]
+    header = ["", "published: Parquet", "ORC", "Mosaic", "here: Parquet", "ORC", "reference", "smalti"]
+    return (
+        "## Beside the announcement\n\n"
+        "Its figures are of another machine, other values and Java's Parquet and ORC: compare ratios within a side.\n\n"
+        + markdown(header, rows)
+    )
 
 
 def section(dataset: str, document: dict[str, Any], results: list[Measurement]) -> str:
@@ -72,7 +103,8 @@ def section(dataset: str, document: dict[str, Any], results: list[Measurement]) 
     failures = [f"- {labels[r.peer]}, {r.work}: failed: {r.error}" for r in here if r.error]
     title = f"## {dataset}: {shape['columns']:,} columns x {shape['rows']:,} rows"
     about = DATASETS[dataset].about
-    return "\n\n".join([title, f"{about[0].upper()}{about[1:]}.", *filter(None, tables), *failures])
+    remarks = "\n".join(f"- {labels[r.peer]}: {r.remark}." for r in here if r.remark)
+    return "\n\n".join([title, f"{about[0].upper()}{about[1:]}.", *filter(None, [*tables, remarks]), *failures])
 
 
 def table(what: str, results: list[Measurement], labels: dict[str, str], show: Callable[[Measurement], str]) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from benchmarks.datasets import CACHE, scattered
+from benchmarks.datasets import CACHE, np, scattered, telemetry_filters
 from benchmarks.measure import Measurement, Turn, difference, take_turns
 from benchmarks.memory import peak_of_read, peak_of_write
 from benchmarks.peers import LEVEL, MOSAIC, Peer
-from benchmarks.plans import Effort, Plan, work_of
+from benchmarks.plans import REPEATING, Effort, Plan, work_of
 
 Say = Callable[[str], None]
 
@@ -25,7 +28,7 @@ def run(plans: Iterable[Plan], effort: Effort, peers: list[Peer], say: Say) -> l
         data = plan.dataset
         say(f"{data.name}: {data.columns:,} columns x {data.rows:,} rows, {data.about}")
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-            taking_part = [peer for peer in peers if peer.name not in plan.without]
+            taking_part = [peer for peer in peers if peer.name in plan.peers]
             results += Session(plan, effort, taking_part, Path(scratch), say).run()
     return results
 
@@ -42,15 +45,19 @@ class Session:
         self.results: list[Measurement] = []
 
     def run(self) -> list[Measurement]:
-        """Write, check, read, then memory; the table is let go before the children need room."""
+        """Write, check, read, then memory; the table is let go as soon as nothing is compared with it."""
         table = self.plan.dataset.load()
         names = table.column_names
         self.write(table)
         self.write_at_levels(table)
         self.check(table)
+        if self.plan.filtered:
+            self.read_filtered(table, self.plan.filtered)
         del table
         for count in self.plan.reads:
             self.read(work_of(count), None if count is None else scattered(names, count))
+        if self.plan.repeats:
+            self.read_repeatedly(names, self.plan.repeats)
         for work in self.plan.peaks:
             self.peak(work, names)
         return self.results
@@ -62,6 +69,7 @@ class Session:
             writers.setdefault(peer.writer, peer)
         for result in self.timed("write", {peer.name: self.writing(peer, table) for peer in writers.values()}):
             result.file_bytes = self.file(self.peers[result.peer]).stat().st_size
+            result.remark = self.peers[result.peer].remark
 
     def write_at_levels(self, table: pa.Table) -> None:
         """The two Mosaic writers again, at other levels than the one common to all peers."""
@@ -88,6 +96,42 @@ class Session:
             traffic = peer.traffic(self.file(peer), columns)
             if traffic is not None:
                 result.requests, result.bytes_read = traffic.requests, traffic.bytes_read
+
+    def read_filtered(self, table: pa.Table, count: int) -> None:
+        """For each condition: check that every reader finds the same rows, then time them."""
+        columns = scattered([name for name in table.column_names if name.startswith("sensor")], count)
+        for name, filters in telemetry_filters(table.num_rows).items():
+            work = f"filter-{name}"
+            expression = None if filters is None else pq.filters_to_expression(filters)
+            expected = (table if expression is None else table.filter(expression)).select(columns)
+            turns = {}
+            for peer in list(self.peers.values()):
+                turns[peer.name] = Turn(run=partial(peer.read_filtered, self.file(peer), columns, filters))
+                if wrong := difference(expected, peer.as_table(turns[peer.name].run())):
+                    self.fail(work, peer.name, wrong)
+                    del turns[peer.name]
+            self.timed(work, turns)
+
+    def read_repeatedly(self, names: list[str], count: int) -> None:
+        """Time ``count`` reads of one column each from a file that is opened once; what is kept is the time of one.
+
+        A peer that has used up its budget stops there, and its time is that of the reads it came to.
+        """
+        picked = [names[i] for i in np.random.RandomState(count).randint(0, len(names), count)]
+        for name in [name for name in self.peers if name in REPEATING]:
+            self.check_open_file(self.peers[name], picked[:3])
+        done: dict[str, list[int]] = {name: [] for name in self.peers if name in REPEATING}
+        turns = {name: self.repeating(self.peers[name], picked, counts) for name, counts in done.items()}
+        for result in self.timed("read-again", turns):
+            result.seconds = [time / reads for time, reads in zip(result.seconds, done[result.peer], strict=True)]
+
+    def check_open_file(self, peer: Peer, names: list[str]) -> None:
+        """An open file that is read again gives what a fresh one gives, which was compared with the input already."""
+        path = self.file(peer)
+        with peer.opened(path) as read:
+            wrong = [difference(peer.read(path, [name]), peer.as_table(read([name]))) for name in names]
+        if any(wrong):
+            self.fail("read-again", peer.name, "; ".join(filter(None, wrong)))
 
     def peak(self, work: str, names: list[str]) -> None:
         """Peak memory in processes of their own; the smallest of several, since what disturbs only adds."""
@@ -132,6 +176,21 @@ class Session:
     def reading(self, peer: Peer, columns: list[str] | None) -> Turn:
         path = self.file(peer)
         return Turn(run=lambda: peer.read(path, columns))
+
+    def repeating(self, peer: Peer, names: list[str], counts: list[int]) -> Turn:
+        path, budget = self.file(peer), self.effort.budget
+
+        def read_one_by_one() -> None:
+            end = perf_counter() + budget
+            counts.append(0)
+            with peer.opened(path) as read:
+                for name in names:
+                    read([name])
+                    counts[-1] += 1
+                    if perf_counter() >= end:
+                        break
+
+        return Turn(run=read_one_by_one)
 
     def children(self) -> range:
         return range(self.effort.children)

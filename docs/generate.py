@@ -5,15 +5,19 @@ A part stands between `<!-- generated: name -->` and `<!-- end -->`; `tests/docs
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pyarrow as pa
 from annotate import listing, tiny_file
+from benchmarks import report
+from benchmarks.measure import Measurement
 
 from smalti import spec
 from smalti.cli.commands import COMMANDS
@@ -122,11 +126,39 @@ def bytes_of_a_file() -> str:
     return f"```text\n{listing(tiny_file())}\n```\n"
 
 
+def cost_of(read: Measurement | None) -> str:
+    """Time and bytes of a read; a peer that does its own IO has no bytes."""
+    return "" if read is None else ", ".join(filter(None, [report.seconds(read.best), report.size(read.bytes_read)]))
+
+
+def layouts(source: Path = DOCS / "benchmarks" / "layouts.json") -> str:
+    """What the layouts cost, from the last ``python -m benchmarks --layouts``."""
+    if not source.exists():
+        return "Not measured yet: `python -m benchmarks --layouts` does it.\n"
+    document = json.loads(source.read_text())
+    labels = {name: peer["label"] for name, peer in document["environment"]["peers"].items()}
+    labels["smalti"] = "smalti, balanced (default)"
+    results = [Measurement.from_json(record) for record in document["results"] if not record["error"]]
+    known = {(result.dataset, result.work, result.peer): result for result in results}
+    reads = ("read-1", "read-10", "read-100", "read-1000")
+    parts = []
+    for name, shape in document["datasets"].items():
+        rows = []
+        for peer, label in labels.items():
+            if written := known.get((name, "write", peer)):
+                costs = [cost_of(known.get((name, work, peer))) for work in reads]
+                rows.append([label, report.size(written.file_bytes), report.seconds(written.best), *costs])
+        header = ["", "file size", "write", *(work.replace("-", " ") for work in reads)]
+        parts.append(f"{shape['columns']:,} columns x {shape['rows']:,} rows ({name}):\n\n{markdown(header, rows)}")
+    return "\n".join(parts)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "types": types,
     "limits": limits,
     "bytes": bytes_of_a_file,
+    "layouts": layouts,
 }
 
 

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import hashlib
 import json
+import re
 import subprocess
 import sys
+import time
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("numpy")
 
-from benchmarks import buckets, measure, remote, report, tables
+from benchmarks import measure, remote, report, tables
 from benchmarks.__main__ import main
-from benchmarks.datasets import DATASETS, column_names, np, scattered
+from benchmarks.announced import beside
+from benchmarks.datasets import DATASETS, column_names, np, scattered, telemetry_filters
 from benchmarks.goals import GOALS, Goal, outcomes
 from benchmarks.measure import Measurement, Turn, difference, take_turns
 from benchmarks.peers import PEERS, installed
-from benchmarks.plans import PROFILES
+from benchmarks.plans import PROFILES, REPEATING, Effort, smoke
+from benchmarks.session import Session
 
 from tests.children import ROOT
+from tests.docs.test_pages import script
 
 HERE = [peer.name for peer in installed(PEERS)[0]]
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch):
+    """No pause after a turn, and no search for garbage, before each turn, among all that the tests have loaded."""
+    monkeypatch.setattr(measure, "PAUSE", 0)
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def digest(table: pa.Table) -> str:
@@ -33,7 +49,12 @@ def digest(table: pa.Table) -> str:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("wide-500", "d584b5b7a4f5848c"), ("sparse", "a65d72ad08a2db02"), ("narrow", "27c0cc150e607366")],
+    [
+        ("wide-500", "d584b5b7a4f5848c"),
+        ("sparse", "a65d72ad08a2db02"),
+        ("narrow", "27c0cc150e607366"),
+        ("telemetry", "c2c653e0e5cb7d5f"),
+    ],
 )
 def test_a_data_set_is_the_same_everywhere(name, expected):
     small = dataclasses.replace(DATASETS[name], columns=30, rows=20)
@@ -103,8 +124,9 @@ def test_every_goal_is_measured_by_the_headline_run():
     for goal in GOALS:
         plan = plans[goal.dataset]
         works = {"write", *(f"write-level-{n}" for n in plan.levels), *(f"read-{n or 'all'}" for n in plan.reads)}
+        works |= {f"filter-{name}" for name in telemetry_filters(100)} if plan.filtered else set()
         assert goal.work in works
-        assert goal.peer not in plan.without
+        assert {goal.ours, goal.peer} <= set(plan.peers)
         if goal.figure == "peak_bytes":
             assert goal.work in plan.peaks
             assert goal.peer not in plan.peaks_without
@@ -170,7 +192,10 @@ def test_smoke_run(tmp_path, capsys):
     assert main(["--smoke", "--no-charts", "--out", str(tmp_path)]) == 0
     document = json.loads((tmp_path / "smoke.json").read_text())
     assert {result["dataset"] for result in document["results"]} == set(DATASETS)
-    assert {result["peer"] for result in document["results"]} == set(HERE)
+    asked = {name for plan in smoke("full")[0] for name in plan.peers}
+    assert {result["peer"] for result in document["results"]} == asked & set(HERE)
+    again = {result["peer"] for result in document["results"] if result["work"] == "read-again"}
+    assert again == set(REPEATING) & set(HERE)
     assert all(result["best"] <= result["median"] for result in document["results"])
     assert len(document["goals"]) == len(GOALS)
     assert any(result["peak_bytes"] for result in document["results"])
@@ -198,12 +223,95 @@ def test_short_run_of_tables(tmp_path):
     assert limited <= 1.5 * limit < unlimited
 
 
-def test_bucket_sweep(tmp_path):
-    peer = "smalti" if "smalti" in HERE else "reference"
-    buckets.main(["--smoke", "--peer", peer, "--rounds", "1", "--out", str(tmp_path)])
-    points = json.loads((tmp_path / "buckets.json").read_text())["points"]
-    assert [point["buckets"] for point in points] == [2, 8]
-    assert all(point["bytes_read"] > 0 and point["requests"] > 0 for point in points)
+def test_layouts_are_compared_at_every_number_of_columns(tmp_path):
+    pytest.importorskip("matplotlib")
+    peers = [name for name in ("smalti", "smalti-small", "smalti-fast", "reference", "parquet") if name in HERE]
+    assert main(["--layouts", "--smoke", "--only", "wide-500", "--peers", *peers, "--out", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"smoke-wide-500.svg"}
+    results = json.loads((tmp_path / "smoke.json").read_text())["results"]
+    assert {(result["work"], result["peer"]) for result in results if result["bytes_read"]} == {
+        (f"read-{count}", peer) for count in (1, 3, 10, 24) for peer in peers
+    }
+    chosen = {result["peer"] for result in results if result["remark"]}
+    assert chosen == {peer for peer in peers if peer.startswith("smalti")}
+    table = script("generate").layouts(tmp_path / "smoke.json")
+    (line,) = [line.split(" | ") for line in table.splitlines() if line.startswith("| smalti, fast ")]
+    assert re.fullmatch(r"[\d.]+ ms, [\d.]+ KB", line[3])
+    assert len(line) == 7
+
+
+def test_layouts_that_are_the_same_file_share_a_line():
+    charts = pytest.importorskip("benchmarks.charts", exc_type=ImportError)
+    results = [
+        Measurement("d", work, peer, file_bytes=size if work == "write" else None, bytes_read=size // 2)
+        for peer, size in {"smalti": 10, "smalti-small": 8, "smalti-fast": 10}.items()
+        for work in ("write", "read-1")
+    ]
+    assert charts.same_files(results, ["smalti", "smalti-small", "smalti-fast"]) == {
+        "smalti": ["smalti", "smalti-fast"],
+        "smalti-small": ["smalti-small"],
+    }
+
+
+def test_a_filtered_read_that_finds_other_rows_is_failed(tmp_path, monkeypatch):
+    wrong = PEERS["parquet"].read_filtered
+    monkeypatch.setattr(PEERS["parquet"], "read_filtered", lambda *args: wrong(*args).slice(1))
+    arguments = ["--smoke", "--only", "telemetry", "--peers", "smalti-groups", "parquet", "--no-charts"]
+    assert main([*arguments, "--out", str(tmp_path)]) == 1
+    results = json.loads((tmp_path / "smoke.json").read_text())["results"]
+    assert [(r["work"], r["peer"], r["error"]) for r in results if r["error"]] == [
+        ("filter-none", "parquet", "39 rows, expected 40")
+    ]
+    assert {r["work"] for r in results if r["peer"] == "smalti-groups"} == {
+        "write",
+        *(f"filter-{name}" for name in telemetry_filters(40)),
+    }
+
+
+def test_an_open_file_is_read_until_the_budget_is_used_up(tmp_path, monkeypatch):
+    """The figure is the time of one read, over the reads that were made."""
+    plan = next(plan for plan in smoke("full")[0] if plan.repeats)
+    plan = dataclasses.replace(plan, reads=(), peaks=(), levels=(), peers=("smalti",))
+    reads = []
+
+    @contextmanager
+    def opened(*_):
+        yield lambda columns: (reads.append(columns), time.sleep(0.02), pa.table({columns[0]: [1]}))[2]
+
+    peer = PEERS["smalti"]()
+    monkeypatch.setattr(peer, "opened", opened)
+    monkeypatch.setattr(peer, "read", lambda _, columns: opened().__enter__()(columns))
+    session = Session(plan, Effort(rounds=1, budget=0.1, children=1), [peer], tmp_path, lambda _: None)
+    session.read_repeatedly(["a", "b"], 20)
+    (result,) = session.results
+    checked = 6
+    assert 1 <= len(reads) - checked <= 5
+    assert 0.02 <= result.seconds[0] < 0.1
+
+
+def test_published_figures_stand_beside_those_of_the_run():
+    read = Measurement("wide-500", "read-1", "smalti", [0.002, 0.001])
+    written = Measurement("wide-500", "write", "smalti", [1.0], file_bytes=9_000_000)
+    assert [(line.work, figures) for line, figures in beside([read, written])] == [
+        ("write", [None, None, None, 9_000_000]),
+        ("read-1", [None, None, None, 0.001]),
+    ]
+    text = report.announcement({"profile": "headline"}, [read])
+    assert "| 500 rows: read 1 of 10,000 | 50.9 ms | 70.7 ms | 2.37 ms |  |  |  | 1.00 ms |" in text
+    assert report.announcement({"profile": "smoke"}, [read]) == ""
+
+
+@pytest.mark.parametrize(
+    ("figure", "factor", "text"),
+    [
+        ("seconds", 5, "5 x faster"),
+        ("seconds", 1, "not slower"),
+        ("seconds", 1 / 1.5, "at least 0.667 x as fast"),
+        ("file_bytes", 1.02, "at most 1.02 x"),
+    ],
+)
+def test_goals_are_put_in_words(figure, factor, text):
+    assert report.wanted(figure, factor) == text
 
 
 def test_short_run_on_s3(tmp_path):

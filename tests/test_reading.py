@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import io
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -561,3 +563,29 @@ class TestCache:
                 with pytest.raises(smalti.CorruptFileError):
                     file.read()
                 assert_same(file.read(["c000"]), self.TABLE.select(["c000"]))
+
+
+@pytest.mark.slow
+def test_constants_of_many_rows_are_cut_before_they_are_decoded() -> None:
+    """Ten rows of a hundred million take the memory of a slice, not of the row group, which would be 3 GB."""
+    rows = 100_000_000
+    schema = pa.schema([(name, pa.int64()) for name in "abcd"])
+    options = oracle.Options(compression="none")
+    buckets = [pack_bucket(at, [field], [pa.array([at, at])], options) for at, field in enumerate(schema)]
+    blob = oracle.assemble(schema_payload(schema, 4), [RowGroup(rows, tuple(buckets))], 4, options)
+    limited = (
+        "import resource, sys, smalti, pyarrow\n"
+        "blob = bytes.fromhex(sys.argv[1])\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), resource.RLIM_INFINITY))\n"
+        "with smalti.open(blob) as file:\n"
+        "    print(next(file.iter_batches(batch_size=10)).to_pylist()[9])\n"
+        "    print(next(file.scan(['c'], batch_size=3).to_batches()).to_pylist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", limited, blob.hex()], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["{'a': 0, 'b': 1, 'c': 2, 'd': 3}", "[{'c': 2}, {'c': 2}, {'c': 2}]"], (
+        done.stderr
+    )
+    with smalti.open(blob) as file:
+        batches = file.iter_batches(batch_size=7_000_000, columns=["b"])
+        assert sum(batch.num_rows for batch in batches) == rows

@@ -44,7 +44,7 @@ class WriterOptions:
         zstd's level, -7 to 22.
     layout : {"balanced", "small", "fast"}
         What the layout of the file is chosen for, by `smalti.file.layout_choice` from samples of the first row group:
-        `small` files, `fast` reads (up to half as large again), or, `balanced`, the fastest reads of a file at most 2 %
+        `small` files, `fast` reads (up to half as large again), or, `balanced`, the fastest reads of a file at most 1 %
         larger than with the reference's 100 buckets and 32 KiB. "auto" is another name for "balanced". A given
         `num_buckets` or `page_size_threshold` leaves nothing to choose.
     num_buckets : int, optional
@@ -74,7 +74,6 @@ class WriterOptions:
 
     compression: str = "zstd"
     compression_level: int = 1
-    layout: str = "balanced"
     num_buckets: int | None = None
     row_group_max_bytes: int | None = None
     row_group_max_rows: int | None = None
@@ -84,6 +83,7 @@ class WriterOptions:
     stats_columns: tuple[str, ...] | str = "auto"
     checksum: bool = True
     threads: int | None = None
+    layout: str = "balanced"
 
     def __post_init__(self) -> None:
         names = self.stats_columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,9 @@ def test_meta(run: Any, mixed: Path) -> None:
 
 
 def test_layout(run: Any, mixed: Path) -> None:
-    assert len(run("layout", mixed).out.splitlines()) == 2 + 4 * 4
+    words, _, *lines = run("layout", mixed).out.splitlines()
+    assert len(lines) == 2 + 4 * 4
+    assert words in run("meta", mixed).out
     lines = run("layout", mixed, "--column", "tags", "--row-group", 0).out.splitlines()
     assert [text.split()[2] for text in lines[2:]] == ["tags", "tags.element"]
     document = json.loads(run("layout", mixed, "--json", "--bucket", 1).out)
@@ -195,3 +198,31 @@ def test_files_without_rows_or_columns(run: Any, tmp_path: Path) -> None:
             assert run(command, path, "--json").code == 0, (command, path)
         assert run("report", path, "-o", path.with_suffix(".html")).code == 0
         assert run("diff", path, path).code == 0
+
+
+def test_layouts_are_weighed(run: Any, tmp_path: Path) -> None:
+    table = pa.table({f"c{at:03d}": [(at * row) % 97 for row in range(3000)] for at in range(250)})
+    smalti.write_table(table, tmp_path / "t.mosaic", num_buckets=100, page_size_threshold=1 << 30)
+    out = run("layout", tmp_path / "t.mosaic", "--weigh", "--level", 3).out
+    assert "100 monolithic buckets  100.0%" in out
+    assert "100 paged buckets" in out
+    assert "small: " in out
+    document = json.loads(run("layout", tmp_path / "t.mosaic", "--weigh", "--json").out)
+    assert set(document) == {"small", "balanced", "fast"}
+    smalti.write_table(table.slice(0, 0), tmp_path / "empty.mosaic")
+    assert "no rows" in run("layout", tmp_path / "empty.mosaic", "--weigh").out
+
+
+@pytest.mark.parametrize(("aim", "mode"), [("fast", "paged"), ("small", "monolithic")])
+def test_jobs_rewrite_with_another_layout(run: Any, tmp_path: Path, aim: str, mode: str) -> None:
+    random = Random(1)
+    table = pa.table(
+        {f"c{at:03d}": [f"value_{random.randint(at, at + 600):05d}" for _ in range(500)] for at in range(250)}
+    )
+    (tmp_path / "t").mkdir()
+    smalti.write_table(table, tmp_path / "t" / "a.mosaic")
+    assert run("compact", tmp_path / "t", tmp_path / "u", "--layout", aim, "--level", 9).code == 0
+    (found,) = (tmp_path / "u").glob("*.mosaic")
+    with smalti.open(found) as file:
+        assert {bucket.mode for bucket in file.layout(()).row_groups[0].buckets} == {mode}
+    assert smalti.read_table(tmp_path / "u").equals(table)

@@ -69,7 +69,7 @@ def test_notebook_display() -> None:
     assert "<b>" not in shown
     assert "… and 31 more" in shown
     assert "2 in 2 row groups" in shown
-    assert layout.count("<tr>") == 5 + 1 + 2
+    assert layout.count("<tr>") == 6 + 1 + 2
     assert len(shown) < 10_000
 
 

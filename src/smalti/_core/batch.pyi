@@ -21,5 +21,10 @@ class Batch:
     def __new__(cls, num_columns: int, num_rows: int) -> Batch: ...
     def address(self) -> int: ...
     def decode(
-        self, bucket: BucketViews, columns: list[int], places: list[int], rows: memoryview | None = None
+        self,
+        bucket: BucketViews,
+        columns: list[int],
+        places: list[int],
+        rows: memoryview | None = None,
+        first: int = -1,
     ) -> None: ...

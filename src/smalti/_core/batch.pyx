@@ -10,7 +10,7 @@ from smalti._core.cursor cimport uv32_size
 from smalti._core.decode cimport Scratch, decode_column, free_scratch
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.nodes cimport DICT, BucketNodes, Node
-from smalti._core.select cimport Blocks, free_blocks, select_rows
+from smalti._core.select cimport Blocks, count_from, free_blocks, select_rows
 from smalti._core.view cimport View, view_all_null, view_monolithic, view_page
 
 from smalti.errors import MosaicError
@@ -131,11 +131,17 @@ cdef class Batch:
         return <uintptr_t>&self.array
 
     def decode(
-        self, BucketViews bucket not None, list columns not None, list places not None, const uint64_t[::1] rows=None
+        self,
+        BucketViews bucket not None,
+        list columns not None,
+        list places not None,
+        const uint64_t[::1] rows=None,
+        int64_t first=-1,
     ):
         """Decode columns of a bucket, given as positions in the bucket, into their places.
 
-        With `rows`, only those rows of the bucket, in ascending order, become the rows of the batch.
+        With `rows`, only those rows of the bucket, in ascending order, become the rows of the batch; with `first`, as
+        many rows as the batch has, from that one on.
         """
         cdef int64_t i, n = len(columns), at = -1, selected = 0
         cdef int64_t* wanted = NULL
@@ -156,12 +162,16 @@ cdef class Batch:
                 selection = &rows[0] if selected else NULL
                 if selected != self.num_rows:
                     raise ValueError(f"{selected} rows for a batch of {self.num_rows}")
+            elif first >= 0:
+                selected = self.num_rows
+                selection = count_from(first, selected, &blocks)
+            if selection != NULL or rows is not None:
                 _check_ascending(selection, selected, bucket.views, wanted, n)
                 views = <View*>zeroed((bucket.nodes.num_nodes + 1) * sizeof(View))
             with nogil:
                 for i in range(n):
                     at = wanted[i]
-                    if rows is not None:
+                    if views != bucket.views:
                         select_rows(bucket.views, at, selection, selected, views, &s, &blocks)
                     decode_column(views, at, self.array.children[into[i]], &s)
         except MosaicError as error:

@@ -9,6 +9,7 @@ cdef struct Blocks:
     int64_t size
     int64_t capacity
 
+cdef const uint64_t* count_from(int64_t first, int64_t n, Blocks* blocks) except NULL nogil
 cdef void free_blocks(Blocks* blocks) noexcept nogil
 cdef int select_rows(
     View* views, int64_t at, const uint64_t* rows, int64_t n, View* out, Scratch* s, Blocks* blocks

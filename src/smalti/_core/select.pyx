@@ -32,6 +32,15 @@ cdef void* _block(Blocks* blocks, int64_t size) except NULL nogil:
     return blocks.items[blocks.size - 1]
 
 
+cdef const uint64_t* count_from(int64_t first, int64_t n, Blocks* blocks) except NULL nogil:
+    """The numbers of `n` rows that follow each other."""
+    cdef uint64_t* rows = <uint64_t*>_block(blocks, n * 8)
+    cdef int64_t i
+    for i in range(n):
+        rows[i] = <uint64_t>(first + i)
+    return rows
+
+
 cdef const uint64_t* _pick_nulls(
     View* view, const uint64_t* rows, int64_t n, View* made, Blocks* blocks
 ) except NULL nogil:

@@ -15,6 +15,7 @@ from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
 from smalti.file.patterns import is_pattern
+from smalti.options import LAYOUTS
 
 if TYPE_CHECKING:
     from smalti import jobs
@@ -45,8 +46,12 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how Mosaic is written")
     group.add_argument("--compression", choices=("zstd", "none"), help="default zstd")
     group.add_argument("--level", type=int, metavar="N", help="of zstd (default 1)")
-    group.add_argument("--buckets", type=whole_number, metavar="N", help="how many buckets (default 100)")
-    group.add_argument("--row-group-bytes", type=byte_count, metavar="SIZE", help="such as 64M (default 256M)")
+    group.add_argument("--layout", choices=LAYOUTS, help="what the layout is chosen for (default balanced)")
+    group.add_argument("--buckets", type=whole_number, metavar="N", help="how many buckets (default: chosen)")
+    group.add_argument(
+        "--page-size", type=byte_count, metavar="SIZE", help="page columns of so many bytes (default: chosen)"
+    )
+    group.add_argument("--row-group-bytes", type=byte_count, metavar="SIZE", help="such as 64M (default 256M to 511M)")
     group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="at most N rows in a row group")
     group.add_argument("--stats", action="append", metavar="NAMES", help="columns to keep statistics of, or 'all'")
 
@@ -56,7 +61,9 @@ def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
     values = {
         "compression": options.compression,
         "compression_level": options.level,
+        "layout": options.layout,
         "num_buckets": options.buckets,
+        "page_size_threshold": options.page_size,
         "row_group_max_bytes": options.row_group_bytes,
         "row_group_max_rows": options.row_group_rows,
         "stats_columns": ("all" if names == ["all"] else tuple(names)) if names else None,

@@ -26,11 +26,20 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bucket", action="append", type=whole_number, metavar="N", help="the columns of this bucket; may be repeated"
     )
+    parser.add_argument(
+        "--weigh",
+        action="store_true",
+        help="what a writer could choose: sizes and costs of layouts, by samples",
+    )
+    parser.add_argument("--level", type=int, default=1, metavar="N", help="with --weigh: zstd's level (default 1)")
     add_row_group(parser)
     add_output(parser)
 
 
 def run_layout(options: argparse.Namespace, screen: Screen) -> None:
+    if options.weigh:
+        _weigh(options, screen)
+        return
     layout, by_column = _chosen_layout(options)
     if options.json:
         screen.json(asdict(layout))
@@ -40,7 +49,33 @@ def run_layout(options: argparse.Namespace, screen: Screen) -> None:
         rows = [_column_line(group, bucket, column) for group, bucket in buckets for column in bucket.columns]
         screen.lines(table(_COLUMN_HEADS, rows, screen.room))
     else:
-        screen.lines(table(_BUCKET_HEADS, (_bucket_line(group, bucket) for group, bucket in buckets), screen.room))
+        lines = table(_BUCKET_HEADS, (_bucket_line(group, bucket) for group, bucket in buckets), screen.room)
+        screen.lines([layout.in_words, "", *lines])
+
+
+def _weigh(options: argparse.Namespace, screen: Screen) -> None:
+    """What a writer would choose for the rows of the first row group, or the one that is asked for."""
+    from smalti.file.writer import weigh_layouts
+
+    with smalti.open(options.file, cache_bytes=0) as file:
+        check_below("row group", options.row_group, file.num_row_groups)
+        groups = [options.row_group or 0] if file.num_row_groups else []
+        choices = weigh_layouts(file.read(row_groups=groups), smalti.WriterOptions(compression_level=options.level))
+    if options.json:
+        screen.json({aim: asdict(choice) for aim, choice in choices.items()})
+        return
+    candidates = next(iter(choices.values())).candidates
+    rows = [
+        [
+            str(candidate),
+            f"{candidate.size:.1%}",
+            f"{candidate.cost / 1e6:.2f} ms",
+            ", ".join(aim for aim, choice in choices.items() if choice.chosen == place),
+        ]
+        for place, candidate in enumerate(candidates)
+    ]
+    notes = [f"{aim}: {choice.reason}" for aim, choice in choices.items()]
+    screen.lines([*table(heads("layout:20 | >size | >reading | chosen by"), rows, screen.room), "", *notes])
 
 
 def _chosen_layout(options: argparse.Namespace) -> tuple[FileLayout, bool]:

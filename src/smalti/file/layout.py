@@ -11,6 +11,7 @@ from smalti.file.scan import BucketRead, Scanner, plan_buckets
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
 from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 
 #: Row groups shown in a notebook.
@@ -109,11 +110,31 @@ class FileLayout:
     index: Section
     row_groups: tuple[RowGroupLayout, ...]
 
+    @property
+    def in_words(self) -> str:
+        """How columns are laid out and what that means for reading one; the index tells, no bucket has to be read."""
+        buckets = [bucket for group in self.row_groups for bucket in group.buckets if bucket.size]
+        paged = sum(bucket.mode == PAGED for bucket in buckets)
+        width = -(-self.num_columns // max(1, self.num_buckets))
+        size = sum(bucket.size for bucket in buckets) // max(1, len(buckets))
+        if not buckets:
+            return f"{self.num_buckets:,} buckets, nothing stored"
+        if width == 1:
+            return f"one column in each bucket: a column takes one read of {show_bytes(size)} on average"
+        if paged == len(buckets):
+            slot = show_bytes(size // width)
+            return f"paged: each column is compressed by itself, and takes {slot} in a row group on average"
+        together = f"up to {width:,} columns are compressed together, and one takes a read of {show_bytes(size)}"
+        if paged == 0:
+            return f"monolithic: {together}"
+        return f"{paged:,} of {len(buckets):,} buckets paged, each column by itself; in the others {together}"
+
     def _repr_html_(self) -> str:
         """A small table for notebooks: row groups, and how many bytes are in which encoding."""
         facts = [
             ("size", f"{self.size:,} bytes"),
             ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
+            ("layout", self.in_words),
             ("compression", self.compression),
             ("schema block", f"{self.schema_block.size:,} bytes"),
             ("index", f"{self.index.size:,} bytes"),

@@ -24,7 +24,7 @@ from smalti.spec import DEFAULT_NUM_BUCKETS, DEFAULT_PAGE_SIZE_THRESHOLD, MAX_RO
 
 #: How much larger than the reference's layout a file may become for the sake of faster reads. For `small` the size
 #: decides, and speed only between sizes that are nearly the same.
-TOLERANCES = {"small": 0.0, "balanced": 0.02, "fast": 0.5}
+TOLERANCES = {"small": 0.0, "balanced": 0.01, "fast": 0.5}
 #: Sizes that differ by less than this are the same for `small`.
 SAME_SIZE = 0.005
 #: Nanoseconds to fetch, open and look through a bucket or page, beside those for its bytes.
@@ -105,12 +105,15 @@ class LayoutChoice:
         In words.
     candidates : tuple of Candidate
         What it was chosen from; empty if there was no choice.
+    chosen : int, optional
+        Which of them it is.
     """
 
     num_buckets: int
     page_size_threshold: int
     reason: str
     candidates: tuple[Candidate, ...] = ()
+    chosen: int | None = None
 
 
 def plan_regions(num_buckets: int, bucket_bytes: int) -> list[range]:
@@ -129,21 +132,21 @@ def plan_regions(num_buckets: int, bucket_bytes: int) -> list[range]:
     return [range(start, start + length) for start in (start // length * length for start in starts)]
 
 
-def choose_layout(layout: str, num_columns: int, raw_bytes: int, samples: Sequence[Sample]) -> LayoutChoice:
-    """The layout of a file whose first row group has `raw_bytes` before compression.
+def choose_layout(layout: str, num_columns: int, samples: Sequence[Sample]) -> LayoutChoice:
+    """The layout of a file of `num_columns` columns, by samples of its first row group.
 
     Parameters
     ----------
     layout : {"small", "balanced", "fast"}
         A file is never larger than `TOLERANCES` allows, as far as the samples tell; within that, the layout that is
         read fastest is taken.
-    num_columns, raw_bytes : int
+    num_columns : int
     samples : sequence of Sample
         Of the reference's buckets, at least one.
     """
     num_buckets = min(num_columns, DEFAULT_NUM_BUCKETS)
     page_bytes = sum(sample.page_bytes for sample in samples) // max(1, sum(sample.num_pages for sample in samples))
-    weigh = _Weigher(num_columns, raw_bytes, samples)
+    weigh = _Weigher(num_columns, samples)
     shapes = [(count, False) for count in weigh.bucket_counts] + [(num_buckets, True)] * weigh.pageable
     reference = weigh.size(num_buckets, paged=weigh.pageable and page_bytes >= DEFAULT_PAGE_SIZE_THRESHOLD)
     candidates = tuple(
@@ -162,17 +165,17 @@ def choose_layout(layout: str, num_columns: int, raw_bytes: int, samples: Sequen
     # Buckets whose columns are very unlike the samples decide for themselves: in a paged file, one with much shorter
     # columns stays one block, and otherwise one with much longer columns is paged.
     threshold = page_bytes // 4 if best.paged else max(DEFAULT_PAGE_SIZE_THRESHOLD, 4 * page_bytes)
-    return LayoutChoice(best.num_buckets, threshold, reason, candidates)
+    return LayoutChoice(best.num_buckets, threshold, reason, candidates, candidates.index(best))
 
 
 class _Weigher:
     """Sizes and costs of a whole row group, from samples."""
 
-    def __init__(self, num_columns: int, raw_bytes: int, samples: Sequence[Sample]) -> None:
+    def __init__(self, num_columns: int, samples: Sequence[Sample]) -> None:
         self._num_columns = num_columns
-        self._raw_bytes = raw_bytes
         self._samples = samples
         self._share = sum(sample.num_columns for sample in samples) / num_columns
+        self._raw_bytes = sum(sample.raw_bytes for sample in samples) / self._share
         self.bucket_counts = tuple(samples[0].blocks)
         self.pageable = all(sample.paged_bytes is not None for sample in samples)
 

@@ -175,7 +175,7 @@ class MosaicFile(Scannable):
         kept, whatever is read after them.
         """
         check_batch_size(batch_size)
-        return cut_batches(self._batches(self._plan(columns, one_filter(filters, filter), row_groups)), batch_size)
+        return self._cut(self._plan(columns, one_filter(filters, filter), row_groups), batch_size)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain; reads only the columns of `filters`, if any."""
@@ -228,8 +228,14 @@ class MosaicFile(Scannable):
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
-        plan = self._plan(scan.columns, scan.filters, None)
-        return cut_batches(self._batches(plan, scan.progress), scan.batch_size)
+        return self._cut(self._plan(scan.columns, scan.filters, None), scan.batch_size, scan.progress)
+
+    def _cut(
+        self, plan: ScanPlan, batch_size: int | None, progress: Listener | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of at most `batch_size` rows; where that spares much memory, cut before they are decoded."""
+        whole = batch_size is None or progress is not None or not self._scanner.expands(plan)
+        return cut_batches(self._batches(plan, progress) if whole else self._scanner.slices(plan), batch_size)
 
     def _batches(self, plan: ScanPlan, progress: Listener | None = None) -> Iterator[pa.RecordBatch]:
         """One batch for each row group that has matching rows, read ahead where that helps."""
@@ -238,10 +244,7 @@ class MosaicFile(Scannable):
         return self._delivered(plan, progress)
 
     def _delivered(self, plan: ScanPlan, progress: Listener | None) -> Iterator[pa.RecordBatch]:
-        sizes = [
-            self._tail.stored_bytes(read.row_group, {bucket.bucket for bucket in plan.output.buckets})
-            for read in plan.groups
-        ]
+        sizes = [self._tail.stored_bytes(read.row_group, plan.output.bucket_ids) for read in plan.groups]
         meter = Meter("read", len(sizes), sum(sizes), progress)
         for size, batch in zip(sizes, in_order(scan_units(self._scanner, plan), self._budget), strict=True):
             if batch is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: One of so many rows, or fewer, are decoded by themselves; more are decoded with all others and then taken.
 _FEW_ROWS = 4
+#: A batch is large from this size on, and then cut before it is decoded if it is so many times what is stored of it.
+_LARGE_BATCH, _EXPANSION, _SLICE_BYTES = 256 << 20, 16, 64 << 20
 #: Bytes that a compressed byte of a page stands for, about; only to share work out.
 _PAGE_RATIO = 3
 
@@ -68,6 +70,10 @@ class Projection:
 
     schema: pa.Schema
     buckets: list[BucketRead]
+
+    @cached_property
+    def bucket_ids(self) -> frozenset[int]:
+        return frozenset(read.bucket for read in self.buckets)
 
     @cached_property
     def row_width(self) -> int:
@@ -164,6 +170,28 @@ class Scanner:
         self.tail = tail
         self._cache = cache
 
+    def expands(self, plan: ScanPlan) -> bool:
+        """Whether a row group has few bytes for its rows, such as constants, and much memory would be filled by it."""
+        return any(
+            size > _LARGE_BATCH and size > _EXPANSION * self.tail.stored_bytes(read.row_group, plan.output.bucket_ids)
+            for read in plan.groups
+            if not read.is_filtered
+            for size in [self.tail.index.rows(read.row_group) * plan.output.row_width]
+        )
+
+    def slices(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
+        """The result of a scan in batches of a bounded size: rows are selected before they are decoded."""
+        for read in plan.groups:
+            if read.is_filtered or not plan.output.buckets:
+                yield from self.batches(replace(plan, groups=(read,)))
+                continue
+            num_rows = self.tail.index.rows(read.row_group)
+            buckets = self.fetch_buckets(read.row_group, plan.output.buckets) if num_rows else []
+            step = max(1, _SLICE_BYTES // max(1, plan.output.row_width))
+            for start in range(0, num_rows, step):
+                rows = range(start, min(start + step, num_rows))
+                yield self.decode(read.row_group, plan.output, buckets, rows=rows, keep=True)
+
     def batches(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
         """The result of a scan, one batch for each row group that has rows."""
         for read in plan.groups:
@@ -239,15 +267,17 @@ class Scanner:
         columns: Projection,
         buckets: Sequence[FetchedBucket],
         *,
-        rows: pa.UInt64Array | None = None,
+        rows: pa.UInt64Array | range | None = None,
         keep: bool = False,
     ) -> pa.RecordBatch:
         """Columns of a row group from the buckets that were fetched for them, all rows or some, in ascending order.
 
         With `keep`, buckets stay decompressed, so that more of their columns can be decoded later.
         """
-        num_rows, selected = self.tail.index.rows(group), None
-        if rows is not None:
+        num_rows, selected, first = self.tail.index.rows(group), None, -1
+        if isinstance(rows, range):
+            first = rows.start
+        elif rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
         batch = Batch(len(columns.schema), num_rows if rows is None else len(rows))
         weights = [_weight(bucket) for bucket in buckets]
@@ -260,7 +290,7 @@ class Scanner:
             for at, read, bucket in zip(run, reads, fetched, strict=True):
                 try:
                     views = self.views(read.nodes, bucket, num_rows)
-                    batch.decode(views, read.columns, read.places, selected)
+                    batch.decode(views, read.columns, read.places, selected, first)
                 except MosaicError as error:
                     raise self.locate(error, group, read) from None
                 if cache is not None and _weight(bucket) == 0 and weights[at] > 0:

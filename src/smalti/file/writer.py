@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -29,7 +30,7 @@ from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
-from smalti.options import WriterOptions
+from smalti.options import LAYOUTS, WriterOptions
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -158,10 +159,11 @@ class MosaicWriter:
             self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
             self._block = SchemaBlock(self._packed_block)
         self._layout = layout
-        block = self._packed_block
-        # Compressed beside the first buckets, since it is not needed before the end of the file.
+        block, options = self._packed_block, self.options
+        # Compressed beside the first buckets, since it is not needed before the end of the file. The function does not
+        # hold the writer, so that an abandoned writer is gone, with its temporary file, when its last user is.
         self._schema_section = threads.start(
-            lambda: pack_schema_section(len(block), self._deflate(block)), self._threads
+            lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads
         )
         buckets = range(layout.num_buckets if num_columns else 0)
         self._bucket_nodes = [self._block.bucket_nodes(bucket) for bucket in buckets]
@@ -247,7 +249,8 @@ class MosaicWriter:
         self._open.clear()
         layout = self._layout
         if layout is None:
-            layout = self._choose_layout(slices)
+            samples = self._samples(slices, self._raw_bytes)
+            layout = choose_layout(self.options.layout, len(self._positions), samples)
             self._lay_out(layout)
         entries: list[BucketEntry] = []
         records: list[StatisticsRecord] = []
@@ -281,23 +284,19 @@ class MosaicWriter:
             slots = pack_slots(encoded.pages(), options.compression_level, options.checksum)
             return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
         block = encoded.monolithic()
-        return MONOLITHIC, [self._deflate(block)], len(block), encoded
+        return MONOLITHIC, [_deflate(block, self.options)], len(block), encoded
 
     def _encode(self, slices: list[Slice], nodes: BucketNodes, statistics: list[int]) -> EncodedBucket:
         positions = self._positions[nodes.first_column : nodes.first_column + nodes.num_columns]
         feeds = Feeds(nodes, positions, slices)
         return EncodedBucket(feeds, self.options.dict_max_entries, self.options.dict_max_bytes, statistics)
 
-    def _choose_layout(self, slices: list[Slice]) -> LayoutChoice:
-        """Compress a few buckets of the first row group in several ways, and choose by what comes out."""
-        num_columns, num_buckets = len(self._positions), self._block.num_buckets
-        encoded_bytes = self._raw_bytes // num_buckets  # More than the encoded bytes, so never too many samples.
-        regions = plan_regions(num_buckets, encoded_bytes)
-        sample = partial(self._sample, slices)
-        samples = list(threads.ordered_map(sample, regions, min(self._threads, len(regions))))
-        raw_bytes = sum(each.raw_bytes for each in samples) * num_columns
-        raw_bytes //= max(1, sum(each.num_columns for each in samples))
-        return choose_layout(self.options.layout, num_columns, raw_bytes, samples)
+    def _samples(self, slices: list[Slice], raw_bytes: int) -> list[Sample]:
+        """A few buckets of the first row group, compressed in several ways; see `choose_layout`."""
+        num_buckets = self._block.num_buckets
+        # There are fewer bytes once they are encoded, so these are never too many samples.
+        regions = plan_regions(num_buckets, raw_bytes // num_buckets)
+        return list(threads.ordered_map(partial(self._sample, slices), regions, min(self._threads, len(regions))))
 
     def _sample(self, slices: list[Slice], region: range) -> Sample:
         """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
@@ -309,7 +308,7 @@ class MosaicWriter:
                 continue
             cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
             parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
-            blocks[num_buckets] = sum(len(self._deflate(part.monolithic())) for part in parts)
+            blocks[num_buckets] = sum(len(_deflate(part.monolithic(), self.options)) for part in parts)
         whole = self._encode(slices, self._block.nodes(first, end), [])
         pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
         paged_bytes = None
@@ -318,11 +317,6 @@ class MosaicWriter:
             paged_bytes = sum(map(len, slots)) + 4 * len(slots)
         raw_bytes = sum(len(page) for page in pages if page is not None)
         return Sample(end - first, raw_bytes, num_pages, page_bytes, blocks, paged_bytes)
-
-    def _deflate(self, block: Any) -> Any:
-        if self.options.codec is Compression.NONE:
-            return block
-        return deflate(block, self.options.compression_level, self.options.checksum)
 
     def _put(self, *blobs: bytes) -> None:
         for blob in blobs:
@@ -413,6 +407,12 @@ class MosaicWriter:
             self.abort()
 
 
+def _deflate(block: Any, options: WriterOptions) -> Any:
+    if options.codec is Compression.NONE:
+        return block
+    return deflate(block, options.compression_level, options.checksum)
+
+
 def write_table(
     data: Any,
     where: Any,
@@ -443,3 +443,31 @@ def write_table(
         writer.write(data, copy=False)
     assert writer.summary is not None
     return writer.summary
+
+
+def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, LayoutChoice]:
+    """What each `layout` would choose for a table, and by which estimates; nothing is written.
+
+    As many rows are looked at as would be the first row group. With options that leave nothing to choose, all say so.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> table = pa.table({f"c{i:03d}": [(i * j) % 97 for j in range(2000)] for i in range(300)})
+    >>> {aim: choice.num_buckets for aim, choice in weigh_layouts(table).items()}
+    {'balanced': 25, 'small': 25, 'fast': 25}
+    """
+    data = arrow_reader(data)
+    writer = MosaicWriter(io.BytesIO(), data.schema, options)
+    try:
+        for batch in arrow_batches(data):
+            if batch.num_rows and not writer._open.is_full:
+                writer._open.take(InputBatch(writer._intake.conform(batch)), 0)
+        fixed = writer._layout
+        if fixed is not None or not writer._open.num_rows:
+            none = LayoutChoice(writer._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")
+            return dict.fromkeys(LAYOUTS, fixed or none)
+        samples = writer._samples(writer._open.slices, writer._open.num_bytes)
+        return {aim: choose_layout(aim, len(writer._positions), samples) for aim in LAYOUTS}
+    finally:
+        writer.abort()

@@ -30,6 +30,7 @@ def build_model(file: MosaicFile, layout: FileLayout, name: str) -> dict[str, An
         "rows": file.num_rows,
         "compression": layout.compression,
         "buckets": layout.num_buckets,
+        "layout": layout.in_words,
         "names": layout.name_encoding,
         "schemaBlock": vars(layout.schema_block),
         "index": vars(layout.index),

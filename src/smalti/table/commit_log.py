@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from smalti.errors import ConflictError, MosaicError, UnsupportedFeatureError
-from smalti.io import Place, write_whole
+from smalti.io import Place, open_sink, write_whole
 from smalti.io.places import sync_directory
 from smalti.table.commits import (
     JOBS,
@@ -393,7 +393,7 @@ class CommitLog:
 
     def _move(self, commit: Commit, staged: str, final: str) -> None:
         try:
-            self._root.filesystem.move(self.path(staged), self.path(final))
+            self._rename(staged, final)
         except OSError:  # Object stores do not say which kind of error it is.
             if self._place(staged).is_file():
                 if self._root.is_local:
@@ -407,14 +407,20 @@ class CommitLog:
                     found=self.path(f"{JOBS}/{commit.record}"),
                 ) from None
 
+    def _rename(self, staged: str, final: str) -> None:
+        self._root.filesystem.move(self.path(staged), self.path(final))
+
     def _copy(self, staged: str, final: str) -> None:
-        filesystem = self._root.filesystem
-        with (
-            filesystem.open_input_stream(self.path(staged), compression=None) as source,
-            filesystem.open_output_stream(self.path(final), compression=None) as target,
-        ):
-            while data := source.read(_COPY_BYTES):
-                target.write(data)
+        """Copy through this machine; a copy that fails half way leaves what was there."""
+        sink = open_sink(self.path(final), self._root.filesystem)
+        try:
+            with self._root.filesystem.open_input_stream(self.path(staged), compression=None) as source:
+                while data := source.read(_COPY_BYTES):
+                    sink.write(data)
+            sink.commit()
+        except BaseException:
+            sink.abort()
+            raise
 
     def _remember(self, stream: str, batch: int) -> None:
         """Remember a batch by a file of its own, so that an older batch that is written late changes nothing."""

@@ -6,6 +6,8 @@ drawFacts([
   ["with statistics", `${number(Object.keys(model.statistics).length)} columns`],
 ]);
 
+$("layout").textContent = `Layout: ${model.layout}.`;
+
 const only = $("only");
 only.append(new Option("any encoding", ""));
 model.encodings.forEach((name, code) => only.append(new Option(name, String(code))));
