@@ -30,6 +30,7 @@ from smalti.table import commit_log
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import (
     JOBS,
+    MAX_NUMBER,
     STREAMS,
     Commit,
     Mode,
@@ -105,6 +106,14 @@ def test_what_a_job_does_about_what_others_have_done(
     else:
         commit = plan_commit("j", staged, found, mode, after=8, read=READ)
         assert commit.remove == tuple(removed)
+
+
+@pytest.mark.parametrize("other", [{"remove": ("p=1/a",)}, {"add": (("_mosaic_jobs/k/0/a", "p=1/a"),)}])
+def test_files_that_look_the_same_and_were_committed_since(other: dict[str, Any]) -> None:
+    """Object stores tell times in seconds, and a file of the same size may have been put in place of another."""
+    plan_commit("j", [], READ, "replace", read=READ, since=[Commit("k", remove=("p=2/c",))])
+    with pytest.raises(smalti.ConflictError, match="such as p=1/a"):
+        plan_commit("j", [], READ, "replace", read=READ, since=[Commit("k", **other)])
 
 
 def test_a_file_that_is_replaced_by_name_is_not_removed() -> None:
@@ -236,6 +245,63 @@ def test_cleaning_gets_past_a_record_that_cannot_be_carried_out(tmp_path: Path) 
     assert not (tmp_path / JOBS / "dead").exists()
     assert log.clean(timedelta(0)) == [record_name(1), "job"]
     assert log.state() == (2, ())
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"remove": ("p=1",)},
+        {"remove": ("old.mosaic/x",)},
+        {"remove": ("/".join(["d" * 250] * 20),)},
+        {"add": ((f"{JOBS}/job/0/new1.mosaic", "p=1"),)},
+        {"add": ((f"{JOBS}/job/0/new1.mosaic", "old.mosaic/x.mosaic"),)},
+        {"add": ((f"{JOBS}/job/0/new1.mosaic", "/".join(["d" * 250] * 20)),)},
+    ],
+)
+@pytest.mark.parametrize("number", [0, 1])
+def test_cleaning_gets_past_paths_that_cannot_be(tmp_path: Path, hostile: dict[str, Any], number: int) -> None:
+    table = tmp_path / "t"
+    table.mkdir()
+    log = table_in(table)
+    (table / "p=1").mkdir()
+    commit = Commit("hostile", **hostile, number=number)
+    (table / JOBS / commit.record).write_bytes(commit.to_json())
+    for use in (log.settle, lambda: log.clean(timedelta(days=1))):
+        with pytest.raises(MosaicError, match=f"{commit.record}: a commit cannot be carried out"):
+            use()
+    assert commit.record in log.clean(timedelta(0))
+    assert seen(table) == OLD
+    assert log.settle() == 2 * number
+
+
+@pytest.mark.parametrize("data", [b"", b"{", Commit("hostile").to_json()])
+def test_cleaning_gets_past_a_record_of_the_last_number(tmp_path: Path, data: bytes) -> None:
+    table = tmp_path / "t"
+    table.mkdir()
+    log = table_in(table)
+    record = table / JOBS / record_name(MAX_NUMBER)
+    record.write_bytes(data)
+    log.clean(timedelta(days=1))
+    assert not record.exists()
+    log.commit(plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
+    assert seen(table) == NEW
+
+
+def test_cleaning_beside_writers_and_others_who_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary file that was listed may be renamed by its writer, or removed by another process that cleans."""
+    (tmp_path / f".link.mosaic.0123456789ab{TEMPORARY_SUFFIX}").symlink_to("nowhere")
+    for number in range(3):
+        (tmp_path / f".{number}.mosaic.0123456789ab{TEMPORARY_SUFFIX}").write_bytes(b"x")
+    walk = os.walk
+
+    def late(path: str) -> Iterator[Any]:
+        for found in walk(path):
+            (tmp_path / f".1.mosaic.0123456789ab{TEMPORARY_SUFFIX}").unlink()
+            yield found
+
+    monkeypatch.setattr(os, "walk", late)
+    assert sorted(name[:2] for name in jobs.clean(tmp_path, timedelta(0))) == [".0", ".2", ".l"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_cleaning_takes_leftovers_of_killed_writers(tmp_path: Path) -> None:
@@ -565,6 +631,29 @@ def test_symbolic_links_do_not_lead_out(tmp_path: Path) -> None:
     log.clean(timedelta(0))
     assert (elsewhere / "keys").read_text() == "precious"
     assert (elsewhere / "more").exists()
+
+
+def test_symbolic_links_in_the_place_of_our_directories(tmp_path: Path) -> None:
+    """Whoever cleans removes what is in these directories."""
+    table, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
+    (elsewhere / "dir").mkdir(parents=True)
+    for name in ("dir/x", "1", "2"):
+        (elsewhere / name).write_bytes(b"x")
+    table.mkdir()
+    (table / JOBS).symlink_to(elsewhere)
+    log = CommitLog(locate(table))
+    for use in (lambda: log.clean(timedelta(0)), lambda: log.discard("dir")):
+        with pytest.raises(MosaicError, match="out of its table, through a symbolic link"):
+            use()
+    (table / JOBS).unlink()
+    (table / JOBS / STREAMS).mkdir(parents=True)
+    (table / JOBS / STREAMS / "query").symlink_to(elsewhere)
+    commit = Commit("job", stream="query", batch=50, number=1)
+    (table / JOBS / commit.record).write_bytes(commit.to_json())
+    with pytest.raises(MosaicError, match="out of its table, through a symbolic link"):
+        log.clean(timedelta(days=1))
+    assert log.clean(timedelta(0)) == [commit.record]
+    assert sorted(path.name for path in elsewhere.rglob("*")) == ["1", "2", "dir", "x"]
 
 
 def test_dynamic_overwriting_knows_a_partition_however_it_is_spelled() -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -29,6 +30,7 @@ from smalti.errors import MosaicError, UnsupportedFeatureError
 from smalti.io import Place, Range, fetch, locate, open_sink, open_source
 from smalti.io.services import store_settings
 from smalti.io.sources import REMOTE_TAIL
+from smalti.table.listing import list_files, open_found
 from tests.children import ROOT
 from tests.s3 import Request, S3Server, rounds
 
@@ -444,6 +446,19 @@ class TestHttp:
         server.reset()
         assert smalti.read_table(f"http://{server.address}/bucket/web.mosaic", ["c0"]).equals(table.select(["c0"]))
         assert [request.method for request in server.requests()] == ["GET", "GET"]
+
+
+def test_an_object_of_the_same_size_in_the_place_of_one_that_was_listed() -> None:
+    """A read in parts would have rows of both; stores tell times in seconds, and another one for what they move."""
+    uri = "s3://bucket/same-size/a.mosaic"
+    smalti.write_table(pa.table({"a": ["old"]}), uri)
+    listing = list_files("s3://bucket/same-size")
+    file = listing.files[0]
+    open_found(file, listing.filesystem).close()
+    older = replace(file, modified=file.modified - 3 * 10**9)
+    with pytest.raises(smalti.MosaicError, match="replaced after the table was listed"):
+        open_found(older, listing.filesystem)
+    open_found(replace(older, path=f"{file.path}-staged", settled=file.path), listing.filesystem).close()
 
 
 def test_without_obstore_the_error_names_the_extra(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 
 from smalti.extras import optional_module
-from smalti.file.streams import Scan, Scannable
+from smalti.file.streams import Scan, Scannable, read_as
 from smalti.io.places import AnyFileSystem
 from smalti.spec import FILE_SUFFIX
 from smalti.table.reading import open_any
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Tables in a statement that show no columns but those that are named, or a star that is seen as such.
 _PLAIN_TABLES = {"BASE_TABLE", "JOIN", "SUBQUERY", "EMPTY", "TABLE_FUNCTION", "EXPRESSION_LIST"}
 #: Where a query can begin inside another statement.
-_STARTS = {"select", "with", "from"}
+_STARTS = {b"select", b"with", b"from"}
 
 
 def scan(
@@ -81,7 +81,7 @@ def query(
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where the paths are looked up.
     **tables : path, list of paths, MosaicFile or MosaicDataset
-        Tables by the name that they have in the statement.
+        Tables by the name that they have in the statement; DuckDB may have none of the same name.
 
     Returns
     -------
@@ -100,6 +100,7 @@ def query(
     found = _table_names(statements) if statements is not None else _names_in(connection, sql)
     paths = {name: name for name in found if name.endswith((FILE_SUFFIX, "/")) and name not in tables}
     named = None if statements is None else named_columns(statements)
+    _refuse_shadowed(connection, tables)
     sources: dict[str, Any] = {}
     for name, source in {**paths, **tables}.items():
         origin = _open(source, filesystem)
@@ -113,19 +114,39 @@ def query(
     return relation
 
 
+def _refuse_shadowed(connection: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
+    """DuckDB prefers its own tables to those that are passed, and would read them without a word."""
+    for name in names:
+        own = "FROM information_schema.tables WHERE table_schema = current_schema() AND lower(table_name) = lower(?)"
+        if connection.execute(own, [name]).fetchall():
+            raise ValueError(f"DuckDB has a table or view {name!r} already: pass this one by another name")
+
+
 class ArrowTable(pads.Dataset):
     """Columns of a file or table as DuckDB takes them: it calls `scanner` with the columns and filter of a query."""
 
     def __init__(self, origin: Scannable, columns: Sequence[str] | None = None) -> None:
         """Dataset has no constructor to call: it stands for a C++ object, and nothing here asks that object."""
-        self._scan = origin.scan(columns)
+        self._origin = origin
+        self._schema = origin.scan(columns).schema
 
     @property
     def schema(self) -> pa.Schema:
-        return self._scan.schema
+        return self._schema
 
-    def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> Scan:  # type: ignore[override]
-        return self._scan.origin.scan(self._scan.columns if columns is None else columns, filter)
+    def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> Scanner:  # type: ignore[override]
+        names = self._schema.names if columns is None else columns
+        return Scanner(self._origin.scan(names, filter), pa.schema([self._schema.field(name) for name in names]))
+
+
+class Scanner(NamedTuple):
+    """A scan in the types that DuckDB was told when it prepared the query."""
+
+    scan: Scan
+    projected_schema: pa.Schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return read_as(self.scan, self.projected_schema)
 
 
 def _open(source: Any, filesystem: AnyFileSystem) -> Scannable:
@@ -142,9 +163,11 @@ def _column_names(origin: Scannable) -> list[str]:
 
 def _parse(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
     """A statement as DuckDB's parser sees it, or the query inside of it; None if there is none that it shows."""
-    starts = [at for at, _ in duckdb.tokenize(sql) if sql[at:].split(maxsplit=1)[0].casefold() in _STARTS]
-    for start in dict.fromkeys([0, *starts[:1]]):
-        ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [sql[start:]]).fetchall()
+    data = sql.encode()  # DuckDB counts bytes.
+    begins = [data[at:] for at, _ in duckdb.tokenize(sql)]
+    starts = [rest.decode() for rest in begins if rest.split(maxsplit=1)[0].lower() in _STARTS]
+    for statement in dict.fromkeys([sql, *starts[:1]]):
+        ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
         parsed = json.loads(text)
         if not parsed["error"]:
             return parsed["statements"]
@@ -181,8 +204,10 @@ def named_columns(statements: Any) -> set[str] | None:
         if isinstance(node, str):
             names.add(node.casefold())
         elif isinstance(node, dict):
-            if node.get("class") == "STAR" or node.get("ref_type") == "NATURAL":
+            if node.get("class") in ("STAR", "POSITIONAL_REFERENCE") or node.get("ref_type") == "NATURAL":
                 return None
+            if node.get("type") == "BASE_TABLE" and node.get("column_name_alias"):
+                return None  # Names that are given to the columns in their order.
             if "table_name" in node:
                 rows |= {node["table_name"].casefold(), node.get("alias", "").casefold()}
             elif "sample" in node and "alias" in node and node.get("type") not in _PLAIN_TABLES:

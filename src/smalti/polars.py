@@ -73,18 +73,16 @@ def _frames(
     n_rows: int | None,
     batch_size: int | None,  # noqa: ARG001 (a hint; row groups are the batches that cost least)
 ) -> Iterator[pl.DataFrame]:
-    """What Polars calls to read."""
-    filters = None if predicate is None else parse_predicate(predicate, origin)
+    """What Polars calls to read. The first `n_rows` are meant before the predicate, so with them all rows are read."""
+    filters = None if predicate is None or n_rows is not None else parse_predicate(predicate, origin)
     left = n_rows
     for batch in origin.scan(with_columns, filters).to_batches():
         frame = pl.DataFrame(height=batch.num_rows) if not batch.num_columns else pl.from_arrow(batch)
         assert isinstance(frame, pl.DataFrame)
-        if predicate is not None:
-            frame = frame.filter(predicate)
         if left is not None:
             frame = frame.head(left)
             left -= frame.height
-        yield frame
+        yield frame if predicate is None else frame.filter(predicate)
         if left == 0:
             return
 

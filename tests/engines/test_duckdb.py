@@ -12,7 +12,7 @@ import pytest
 
 import smalti
 import smalti.duckdb
-from smalti.duckdb import ArrowTable, _parse, named_columns
+from smalti.duckdb import ArrowTable, Scanner, _parse, named_columns
 
 NAN = float("nan")
 COLUMNS = {
@@ -69,6 +69,9 @@ QUERIES = [
     "SELECT a.id FROM {} a, {} b WHERE a.id = b.id + 1 AND b.x < 1",
     "PIVOT {} ON g USING sum(id)",
     "SUMMARIZE {}",
+    "SELECT #2, x FROM {}",
+    "SELECT b FROM {} t(a, b)",
+    "SELECT 'éééééééééééééééééééé', id FROM {}",
     "SELECT 1",
 ]
 
@@ -94,6 +97,11 @@ def test_tables_by_name(connection: duckdb.DuckDBPyConnection) -> None:
     with smalti.open("t.mosaic") as file:
         statement = "SELECT sum(t.id) FROM t JOIN u USING (id) WHERE t.g = 'a'"
         assert rows(smalti.duckdb.query(connection, statement, t=file, u=smalti.dataset("many"))) == ["(180,)"]
+
+
+def test_a_table_of_duckdbs_is_not_read_instead(connection: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(ValueError, match="'Other' already: pass this one by another name"):
+        smalti.duckdb.query(connection, "SELECT id FROM Other", Other="t.mosaic")
 
 
 def test_statements_without_a_result(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
@@ -128,17 +136,32 @@ def test_a_scan_shows_the_columns_asked_for(connection: duckdb.DuckDBPyConnectio
     assert relation.filter("id >= 38").fetchall() == [(38, None), (39, "d")]
 
 
+def test_a_table_of_other_types_by_now(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+    """DuckDB would take four bytes of each number, and what is in memory after them, for eight."""
+    smalti.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int64())}), tmp_path / "a.mosaic")
+    relations = [
+        smalti.duckdb.scan(connection, tmp_path),
+        smalti.duckdb.query(connection, f"SELECT a FROM '{tmp_path}/'"),
+    ]
+    smalti.write_table(pa.table({"a": pa.array([7] * 10, pa.int32())}), tmp_path / "a.mosaic")
+    for relation in relations:
+        assert relation is not None
+        with pytest.raises(duckdb.Error, match="replaced by one with other columns or types"):
+            relation.fetchall()
+
+
 def test_columns_and_conditions_reach_the_file(
     connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
     scanner = ArrowTable.scanner
 
-    def noting(self: ArrowTable, *arguments: Any, **options: Any) -> smalti.Scan:
-        scan = scanner(self, *arguments, **options)
+    def noting(self: ArrowTable, *arguments: Any, **options: Any) -> Scanner:
+        found = scanner(self, *arguments, **options)
+        scan = found.scan
         assert isinstance(scan.origin, smalti.MosaicFile)
         seen.append((self.schema.names, scan.columns, scan.origin.matching_row_groups(scan.filters)))
-        return scan
+        return found
 
     monkeypatch.setattr(ArrowTable, "scanner", noting)
     for condition, groups in (("id > 34", [5]), ("id IN (1, 22)", [0, 3]), ("id BETWEEN 8 AND 9", [1])):
@@ -159,6 +182,9 @@ def test_columns_and_conditions_reach_the_file(
         ("SELECT COLUMNS('a') FROM t", None),
         ("SELECT w FROM t AS w", None),
         ("SELECT a FROM t NATURAL JOIN u", None),
+        ("SELECT a, #1 FROM t", None),
+        ("SELECT b FROM t AS w(a, b)", None),
+        ("CREATE TABLE é AS SELECT a FROM t", {"a"}),
     ],
 )
 def test_names_of_a_statement(connection: duckdb.DuckDBPyConnection, sql: str, names: set[str] | None) -> None:

@@ -171,7 +171,17 @@ def test_a_limit_stops_reading(source: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert groups == [0, 1]
 
 
-@pytest.mark.parametrize("query", [lambda f: f.select(pl.len()), lambda f: f.slice(5, 9), lambda f: f.tail(3)])
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda f: f.select(pl.len()),
+        lambda f: f.slice(5, 9),
+        lambda f: f.tail(3),
+        lambda f: f.head(8).filter(c("id") > 5),
+        lambda f: f.filter(c("id") > 5).head(8),
+        lambda f: f.head(8).filter(c("id") > 2).head(3),
+    ],
+)
 def test_slices_and_counts(source: Path, expected: pl.DataFrame, query: Any) -> None:
     assert_frame_equal(query(scan_mosaic(source)).collect(), query(expected.lazy()).collect())
 

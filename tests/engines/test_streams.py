@@ -142,3 +142,16 @@ def test_a_missing_engine_names_the_extra(path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'smalti\[polars\]'"):
         smalti.open(path).to_polars()
+
+
+def test_a_stream_whose_table_has_other_types_by_now(tmp_path: Path) -> None:
+    """Whoever takes a stream believes its schema, and would take the memory of one type for that of another."""
+    smalti.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int64())}), tmp_path / "a.mosaic")
+    scan = smalti.scan(tmp_path)
+    reader, stream = scan.to_reader(), pa.RecordBatchReader.from_stream(scan)
+    smalti.write_table(pa.table({"a": pa.array([7] * 10, pa.int32())}), tmp_path / "a.mosaic")
+    with pytest.raises(smalti.MosaicError, match="replaced by one with other columns or types"):
+        reader.read_all()
+    with pytest.raises(pa.ArrowInvalid, match="replaced by one with other columns or types"):
+        stream.read_all()
+    assert pa.table(scan)["a"].to_pylist() == [7] * 10

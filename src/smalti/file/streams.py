@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, ReplacedError
 from smalti.extras import optional_module
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Scan:
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The batches as a reader, which also says their schema."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        return read_as(self, self.schema)
 
     def to_table(self) -> pa.Table:
         return self.origin._scan_table(self)
@@ -186,3 +186,22 @@ class Scan:
         """A listener belongs to the process that it tells; the rest travels."""
         scan = replace(self, progress=None)
         return Scan, (scan.origin, scan.columns, scan.filters, scan.batch_size)
+
+
+def read_as(scan: Scan, schema: pa.Schema) -> pa.RecordBatchReader:
+    """A reader of a scan that was said to have this schema.
+
+    A table that is replaced before its first batch is listed again, and may have other types then. Who takes the Arrow
+    stream believes the schema, and would take the memory of one type for that of another.
+    """
+    return pa.RecordBatchReader.from_batches(schema, _checked_batches(scan.to_batches(), schema))
+
+
+def _checked_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if not batch.schema.equals(schema):
+            raise ReplacedError(
+                "the table was replaced by one with other columns or types after its schema was read; scan it again"
+            )
+        yield batch
+        del batch

@@ -165,7 +165,8 @@ class ObjectSource(Source):
         self._stores = stores
         self._path = path
         self._is_far()
-        self._end, self.size, self._etag = stores.read_end(path, self.tail_size)
+        #: `modified` is in whole seconds.
+        self._end, self.size, self._etag, self.modified = stores.read_end(path, self.tail_size)
 
     def read_at(self, offset: int, size: int) -> bytes:
         cached = self.size - len(self._end)

@@ -61,6 +61,8 @@ class ObjectEnd(NamedTuple):
     data: bytes
     size: int
     etag: str | None
+    #: Whole seconds since 1970, 0 if the server does not say.
+    modified: int = 0
 
 
 class ObjectStores(FileSystemHandler):
@@ -97,7 +99,7 @@ class ObjectStores(FileSystemHandler):
                 meta = obstore.head(store, key)
             last = min(size, meta["size"])
             data = self.read_range(path, meta["size"] - last, last, meta["e_tag"]) if last else b""
-            return ObjectEnd(data, meta["size"], meta["e_tag"])
+            return ObjectEnd(data, meta["size"], meta["e_tag"], int(meta["last_modified"].timestamp()))
         try:
             return self._get_end(path, {"range": {"suffix": size}})
         except OSError as error:
@@ -113,7 +115,8 @@ class ObjectStores(FileSystemHandler):
             etag = result.meta["e_tag"]
             # Servers do not compare weak ETags, so that insisting on one would always fail.
             strong = None if etag is not None and etag.startswith("W/") else etag
-            return ObjectEnd(result.bytes().to_bytes(), result.meta["size"], strong)
+            modified = int(result.meta["last_modified"].timestamp())
+            return ObjectEnd(result.bytes().to_bytes(), result.meta["size"], strong, modified)
 
     def read_range(self, path: str, offset: int, size: int, etag: str | None) -> bytes:
         """Bytes of an object that must still have this ETag.

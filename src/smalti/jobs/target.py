@@ -123,8 +123,10 @@ class Change:
 
         def plan() -> Commit:
             number, existing = next(looks, None) or self._look_again(staging)
+            since = staging.log.commits_since(self.began.number) if number > self.began.number else ()
+            note = summary.to_dict()
             return plan_commit(
-                staging.job_id, staged, existing, self.mode, after=number, read=read, note=summary.to_dict()
+                staging.job_id, staged, existing, self.mode, after=number, read=read, since=since, note=note
             )
 
         try:
@@ -138,7 +140,8 @@ class Change:
             try:
                 _, existing = self._look_again(staging)
                 read = self._identities(self.read.values())
-                plan_commit(staging.job_id, {}, existing, self.mode, read=read)
+                since = staging.log.commits_since(self.began.number)
+                plan_commit(staging.job_id, {}, existing, self.mode, read=read, since=since)
             except ConflictError as error:
                 raise error.locate(path=self.target.place.path) from cause
 
@@ -161,6 +164,6 @@ class Change:
 
     def _look_again(self, staging: Staging) -> Look:
         # Runs of the same job share what they have staged. So only one of them may commit.
-        if staging.job_id in staging.log.committed_since(self.began.number):
+        if any(commit.job == staging.job_id for commit in staging.log.commits_since(self.began.number)):
             raise ConflictError("another run of the same job has committed meanwhile; this one has changed nothing")
         return self.target.look()

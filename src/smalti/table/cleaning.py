@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
@@ -53,7 +54,7 @@ def clean(
     []
     """
     place = locate(directory, filesystem, storage).absolute()
-    removed = [_delete(place, name) for name in _leftovers(place, datetime.now(timezone.utc) - older_than)]
+    removed = [name for name in _leftovers(place, datetime.now(timezone.utc) - older_than) if _delete(place, name)]
     return CommitLog(place).clean(older_than) + removed
 
 
@@ -67,8 +68,9 @@ def _leftovers(place: Place, limit: datetime) -> Iterator[str]:
             if Path(directory).name == JOBS:
                 below.clear()
             for path in (Path(directory, name) for name in names if _is_temporary(name)):
-                if datetime.fromtimestamp(path.stat().st_mtime, timezone.utc) <= limit:
-                    yield str(path.relative_to(place.path))
+                with contextlib.suppress(FileNotFoundError):  # Its writer has finished meanwhile.
+                    if datetime.fromtimestamp(path.lstat().st_mtime, timezone.utc) <= limit:
+                        yield str(path.relative_to(place.path))
     elif not is_object_store(place.filesystem):
         for info in place.entries(recursive=True):
             inside = info.path.partition(f"/{JOBS}/")[2]
@@ -80,6 +82,10 @@ def _is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
-def _delete(place: Place, name: str) -> str:
-    place.filesystem.delete_file(place.child(name).path)
-    return name
+def _delete(place: Place, name: str) -> bool:
+    """Delete a file, unless another process that cleans was faster."""
+    try:
+        place.filesystem.delete_file(place.child(name).path)
+    except FileNotFoundError:
+        return False
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import time
@@ -18,6 +19,7 @@ from smalti.io import Place, open_sink, write_whole
 from smalti.io.places import sync_directory
 from smalti.table.commits import (
     JOBS,
+    MAX_NUMBER,
     STREAMS,
     Commit,
     State,
@@ -46,6 +48,8 @@ _RECORDS_KEPT = 16
 #: Batches of a stream that are remembered one by one. Older batches are implied by the newest number.
 _BATCHES_KEPT = 10
 _COPY_BYTES = 8 << 20
+#: Errors that stay however often a commit is tried: it adds a file below a file, or to a path that is too long.
+_HOPELESS = {errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENOTEMPTY}
 
 
 class CommitLog:
@@ -83,11 +87,11 @@ class CommitLog:
             return State(number, tuple(commit for commit in commits if commit is not None))
         raise MosaicError("the records of commits keep changing", path=self.path(JOBS))
 
-    def committed_since(self, number: int) -> set[str]:
-        """The jobs that have committed after record `number`, as far as records are kept."""
+    def commits_since(self, number: int) -> list[Commit]:
+        """The commits after record `number`, as far as records are kept."""
         later = [(found, info) for found, info in self._records() if found > number and info.size]
         commits = [self._record(info.base_name, found) for found, info in later]
-        return {commit.job for commit in commits if commit is not None}
+        return [commit for commit in commits if commit is not None]
 
     def _records(self) -> list[tuple[int, FileInfo]]:
         """All records with their numbers; 0 for those that have none."""
@@ -140,6 +144,8 @@ class CommitLog:
         if commit.number is None:
             commit = replace(commit, number=self.settle() + 1)
         record = self._place(f"{JOBS}/{commit.record}")
+        if commit.number is not None and commit.number > MAX_NUMBER:
+            raise MosaicError("there is a record of the last number; clean the table", path=self.path(JOBS))
         check_inside(commit, record.path)
         self.check_links(_directories(commit))
         staged = [self.path(staged) for staged, _ in commit.add]
@@ -219,7 +225,22 @@ class CommitLog:
 
         Several processes may do so at once. A process that was slow stops when it finds that the commit is over,
         because later commits may have put other files at the same paths.
+
+        Raises
+        ------
+        MosaicError
+            If it can never be carried out. Other errors, such as a disk that is full, may be gone the next time.
         """
+        try:
+            self._carry_out(commit)
+        except OSError as error:
+            if error.errno not in _HOPELESS:
+                raise
+            raise MosaicError(
+                "a commit cannot be carried out", path=self.path(f"{JOBS}/{commit.record}"), found=str(error)
+            ) from error
+
+    def _carry_out(self, commit: Commit) -> None:
         if not self._is_current(commit):
             return
         self.check_links(_directories(commit))
@@ -244,11 +265,8 @@ class CommitLog:
             return
         for job, infos in entries:
             self._delete_entries(job, infos)
-        if commit.number:
-            self._create(self._place(f"{JOBS}/{record_name(commit.number + 1)}"), b"")
-        else:
-            self._delete(f"{JOBS}/{commit.record}")
-            self._delete_if_empty(JOBS)
+        self._end(commit.number or 0, commit.record)
+        self._delete_if_empty(JOBS)
 
     def recover(self, patience: float = 0.0) -> tuple[Commit, ...]:
         """Finish interrupted commits and return them, after `patience` seconds in which others may do so."""
@@ -279,6 +297,7 @@ class CommitLog:
 
     def discard(self, job: str) -> None:
         """Remove everything a job staged."""
+        self.check_links([JOBS])
         self._delete_entries(job, self._place(f"{JOBS}/{job}").entries())
         self._delete_if_empty(JOBS)
 
@@ -306,18 +325,22 @@ class CommitLog:
         can be read and not carried out is given up once it is old. Until then the error is raised, after the rest of
         the work is done.
         """
+        self.check_links([JOBS])
         limit = datetime.now(timezone.utc) - older_than
         dropped, failures = [], []
         in_use: set[str] = set()
         infos = self._records()
         last = max((number for number, _ in infos), default=0)
         for number, info in infos:
+            if not info.size and number == MAX_NUMBER:  # Nobody has come so far, and nobody could go on from here.
+                self._end(number, info.base_name)
+                dropped.append(info.base_name)
             if not info.size or number not in (0, last):
                 continue
             try:
                 commit = self._record(info.base_name, number)
             except MosaicError:
-                self._give_up(number, info.base_name)
+                self._end(number, info.base_name)
                 dropped.append(info.base_name)
                 continue
             if commit is None:
@@ -327,7 +350,7 @@ class CommitLog:
                 self.carry_out(commit)
             except MosaicError as error:
                 if info.mtime is not None and info.mtime <= limit:
-                    self._give_up(number, info.base_name)
+                    self._end(number, info.base_name)
                     dropped.append(info.base_name)
                 else:
                     in_use |= {commit.job, *(staging_job(staged) for staged, _ in commit.add)}
@@ -344,8 +367,9 @@ class CommitLog:
             raise failures[0]
         return sorted(dropped)
 
-    def _give_up(self, number: int, name: str) -> None:
-        if number:
+    def _end(self, number: int, name: str) -> None:
+        """Say that nothing is left to do for a record. The one of the last number there is has no other after it."""
+        if 0 < number < MAX_NUMBER:
             self._create(self._place(f"{JOBS}/{record_name(number + 1)}"), b"")
         else:
             self._delete(f"{JOBS}/{name}")
@@ -482,7 +506,10 @@ def _first(pair: tuple[int, object]) -> int:
 
 
 def _directories(commit: Commit) -> set[str]:
-    return {_parent(path) for path in (*commit.remove, *(path for pair in commit.add for path in pair))}
+    """The directories that a commit changes."""
+    streams = set() if commit.stream is None else {f"{JOBS}/{STREAMS}/{commit.stream}"}
+    paths = (*commit.remove, *(path for pair in commit.add for path in pair))
+    return {JOBS, *streams, *map(_parent, paths)}
 
 
 def _parent(path: str) -> str:

@@ -46,6 +46,8 @@ Identity = tuple[int, int]
 _VERSION = 2
 #: File systems take names of up to 255 bytes.
 _MAX_NAME = 255
+#: Of a record; its name has sixteen digits.
+MAX_NUMBER = 10**16 - 1
 
 
 class State(NamedTuple):
@@ -208,6 +210,7 @@ def plan_commit(
     *,
     after: int | None = None,
     read: Mapping[str, Identity] | None = None,
+    since: Iterable[Commit] = (),
     stream: str | None = None,
     batch: int | None = None,
     note: dict[str, Any] | None = None,
@@ -227,6 +230,9 @@ def plan_commit(
         The number of the table's last record when `existing` was listed: the commit happens only if there is no other.
     read : mapping of str to Identity, optional
         For "replace": the files that the job has read, as they were then.
+    since : iterable of Commit
+        For "replace": what others have committed since then. Object stores tell times in seconds, so that a file and
+        another one of the same size that has taken its name can look the same.
 
     Raises
     ------
@@ -255,7 +261,8 @@ def plan_commit(
         touched = {_partition(final) for final in finals}
         replaced = [path for path in identities if _partition(path) in touched]
     elif mode == "replace":
-        changed = [path for path, identity in (read or {}).items() if identities.get(path) != identity]
+        committed = {path for commit in since for path in (*commit.remove, *(final for _, final in commit.add))}
+        changed = [path for path, found in (read or {}).items() if identities.get(path) != found or path in committed]
         if changed:
             raise ConflictError(
                 "another job has replaced or removed files that this one has read; nothing was changed. Run it again",

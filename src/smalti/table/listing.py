@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from smalti.errors import ConflictError, MosaicError, ReplacedError
 from smalti.io import Source, open_source
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
-from smalti.io.sources import LocalSource
+from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import PATIENCE, CommitLog
 from smalti.table.commits import JOBS, Commit, Identity, State, visible_files
@@ -456,16 +456,25 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
     ReplacedError
         If another file has taken its place, because its rows may not belong to the table that was listed.
     """
+    is_moved = False
     try:
         source = open_source(file.path, filesystem)
     except FileNotFoundError:
         if file.settled is None:
             raise
         source = open_source(file.settled, filesystem)
-    replaced = source.size != file.size
-    if file.modified and isinstance(source, LocalSource):
-        replaced |= source.modified != file.modified
-    if replaced:
+        is_moved = True
+    if source.size != file.size or _is_newer(source, file.modified, is_moved=is_moved):
         source.close()
         raise ReplacedError("the file was replaced after the table was listed; list it again", path=file.name)
     return source
+
+
+def _is_newer(source: Source, modified: int, *, is_moved: bool) -> bool:
+    """Whether another file than the one listed was opened, by the time of modification in the listing."""
+    if isinstance(source, LocalSource):
+        return bool(modified) and source.modified != modified
+    # A store gives objects that it moves another time, and may tell times in seconds in one place and finer in another.
+    if not isinstance(source, ObjectSource) or is_moved or not modified or not source.modified:
+        return False
+    return source.modified - modified // 10**9 > 1
