@@ -45,8 +45,8 @@ class WriterOptions:
     layout : {"balanced", "small", "fast"}
         What the layout of the file is chosen for, by `smalti.file.layout_choice` from samples of the first row group:
         `small` files, `fast` reads (up to half as large again), or, `balanced`, the fastest reads of a file at most 1 %
-        larger than with the reference's 100 buckets and 32 KiB. "auto" is another name for "balanced". A given
-        `num_buckets` or `page_size_threshold` leaves nothing to choose.
+        larger, as far as the samples tell, than with the reference's 100 buckets and 32 KiB. "auto" is another name for
+        "balanced". A given `num_buckets` or `page_size_threshold` leaves nothing to choose.
     num_buckets : int, optional
         How many buckets columns are spread over, at most one per column. More buckets make reading a few columns
         cheaper and the file larger. By default it is chosen, or 100 if `page_size_threshold` is given.

@@ -39,6 +39,8 @@ SPLITS = 4
 SMALL_BUCKET = 64 << 10
 #: Bytes of samples that are enough, and the fewest and most regions they are taken from.
 SAMPLE_BYTES, MIN_REGIONS, MAX_REGIONS = 4 << 20, 2, 4
+#: Columns of fewer bytes on average, which is to say nearly all of them null, say nothing about the row groups to come.
+MIN_COLUMN_BYTES = 2
 #: A row group is given room for so many bytes of each column, within these bounds, because long columns compress
 #: better one by one and take fewer reads.
 COLUMN_BYTES, MIN_ROW_GROUP_SIZE = 64 << 10, 256 << 20
@@ -122,12 +124,13 @@ def plan_regions(num_buckets: int, bucket_bytes: int) -> list[range]:
     Examples
     --------
     >>> plan_regions(100, 4000)
-    [range(12, 16), range(36, 40), range(60, 64), range(84, 88)]
+    [range(24, 28), range(72, 76)]
     >>> plan_regions(100, 5 << 20)
     [range(25, 26), range(75, 76)]
     """
     length = min(num_buckets, SPLITS if bucket_bytes < SMALL_BUCKET else 1)
-    count = min(max(SAMPLE_BYTES // max(1, bucket_bytes * length), MIN_REGIONS), MAX_REGIONS, num_buckets // length)
+    most = MAX_REGIONS if length == 1 else MIN_REGIONS
+    count = min(max(SAMPLE_BYTES // max(1, bucket_bytes * length), MIN_REGIONS), most, num_buckets // length)
     starts = [(2 * i + 1) * num_buckets // (2 * count) for i in range(count)]
     return [range(start, start + length) for start in (start // length * length for start in starts)]
 
@@ -146,6 +149,9 @@ def choose_layout(layout: str, num_columns: int, samples: Sequence[Sample]) -> L
     """
     num_buckets = min(num_columns, DEFAULT_NUM_BUCKETS)
     page_bytes = sum(sample.page_bytes for sample in samples) // max(1, sum(sample.num_pages for sample in samples))
+    if sum(sample.raw_bytes for sample in samples) < MIN_COLUMN_BYTES * sum(sample.num_columns for sample in samples):
+        reason = "the first row group has hardly any bytes to tell by, so buckets are those of the reference"
+        return LayoutChoice(num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, reason)
     weigh = _Weigher(num_columns, samples)
     shapes = [(count, False) for count in weigh.bucket_counts] + [(num_buckets, True)] * weigh.pageable
     reference = weigh.size(num_buckets, paged=weigh.pageable and page_bytes >= DEFAULT_PAGE_SIZE_THRESHOLD)

@@ -301,15 +301,17 @@ class MosaicWriter:
     def _sample(self, slices: list[Slice], region: range) -> Sample:
         """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
         first, end = self._block.bucket_columns(region[0])[0], self._block.bucket_columns(region[-1])[1]
+        whole = self._encode(slices, self._block.nodes(first, end), [])
         blocks = {}
         for count in (1, len(region), SPLITS * len(region)):
             num_buckets = min(len(self._positions), self._block.num_buckets * count // len(region))
             if num_buckets in blocks:
                 continue
             cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
-            parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
+            parts = [whole]
+            if count > 1:
+                parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
             blocks[num_buckets] = sum(len(_deflate(part.monolithic(), self.options)) for part in parts)
-        whole = self._encode(slices, self._block.nodes(first, end), [])
         pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
         paged_bytes = None
         if self.options.codec is Compression.ZSTD:
