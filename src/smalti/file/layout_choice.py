@@ -37,6 +37,8 @@ READS = (1, 10, 100)
 SPLITS = 4
 #: Smaller buckets are also tried together, as many at a time as they are otherwise split.
 SMALL_BUCKET = 64 << 10
+#: Columns of fewer bytes are not worth a page, whatever other columns are. The last row group is often a short one.
+SHORT_COLUMN = 512
 #: Bytes of samples that are enough, and the fewest and most regions they are taken from.
 SAMPLE_BYTES, MIN_REGIONS, MAX_REGIONS = 4 << 20, 2, 4
 #: Columns of fewer bytes on average, which is to say nearly all of them null, say nothing about the row groups to come.
@@ -168,9 +170,9 @@ def choose_layout(layout: str, num_columns: int, samples: Sequence[Sample]) -> L
         f"{best} are the fastest to read of the layouts that are {largest}, by samples of the first row group; "
         f"a column has {page_bytes:,} bytes there"
     )
-    # Buckets whose columns are very unlike the samples decide for themselves: in a paged file, one with much shorter
+    # Buckets whose columns are very unlike the samples decide for themselves: in a paged file, one with very short
     # columns stays one block, and otherwise one with much longer columns is paged.
-    threshold = page_bytes // 4 if best.paged else max(DEFAULT_PAGE_SIZE_THRESHOLD, 4 * page_bytes)
+    threshold = min(page_bytes // 4, SHORT_COLUMN) if best.paged else max(DEFAULT_PAGE_SIZE_THRESHOLD, 4 * page_bytes)
     return LayoutChoice(best.num_buckets, threshold, reason, candidates, candidates.index(best))
 
 
