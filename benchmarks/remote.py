@@ -159,11 +159,11 @@ def measure(server: S3Server, shape: Shape) -> list[Cost]:
         smalti.write_table(part, f"s3://{BUCKET}/files/{number:03d}.mosaic")
         pq.write_table(part, f"{BUCKET}/parquet/{number:03d}.parquet", filesystem=arrow, compression="zstd")
 
-    costs = [_cost(server, shape, "open", OURS, lambda: smalti.open(f"s3://{one}").close())]
+    costs = [_cost(server, shape, "open", OURS, lambda: smalti.open(f"s3://{one}", cache_bytes=0).close())]
     projections = {"3 columns": some, "100 columns": scattered(table.column_names, 100), "all columns": None}
     for work, columns in projections.items():
         server.reset()
-        with smalti.open(f"s3://{one}") as file:
+        with smalti.open(f"s3://{one}", cache_bytes=0) as file:
             needed = bytes_needed(file, columns)
             costs.append(_cost(server, shape, work, OURS, lambda: file.read(columns), needed))  # noqa: B023
     ways: dict[str, Callable[[], Any]] = {
