@@ -162,7 +162,7 @@ def compare(raw: Path, mosaic: Path, columns: list[str]) -> None:
     for name, path, read in rows:
         results = [measure(read) for _ in range(3)]
         seconds, num_bytes = min(result[0] for result in results), min(result[1] for result in results)
-        files = sum(1 for file in path.rglob("*.*") if file.is_file())
+        files = sum(1 for file in path.rglob("*.*") if file.suffix in (".parquet", ".mosaic"))
         shown = show_bytes(num_bytes) if num_bytes else "–"
         print(f"  {name:10}{files:>8,}{show_bytes(size_of(path)):>12}{1000 * seconds:>9,.0f} ms{shown:>14}")
 
