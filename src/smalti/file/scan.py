@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 _FEW_ROWS = 4
 #: A batch is large from this size on, and then cut before it is decoded if it is so many times what is stored of it.
 _LARGE_BATCH, _EXPANSION, _SLICE_BYTES = 256 << 20, 16, 64 << 20
-#: Bytes that a compressed byte of a page stands for, about; only to share work out.
-_PAGE_RATIO = 3
+#: Bytes that a compressed byte of a page stands for, about: a paged bucket does not say how large it is uncompressed.
+#: Slots rarely shrink to less than a quarter. Work is shared out and memory is budgeted by this.
+PAGE_RATIO = 4
 
 # --- planning -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ def _weight(bucket: FetchedBucket) -> int:
     """About how many bytes are still to be decompressed."""
     if bucket.entry.mode == MONOLITHIC:
         return 0 if bucket.block is not None else bucket.entry.uncompressed_size
-    return _PAGE_RATIO * sum(len(slot) for _, slot in bucket.closed_slots())
+    return PAGE_RATIO * sum(len(slot) for _, slot in bucket.closed_slots())
 
 
 class Scanner:

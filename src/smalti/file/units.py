@@ -7,13 +7,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from smalti.file.scan import Projection, Scanner, ScanPlan
+from smalti.file.scan import PAGE_RATIO, Projection, Scanner, ScanPlan
 from smalti.file.tail import Tail
 from smalti.format.index import MONOLITHIC
 from smalti.readahead import Unit
-
-#: A paged bucket does not say how large it is uncompressed. Slots rarely shrink to less than a quarter.
-PAGED_RATIO = 4
 
 
 def estimate_bytes(tail: Tail, columns: Projection, group: int) -> int:
@@ -30,7 +27,7 @@ def estimate_bytes(tail: Tail, columns: Projection, group: int) -> int:
             inflated += entry.uncompressed_size
         else:
             stored += int(entry.size * share)
-            inflated += int(entry.size * share) * PAGED_RATIO
+            inflated += int(entry.size * share) * PAGE_RATIO
     return stored + inflated + tail.index.rows(group) * columns.row_width
 
 
