@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -74,11 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
     whole = not args.smoke and not args.only and args.peers == list(PEERS)
     out = args.out or (DOCS if whole else CACHE / "results")
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{profile}.json").write_text(json.dumps(document, indent=1) + "\n")
     charts = {} if args.no_charts else draw(document, out)
-    text = report.page(document, charts)
-    (out / f"{profile}.md").write_text(text)
-    print(text)
+    report.publish(out, profile, document, report.page(document, charts))
     say(f"{document['minutes']} minutes; written to {out}")
     return int(any(result.error for result in results))
 

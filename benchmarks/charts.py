@@ -146,12 +146,22 @@ def growth(results: list[Measurement], labels: dict[str, str], datasets: dict[st
             if points:
                 width = 2.4 if peer == "smalti" else 1.4
                 axis.plot(*zip(*points, strict=True), marker="o", ms=4, lw=width, color=COLOURS[peer], label=label)
-        axis.set(xscale="log", yscale="log", xlabel="columns")
-        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
-        axis.grid(True, alpha=0.6)
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
+        finish_panel(axis, title, "columns")
+    add_legend(figure, 4)
     return figure
+
+
+def finish_panel(axis: Any, title: str, columns: str) -> None:
+    """Both scales of a panel are logarithmic: a cost that is proportional to the columns is a straight line."""
+    axis.set(xscale="log", yscale="log", xlabel=columns)
+    axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    axis.grid(True, alpha=0.6)
+
+
+def add_legend(figure: Figure, columns: int) -> None:
+    """One legend below all panels, which have the same lines."""
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def columns_asked(results: list[Measurement], dataset: str) -> dict[str, int]:
@@ -182,11 +192,8 @@ def curve(results: list[Measurement], labels: dict[str, str]) -> Figure:
                     kinds = (labels[each].removeprefix("smalti").removeprefix(", ") or "balanced" for each in alike)
                     label = f"smalti: {' = '.join(kinds)}"
                 axis.plot(*zip(*points, strict=True), marker="o", ms=3, lw=width, ls=line, color=colour, label=label)
-        axis.set(xscale="log", yscale="log", xlabel="columns asked for")
-        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
-        axis.grid(True, alpha=0.6)
-    handles, texts = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside lower center", ncols=3, frameon=False)
+        finish_panel(axis, title, "columns asked for")
+    add_legend(figure, 3)
     return figure
 
 

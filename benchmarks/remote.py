@@ -8,7 +8,6 @@ every machine; seconds are not, and the server takes some of them.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ import s3fs
 import smalti
 from benchmarks.datasets import DATASETS, Dataset, scattered
 from benchmarks.environment import describe
-from benchmarks.report import markdown, size
+from benchmarks.report import markdown, publish, size
 from benchmarks.s3_server import S3Server, rounds
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
@@ -123,11 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
         "costs": [{**asdict(cost), "excess": cost.excess()} for cost in costs],
         "goals": [] if args.smoke else [{**asdict(goal), **outcome(goal, costs)} for goal in GOALS],
     }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "remote.json").write_text(json.dumps(document, indent=1) + "\n")
-    text = page(document)
-    (args.out / "remote.md").write_text(text)
-    print(text)
+    publish(args.out, "remote", document, page(document))
     return 0
 
 

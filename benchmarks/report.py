@@ -5,7 +5,9 @@ Pure functions from the JSON document of a run to text. Says nothing the results
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.announced import beside
@@ -160,3 +162,11 @@ def times(result: Measurement) -> str:
 
 def traffic(result: Measurement) -> str:
     return "" if result.requests is None else f"{size(result.bytes_read)} / {result.requests:,}"
+
+
+def publish(out: Path, name: str, document: dict[str, Any], text: str) -> None:
+    """Write the results of a run and their page, and print the page."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+    (out / f"{name}.md").write_text(text)
+    print(text)

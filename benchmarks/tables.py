@@ -30,7 +30,7 @@ import smalti.polars
 from benchmarks.environment import describe
 from benchmarks.measure import Turn, take_turns
 from benchmarks.memory import settle, status
-from benchmarks.report import markdown
+from benchmarks.report import markdown, publish
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 OURS = "smalti.dataset"
@@ -68,11 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as directory:
         document = {"environment": describe([]), "shape": asdict(shape), **measure(Path(directory), shape)}
     document["goals"] = [] if args.smoke else goals(document)
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "tables.json").write_text(json.dumps(document, indent=1) + "\n")
-    text = page(document)
-    (args.out / "tables.md").write_text(text)
-    print(text)
+    publish(args.out, "tables", document, page(document))
     return 0
 
 

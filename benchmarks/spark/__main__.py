@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.environment import describe
-from benchmarks.report import markdown, size, warning
+from benchmarks.report import markdown, publish, size, warning
 from benchmarks.spark.converting import convert
 from benchmarks.spark.reading import read
 from benchmarks.spark.shared import Shape, say
@@ -47,11 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     finally:
         shutil.rmtree(root, ignore_errors=True)
     document["load_at_end"] = os.getloadavg()[0]
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "spark.json").write_text(json.dumps(document, indent=1) + "\n")
-    text = page(document)
-    (args.out / "spark.md").write_text(text)
-    print(text)
+    publish(args.out, "spark", document, page(document))
     say(f"written to {args.out}")
 
 
