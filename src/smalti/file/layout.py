@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
@@ -62,6 +63,15 @@ class ColumnLayout:
     num_values: int
     size: int
     stored_size: int | None
+
+
+@dataclass
+class ColumnBytes:
+    """Bytes of a column in a file, before compression, and how many row groups have it in which encoding."""
+
+    stored: int = 0
+    unpacked: int = 0
+    encodings: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,27 @@ class FileLayout:
         if paged == 0:
             return f"monolithic: {together}"
         return f"{paged:,} of {len(buckets):,} buckets paged, each column by itself; in the others {together}"
+
+    def bytes_by_column(self) -> dict[str, ColumnBytes]:
+        """What each column takes, over all row groups and with everything below arrays and maps.
+
+        Columns that were compressed together share the compressed bytes by their sizes.
+        """
+        found: dict[str, ColumnBytes] = {}
+        for group in self.row_groups:
+            for bucket in group.buckets:
+                whole = sum(part.size for part in bucket.columns) or 1
+                before = 0
+                for part in bucket.columns:
+                    column = found.setdefault(part.name, ColumnBytes())
+                    # Differences of rounded sums add up to the whole bucket; rounded shares would not.
+                    shared = bucket.size * (before + part.size) // whole - bucket.size * before // whole
+                    before += part.size
+                    column.stored += shared if part.stored_size is None else part.stored_size
+                    column.unpacked += part.size
+                    if part.path == part.name:
+                        column.encodings[part.encoding] += 1
+        return found
 
     def _repr_html_(self) -> str:
         """A small table for notebooks: row groups, and how many bytes are in which encoding."""

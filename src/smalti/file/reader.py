@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, no_column
 from smalti.file.cache import BucketCache
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.layout import FileLayout, build_layout
@@ -256,7 +256,7 @@ class MosaicFile(Scannable):
         """Sorted indices of columns, which must all be there."""
         positions = self.columns.find(names)
         if -1 in positions:
-            raise SchemaError("no such column", path=self._source.name, found=names[positions.index(-1)])
+            raise no_column(names[positions.index(-1)], self.column_names, path=self._source.name)
         return positions
 
     def _project(self, columns: Sequence[str] | None) -> Projection:

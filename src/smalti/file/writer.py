@@ -18,7 +18,7 @@ from smalti._core.input import Feeds, InputBatch
 from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
 from smalti.file.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
 from smalti.file.open_row_group import OpenRowGroup, Slice
@@ -183,7 +183,7 @@ class MosaicWriter:
         for name in wanted_by:
             column = self.schema.get_field_index(name)
             if column < 0:
-                raise SchemaError("no such column to keep statistics of", found=name)
+                raise no_column(name, self.schema.names, "to keep statistics of")
             if not has_statistics(self.schema.field(column).type):
                 raise SchemaError(
                     "columns of this type have no order to keep statistics of",

@@ -149,18 +149,11 @@ def _measure(task: MeasureTask, place: Place, request: ReadRequest, report: Repo
 
 
 def _add_layout(place: Place, columns: dict[str, ColumnMeasure]) -> None:
-    """Add encodings and bytes. Columns that were compressed together share the compressed bytes by their sizes."""
+    """Add encodings and bytes."""
     with smalti.open(place.path, filesystem=place.filesystem) as file:
-        layout = file.layout()
-    for group in layout.row_groups:
-        for bucket in group.buckets:
-            whole = sum(part.size for part in bucket.columns) or 1
-            for part in bucket.columns:
-                column = columns.get(part.name)
-                if column is None:
-                    continue
-                shared = bucket.size * part.size // whole
-                column.stored_bytes += shared if part.stored_size is None else part.stored_size
-                column.raw_bytes += part.size
-                if part.path == part.name:
-                    column.encodings[part.encoding] += 1
+        found = file.layout().bytes_by_column()
+    for name in columns.keys() & found.keys():
+        column, part = columns[name], found[name]
+        column.stored_bytes += part.stored
+        column.raw_bytes += part.unpacked
+        column.encodings += part.encodings

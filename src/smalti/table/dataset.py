@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from smalti.errors import SchemaError
+from smalti.errors import no_column
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
 from smalti.readahead import Budget, started
+from smalti.report.units import show_count
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
@@ -106,6 +108,16 @@ class MosaicDataset(Scannable):
         """
         return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
 
+    def only(self, files: Collection[str]) -> MosaicDataset:
+        """Some of the files, read as the same table: with its columns, types and partition columns."""
+        find, schema = self._find, self.schema
+
+        def find_only() -> Listing:
+            listing = find()
+            return replace(listing, files=[file for file in listing.files if file.path in files])
+
+        return MosaicDataset(find_only, schema, self._partitioned, *self._limits)
+
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
         filters = one_filter(filters, filter)
@@ -118,7 +130,7 @@ class MosaicDataset(Scannable):
         return vars(self) | {"_variants": None}
 
     def __repr__(self) -> str:
-        return f"<smalti.MosaicDataset: {len(self._found):,} files>"
+        return f"<smalti.MosaicDataset: {show_count(len(self._found), 'file')}>"
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 
@@ -164,7 +176,7 @@ class MosaicDataset(Scannable):
         known = self._union(names) if self._schema is None else self._schema
         for name in names:
             if known.get_field_index(name) < 0:
-                raise SchemaError("no such column in the dataset", found=name)
+                raise no_column(name, self._find_schema().names, "in the dataset")
         return pa.schema([known.field(name) for name in names])
 
     def _names(self, columns: Sequence[str] | None) -> list[str] | None:
