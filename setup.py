@@ -1,10 +1,20 @@
-"""Compiles the Cython kernels; everything else about the package is in pyproject.toml."""
+"""Compiles the Cython kernels; everything else about the package is in pyproject.toml.
 
+`SMALTI_SANITIZE=address` (or `undefined`, or both with a comma) builds the kernels for the sanitizers, with symbols.
+`SMALTI_ABI3=1` builds them for Python's limited API of 3.11, for measurements: see docs/design-notes.md.
+`SMALTI_BUILD_CACHE=DIRECTORY` keeps translated and compiled kernels there, and takes unchanged ones from there.
+"""
+
+import hashlib
 import os
+import shutil
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
+from Cython.Compiler.Version import version as cython_version
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 DIRECTIVES = {
     "language_level": 3,
@@ -17,18 +27,96 @@ DIRECTIVES = {
     "embedsignature": True,
     "embedsignature.format": "python",
 }
-FLAGS = ["-O3", "-Wno-unused-function", "-Wno-unreachable-code"]
 CORES = os.cpu_count() or 1
+SANITIZE = os.environ.get("SMALTI_SANITIZE")
+ABI3 = bool(os.environ.get("SMALTI_ABI3"))
+CACHE = os.environ.get("SMALTI_BUILD_CACHE")
+#: The limited API has buffers since 3.11.
+LIMITED_API = "0x030B0000"
 
 
 def kernels() -> list[Extension]:
     paths = sorted(Path("src").glob("smalti/**/*.pyx"))
+    if not paths:
+        # A package without kernels would install and fail at its first use.
+        sys.exit("smalti: no kernels (*.pyx) below src/smalti: this source tree is incomplete, nothing was built")
     names = [".".join(path.relative_to("src").with_suffix("").parts) for path in paths]
-    return [Extension(name, [str(path)], extra_compile_args=FLAGS) for name, path in zip(names, paths, strict=True)]
+    macros = [("Py_LIMITED_API", LIMITED_API)] if ABI3 else []
+    return [
+        Extension(name, [str(path)], define_macros=macros, py_limited_api=ABI3)
+        for name, path in zip(names, paths, strict=True)
+    ]
+
+
+class BuildKernels(build_ext):
+    """Compiles with the flags of the compiler at hand, and without symbols, which were half of the package."""
+
+    def build_extensions(self) -> None:
+        for extension in self.extensions:
+            extension.extra_compile_args, extension.extra_link_args = self._flags()
+        super().build_extensions()
+
+    def _flags(self) -> tuple[list[str], list[str]]:
+        if self.compiler.compiler_type == "msvc":
+            return ["/O2"], []
+        if SANITIZE:
+            sanitize = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"]
+            return ["-O1", "-g", "-Wno-unused-function", *sanitize], sanitize
+        strip = ["-Wl,-x"] if sys.platform == "darwin" else ["-Wl,--strip-all"]
+        return ["-O3", "-g0", "-Wno-unused-function", "-Wno-unreachable-code"], strip
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile one kernel, or take it from the cache if nothing it is made of has changed."""
+        built = Path(self.get_ext_fullpath(ext.name))
+        cached = self._cached(ext, built.name)
+        if cached is not None and cached.exists():
+            built.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(cached, built)
+            return
+        super().build_extension(ext)
+        if cached is not None:
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            whole = cached.with_suffix(f".{os.getpid()}")
+            shutil.copy2(built, whole)
+            whole.replace(cached)  # another build may be reading it
+
+    def _cached(self, ext: Extension, name: str) -> Path | None:
+        if not CACHE:
+            return None
+        digest = hashlib.sha256(repr((sys.version, ext.extra_compile_args, ext.extra_link_args)).encode())
+        for source in ext.sources:
+            digest.update(Path(source).read_bytes())
+        return Path(CACHE, f"{digest.hexdigest()[:32]}-{name}")
+
+
+def translated() -> list[Extension]:
+    """The kernels in C. With a cache, translated there once for each state of all Cython files together."""
+    found = kernels()
+    if {"sdist", "egg_info", "dist_info"} & set(sys.argv):
+        return found  # Nothing is compiled, and a sdist is to have the kernels as they were written.
+    if not CACHE:
+        return cythonize(found, compiler_directives=DIRECTIVES, include_path=["src"], nthreads=CORES)
+    digest = hashlib.sha256(repr((cython_version, sorted(DIRECTIVES.items()), ABI3)).encode())
+    for path in sorted([*Path("src").glob("smalti/**/*.pyx"), *Path("src").glob("smalti/**/*.pxd")]):
+        digest.update(str(path).encode() + path.read_bytes())
+    kept = Path(CACHE, f"c-{digest.hexdigest()[:32]}")
+    files = {extension.name: kept / f"{extension.name}.c" for extension in found}
+    if not all(path.exists() for path in files.values()):
+        made = cythonize(found, compiler_directives=DIRECTIVES, include_path=["src"], nthreads=CORES)
+        kept.mkdir(parents=True, exist_ok=True)
+        for extension in made:
+            shutil.copy2(extension.sources[0], files[extension.name])
+    for extension in found:
+        extension.sources = [str(files[extension.name])]
+    return found
 
 
 if __name__ == "__main__":
     setup(
-        ext_modules=cythonize(kernels(), compiler_directives=DIRECTIVES, include_path=["src"], nthreads=CORES),
-        options={"build_ext": {"parallel": CORES}},
+        ext_modules=translated(),
+        cmdclass={"build_ext": BuildKernels},
+        options={
+            "build_ext": {"parallel": CORES},
+            **({"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {}),
+        },
     )

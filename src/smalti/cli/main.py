@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+import smalti
 from smalti.cli.commands import COMMANDS, Command, command_of
 
 INTERRUPTED = 130
@@ -148,10 +149,6 @@ def _module(command: Command) -> ModuleType:
 
 
 class _Version(argparse.Action):
-    """Looks the version up only when it is asked for, because reading a package's metadata takes time."""
-
     def __call__(self, *_: object, **__: object) -> None:
-        from importlib.metadata import version
-
-        print(f"smalti {version('smalti')}")
+        print(f"smalti {smalti.__version__}")
         raise SystemExit(0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
-from smalti.options import LAYOUTS, WriterOptions
+from smalti.options import LAYOUTS, WriterOptions, WriterOptionValues
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -40,6 +40,9 @@ from smalti.spec import (
     Compression,
 )
 from smalti.types import has_statistics
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # in typing since Python 3.11
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
@@ -94,7 +97,7 @@ class MosaicWriter:
         options: WriterOptions | None = None,
         *,
         filesystem: AnyFileSystem = None,
-        **option_values: Any,
+        **option_values: Unpack[WriterOptionValues],
     ) -> None:
         self._closed = True  # until there is something to close
         self.options = WriterOptions.of(options, option_values)
@@ -421,7 +424,7 @@ def write_table(
     options: WriterOptions | None = None,
     *,
     filesystem: AnyFileSystem = None,
-    **option_values: Any,
+    **option_values: Unpack[WriterOptionValues],
 ) -> WriteSummary:
     """Write a table, or anything with an Arrow stream (pandas, Polars, DuckDB), to a Mosaic file.
 
