@@ -8,7 +8,7 @@ from pygments.lexers.special import TextLexer
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-import smalti  # noqa: E402
+import smalti
 
 project = "smalti"
 author = "the smalti authors"

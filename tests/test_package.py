@@ -122,7 +122,8 @@ def test_what_is_inside(made: tuple[Path, Path]) -> None:
     sdist, wheel = made
     with tarfile.open(sdist) as archive:
         shipped = {name.partition("/")[2] for name in archive.getnames()}
-    kernels = {str(path.relative_to(ROOT)) for path in (ROOT / "src").glob("**/*.px[yd]")}
+    found = [path for suffix in ("pyx", "pxd") for path in (ROOT / "src").glob(f"**/*.{suffix}")]
+    kernels = {str(path.relative_to(ROOT)) for path in found}
     assert kernels <= shipped
     assert {"LICENSE", "NOTICE", "SECURITY.md", "src/smalti/report/assets/page.html"} <= shipped
     with zipfile.ZipFile(wheel) as file:

@@ -17,7 +17,7 @@ from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, pieces_of, schema_of
 from smalti.file.streams import Scannable
-from smalti.types import stored_schema
+from smalti.nesting import stored_schema
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20

@@ -19,9 +19,9 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import batches_of, open_table, schema_of
 from smalti.file.logical import to_stored
 from smalti.file.streams import Scannable
+from smalti.nesting import stored_schema
 from smalti.report.units import show_count
 from smalti.table.schemas import widen
-from smalti.types import stored_schema
 
 #: Names, types and metadata listed one by one; the rest is counted.
 MAX_LISTED = 20

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,12 +69,23 @@ class Source:
         return data
 
 
+def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
+    """What `os.pread` does, on systems that lack it (Windows): one thread at a time moves the position."""
+    with _SEEKING:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+_SEEKING = threading.Lock()
+_pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
+
+
 class LocalSource(Source):
     """A file of this machine, read with `pread`: no shared position, so no lock."""
 
     def __init__(self, path: str) -> None:
         self.name = path
-        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
         try:
             status = os.fstat(self._fd)
             self.size = status.st_size
@@ -89,9 +100,9 @@ class LocalSource(Source):
     def read_at(self, offset: int, size: int) -> bytes:
         if self._fd < 0:
             raise ValueError(f"read of a closed file: {self.name}")
-        data = os.pread(self._fd, size, offset)
+        data = _pread(self._fd, size, offset)
         # One call moves at most 2 GiB.
-        while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+        while 0 < len(data) < size and (more := _pread(self._fd, size - len(data), offset + len(data))):
             data += more
         return self._checked(data, offset, size)
 
