@@ -1,7 +1,8 @@
 """Compiles the Cython kernels; everything else about the package is in pyproject.toml.
 
 `SMALTI_SANITIZE=address` (or `undefined`, or both with a comma) builds the kernels for the sanitizers, with symbols.
-`SMALTI_ABI3=1` builds them for Python's limited API of 3.11, for measurements: see docs/design-notes.md.
+Wheels are built for Python's limited API, one for 3.11 and all later versions; `SMALTI_ABI3=0` builds for this version only,
+as editable installs are.
 `SMALTI_BUILD_CACHE=DIRECTORY` keeps translated and compiled kernels there, and takes unchanged ones from there.
 """
 
@@ -9,6 +10,7 @@ import hashlib
 import os
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -29,10 +31,21 @@ DIRECTIVES = {
 }
 CORES = os.cpu_count() or 1
 SANITIZE = os.environ.get("SMALTI_SANITIZE")
-ABI3 = bool(os.environ.get("SMALTI_ABI3"))
 CACHE = os.environ.get("SMALTI_BUILD_CACHE")
-#: The limited API has buffers since 3.11.
-LIMITED_API = "0x030B0000"
+#: The limited API has buffers since 3.11. In a checkout, kernels of an older build would be preferred to these.
+ABI3 = (
+    sys.version_info >= (3, 11)
+    and "bdist_wheel" in sys.argv
+    and os.environ.get("SMALTI_ABI3") != "0"
+    and not SANITIZE
+    and not sysconfig.get_config_var("Py_GIL_DISABLED")
+)
+#: What the limited API has under another name: functions, where Python itself has macros.
+LIMITED_API = [
+    ("Py_LIMITED_API", "0x030B0000"),
+    ("PyBytes_AS_STRING", "PyBytes_AsString"),
+    ("PyBytes_GET_SIZE", "PyBytes_Size"),
+]
 
 
 def kernels() -> list[Extension]:
@@ -41,7 +54,7 @@ def kernels() -> list[Extension]:
         # A package without kernels would install and fail at its first use.
         sys.exit("smalti: no kernels (*.pyx) below src/smalti: this source tree is incomplete, nothing was built")
     names = [".".join(path.relative_to("src").with_suffix("").parts) for path in paths]
-    macros = [("Py_LIMITED_API", LIMITED_API)] if ABI3 else []
+    macros: list[tuple[str, str | None]] = [*LIMITED_API] if ABI3 else []
     return [
         Extension(name, [str(path)], define_macros=macros, py_limited_api=ABI3)
         for name, path in zip(names, paths, strict=True)
@@ -83,7 +96,7 @@ class BuildKernels(build_ext):
     def _cached(self, ext: Extension, name: str) -> Path | None:
         if not CACHE:
             return None
-        digest = hashlib.sha256(repr((sys.version, ext.extra_compile_args, ext.extra_link_args)).encode())
+        digest = hashlib.sha256(repr((sys.version, ext.define_macros, ext.extra_compile_args, ext.extra_link_args)).encode())
         for source in ext.sources:
             digest.update(Path(source).read_bytes())
         return Path(CACHE, f"{digest.hexdigest()[:32]}-{name}")

@@ -1,7 +1,7 @@
 """The package as it is shipped: sdist and wheel, each installed without the checkout, write and read.
 
-Kernels come from the cache that `make` fills (see setup.py); without it they are compiled here, which takes minutes.
-`make test-package` does the same with dependencies from the network.
+Kernels come from the cache that `make` fills (see setup.py); without it they are compiled here, which takes minutes, and
+for this version of Python. `make test-package` does the same with the limited API and dependencies from the network.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BUILD = ("setuptools", "Cython", "pkg_resources", "_distutils_hack")
 def environment(**more: str) -> dict[str, str]:
     cache = os.environ.get("SMALTI_BUILD_CACHE") or str(ROOT / "build" / "kernels")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return {**kept, "SMALTI_BUILD_CACHE": cache, **more}
+    return {**kept, "SMALTI_BUILD_CACHE": cache, "SMALTI_ABI3": "0", **more}
 
 
 def sources(target: Path) -> Path:
