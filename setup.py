@@ -96,7 +96,9 @@ class BuildKernels(build_ext):
     def _cached(self, ext: Extension, name: str) -> Path | None:
         if not CACHE:
             return None
-        digest = hashlib.sha256(repr((sys.version, ext.define_macros, ext.extra_compile_args, ext.extra_link_args)).encode())
+        digest = hashlib.sha256(
+            repr((sys.version, ext.define_macros, ext.extra_compile_args, ext.extra_link_args)).encode()
+        )
         for source in ext.sources:
             digest.update(Path(source).read_bytes())
         return Path(CACHE, f"{digest.hexdigest()[:32]}-{name}")
