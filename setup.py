@@ -1,7 +1,7 @@
 """Compiles the Cython kernels; everything else about the package is in pyproject.toml.
 
 `SMALTI_SANITIZE=address` (or `undefined`, or both with a comma) builds the kernels for the sanitizers, with symbols.
-Wheels are built for Python's limited API, one for 3.11 and all later versions; `SMALTI_ABI3=0` builds for this version only,
+Wheels are built for the limited API of Python, one for 3.11 and all later versions; with `SMALTI_ABI3=0` for one,
 as editable installs are.
 `SMALTI_BUILD_CACHE=DIRECTORY` keeps translated and compiled kernels there, and takes unchanged ones from there.
 """

@@ -1,7 +1,8 @@
 """The package as it is shipped: sdist and wheel, each installed without the checkout, write and read.
 
-Kernels come from the cache that `make` fills (see setup.py); without it they are compiled here, which takes minutes, and
-for this version of Python. `make test-package` does the same with the limited API and dependencies from the network.
+Kernels come from the cache that `make` fills (see setup.py), built for this version of Python; without it they are
+compiled here, which takes minutes. `make test-package` does the same with the limited API, and with
+dependencies from the network.
 """
 
 from __future__ import annotations

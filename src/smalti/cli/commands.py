@@ -68,7 +68,7 @@ COMMANDS = {
             SQL,
         ),
         Command("diff", "diff", "what differs between two files or tables: columns, types, order, values", DIFF),
-        Command("report", "report", "one HTML page that draws the file", "all of the file, once"),
+        Command("report", "report", "one HTML page that draws a file, or many side by side", "all of the files, once"),
         Command(
             "convert", "jobs", "CSV, JSON lines, Parquet, ORC, Arrow, Kudu CFile or Mosaic into any of them", CONVERT
         ),

@@ -263,7 +263,7 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
         screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
         return
-    titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | encodings:8 | >bytes")
+    titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | values:16 | encodings:8 | >bytes")
     screen.lines([*screen.table(titles, map(_profile_line, columns)), printable(str(profile))])
 
 
@@ -273,6 +273,6 @@ def _profile_line(item: dict[str, Any]) -> list[str]:
         cell(item["type"]),
         f"{item['nulls']:,}",
         "" if item["distinct"] is None else f"~{item['distinct']:,}",
-        *("" if item[key] is None else cell(item[key]) for key in ("min", "max", "encodings")),
+        *("" if item[key] is None else cell(item[key]) for key in ("min", "max", "histogram", "encodings")),
         "" if item["stored_bytes"] is None else size(item["stored_bytes"]),
     ]
