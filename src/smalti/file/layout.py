@@ -12,7 +12,7 @@ from smalti.file.scan import BucketRead, Scanner, plan_buckets
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
 from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes
+from smalti.report.units import show_bytes, show_count
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 
 #: Row groups shown in a notebook.
@@ -163,12 +163,12 @@ class FileLayout:
     def _repr_html_(self) -> str:
         """A small table for notebooks: row groups, and how many bytes are in which encoding."""
         facts = [
-            ("size", f"{self.size:,} bytes"),
-            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
+            ("size", show_bytes(self.size)),
+            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
             ("layout", self.in_words),
             ("compression", self.compression),
-            ("schema block", f"{self.schema_block.size:,} bytes"),
-            ("index", f"{self.index.size:,} bytes"),
+            ("schema block", show_bytes(self.schema_block.size)),
+            ("index", show_bytes(self.index.size)),
         ]
         rows = [
             [

@@ -19,7 +19,8 @@ from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, 
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
 from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
-from smalti.report.units import show_count
+from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
@@ -132,6 +133,16 @@ class MosaicDataset(Scannable):
 
     def __repr__(self) -> str:
         return f"<smalti.MosaicDataset: {show_count(len(self._found), 'file')}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how many files and bytes, partition columns, and the files side by side; opens nothing."""
+        facts = [
+            ("files", f"{len(self._found):,}"),
+            ("size", show_bytes(sum(file.size for file in self._found))),
+            *([("partition columns", ", ".join(self.partition_schema.names))] if len(self.partition_schema) else []),
+        ]
+        bands = [(file.name.rpartition("/")[2], [file.size]) for file in self._found]
+        return html_summary("Mosaic table", facts, [], [], bands=bands)
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 
