@@ -16,8 +16,8 @@ from smalti.report import write_report
 IMAGES = Path(__file__).parent / "images"
 #: Each picture: the page, its theme, the height of the window, and what is chosen on it.
 PICTURES = {
-    "report-light": ("file", "light", 1180, "#column=click_cart_30_days&column=customer_id&shown=click_cart_30_days"),
-    "report-dark": ("file", "dark", 1180, "#column=click_cart_30_days&column=customer_id&shown=click_cart_30_days"),
+    "report-light": ("file", "light", 1620, "#column=click_cart_30_days&column=customer_id&shown=click_cart_30_days"),
+    "report-dark": ("file", "dark", 1620, "#column=click_cart_30_days&column=customer_id&shown=click_cart_30_days"),
     "report-table": ("table", "light", 640, ""),
 }
 

@@ -17,6 +17,9 @@ from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 
 #: Row groups shown in a notebook.
 NOTEBOOK_ROWS = 20
+#: Names by code: looked up for every column of every row group.
+_TYPES = {type_.value: type_.name for type_ in TypeId}
+_ENCODINGS = {encoding.value: encoding.name for encoding in Encoding}
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,9 @@ class FileLayout:
                 whole = sum(part.size for part in bucket.columns) or 1
                 before = 0
                 for part in bucket.columns:
-                    column = found.setdefault(part.name, ColumnBytes())
+                    column = found.get(part.name)
+                    if column is None:
+                        column = found[part.name] = ColumnBytes()
                     # Differences of rounded sums add up to the whole bucket; rounded shares would not.
                     shared = bucket.size * (before + part.size) // whole - bucket.size * before // whole
                     before += part.size
@@ -240,8 +245,8 @@ def _columns(
         ColumnLayout(
             name=names[paths[node][0]],
             path=paths[node][1],
-            type=TypeId(types[node]).name,
-            encoding=Encoding(encoding).name,
+            type=_TYPES[types[node]],
+            encoding=_ENCODINGS[encoding],
             has_nulls=has_nulls,
             dict_entries=entries,
             num_values=values,

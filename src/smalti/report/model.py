@@ -24,6 +24,8 @@ from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.
 MAX_BOUND = 60
+#: The codes of encodings by name: 0, 1, 2, 3.
+_CODES = {encoding.name: encoding.value for encoding in Encoding}
 
 
 @dataclass(frozen=True)
@@ -136,23 +138,26 @@ class TableSums:
         self._unpacked: Counter[str] = Counter()
         self._paged: Counter[str] = Counter()
         self._shared: set[str] = set()
-        self._chunks: dict[str, Counter[int]] = {}
+        self._chunks: dict[str, list[int]] = {}
 
     def add(self, path: str, file: MosaicFile) -> None:
         layout = file.layout()
         for found in file.schema:
             self.types.setdefault(found.name, str(found.type) + ("" if found.nullable else " not null"))
         buckets: dict[str, int] = {}
-        by_encoding = Counter[int]()
+        by_encoding = [0] * len(_CODES)
         for group in layout.row_groups:
             for bucket in group.buckets:
                 is_paged = bucket.mode == "paged"
                 (self.head if is_paged else self.whole)[bucket.id] += _head(bucket) if is_paged else bucket.size
                 for part in bucket.columns:
                     buckets[part.name] = bucket.id
-                    by_encoding[Encoding[part.encoding].value] += part.size
+                    code = _CODES[part.encoding]
+                    by_encoding[code] += part.size
                     if part.path == part.name:
-                        self._chunks.setdefault(part.name, Counter())[Encoding[part.encoding].value] += 1
+                        if part.name not in self._chunks:
+                            self._chunks[part.name] = [0] * len(_CODES)
+                        self._chunks[part.name][code] += 1
                     if part.stored_size is None:
                         self._shared.add(part.name)
                     else:
@@ -169,7 +174,7 @@ class TableSums:
                 "rows": file.num_rows,
                 "columns": file.num_columns,
                 "groups": layout.num_row_groups,
-                "encodings": [by_encoding[encoding.value] for encoding in Encoding],
+                "encodings": by_encoding,
             }
         )
 
@@ -186,7 +191,7 @@ class TableSums:
             "unpacked": [self._unpacked[name] for name in names],
             "paged": [self._paged[name] for name in names],
             "shared": "".join("1" if name in self._shared else "0" for name in names),
-            "chunks": [[self._chunks.get(name, Counter())[code.value] for code in Encoding] for name in names],
+            "chunks": [self._chunks.get(name, [0] * len(_CODES)) for name in names],
             "whole": [self.whole[bucket] for bucket in numbers],
             "head": [self.head[bucket] for bucket in numbers],
         }
