@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from smalti.io.places import AnyFileSystem, AnyPath, locate
+from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
+from smalti.io.replacing import follow_links
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
 from smalti.jobs.formats.reading import ReadRequest
@@ -107,6 +108,8 @@ def convert(
     place = locate(target, filesystem).absolute()
     format_, suffix, names_file = format_of_target(place.path, target_format)
     is_file = names_file and is_one_file(source, filesystem, listing) and not place.is_directory()
+    if is_file and place.is_local:
+        place = Place(place.filesystem, str(follow_links(place.path)))
     goal = Target(place, format_, suffix, is_file)
     goal.refuse_overlap(listing)
     # The same work has the same id, by which it finds what an earlier run has finished.
