@@ -50,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def one_line(error: BaseException) -> str:
     """The message of an error, in one line."""
     from smalti.cli.render.text import printable
+    from smalti.errors import without_secrets
 
     is_arrows = type(error).__module__.partition(".")[0] == "pyarrow"
     if isinstance(error, OSError) and error.strerror:
@@ -61,7 +62,7 @@ def one_line(error: BaseException) -> str:
         text = f"out of memory ({error})" if str(error) else "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
-    return printable(" ".join(text.split()))
+    return printable(without_secrets(" ".join(text.split())))
 
 
 def _run(argv: list[str]) -> int:

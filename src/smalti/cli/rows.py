@@ -14,6 +14,7 @@ from smalti.cli.arguments import add_columns, add_file, add_output, add_where, a
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
+from smalti.errors import without_secrets
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
 
@@ -90,6 +91,6 @@ def run_count(options: argparse.Namespace, screen: Screen) -> None:
                 matching = file.scan([], parse_where(options.where, file.schema), progress=show)
                 rows = sum(batch.num_rows for batch in matching.to_batches())
     if options.json:
-        screen.json({"file": options.file, "rows": rows, "of": total})
+        screen.json({"file": without_secrets(options.file), "rows": rows, "of": total})
     else:
         screen.lines([str(rows)])

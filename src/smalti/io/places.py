@@ -18,7 +18,7 @@ from io import UnsupportedOperation
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from smalti.errors import MosaicError, UnsupportedFeatureError
+from smalti.errors import MosaicError, UnsupportedFeatureError, without_secrets
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments, store_settings
 
 if TYPE_CHECKING:
@@ -253,7 +253,10 @@ def _locate_uri(uri: str, storage: Mapping[str, str]) -> Place:
     if service in OBJECT_SERVICES:
         return _locate_object(uri, storage)
     if service != "hdfs" or not storage:
-        return Place(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
+        try:
+            return Place(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
+        except (ValueError, OSError) as error:  # pyarrow's messages repeat the URI, with all that is in it.
+            raise type(error)(without_secrets(str(error))) from None
     authority, _, path = rest.removeprefix("//").partition("/")
     host, _, port = authority.partition(":")
     arguments = storage_arguments(service, storage)

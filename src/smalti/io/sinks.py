@@ -22,6 +22,7 @@ from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
+from smalti.errors import without_secrets
 from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, FsspecFileSystem, Place, locate, sync_directory
 from smalti.io.replacing import follow_links, keep_access, old_file
 from smalti.io.services import local_path
@@ -241,7 +242,7 @@ def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
         if path is not None:
             return _local_sink(path)
         place = locate(where, filesystem)
-        return _local_sink(place.path) if place.is_local else RemoteSink(place, str(where))
+        return _local_sink(place.path) if place.is_local else RemoteSink(place, without_secrets(str(where)))
     if hasattr(where, "write"):
         return FileObjectSink(where)
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti import threads
-from smalti.errors import CorruptFileError, MosaicError
+from smalti.errors import CorruptFileError, MosaicError, without_secrets
 from smalti.io.places import AnyFileSystem, FsspecFileSystem, locate
 from smalti.io.services import local_path
 
@@ -281,11 +281,12 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
         place = locate(source, filesystem)
         if place.is_local:
             return LocalSource(place.path)
+        name = without_secrets(str(source))
         if place.stores is not None:
-            return ObjectSource(place.stores, place.path, str(source))
+            return ObjectSource(place.stores, place.path, name)
         if place.fsspec is not None:
-            return FsspecSource(place.fsspec, place.path, str(source))
-        return ArrowSource(place.filesystem.open_input_file(place.path), str(source), owned=True, remote=True)
+            return FsspecSource(place.fsspec, place.path, name)
+        return ArrowSource(place.filesystem.open_input_file(place.path), name, owned=True, remote=True)
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
         return BufferSource(source)
     if isinstance(source, pa.NativeFile):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from smalti.errors import without_secrets
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.io.replacing import follow_links
 from smalti.jobs.copying import CopySettings
@@ -143,7 +144,7 @@ def convert(
         skip_errors=on_error == "skip",
     )
     shown = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-    job = JobSummary("convert", executor.name, shown, place.path)
+    job = JobSummary("convert", executor.name, without_secrets(shown), place.path)
     return run_copy(job, splits, settings, change, executor, progress)
 
 
