@@ -48,9 +48,9 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
         with ProgressBar(screen.err) as show:
             batches = limited_batches(file, columns, condition, options.n, None if screen.is_terminal else show)
             if options.json:
-                screen.lines(json_lines(batches))
+                screen.data(json_lines(batches))
             elif options.csv:
-                screen.lines(csv_lines(batches, schema))
+                screen.data(csv_lines(batches, schema))
             elif options.vertical:
                 first = limited_batches(file, columns, condition, min(10, 10 if options.n is None else options.n))
                 screen.lines(vertical(first, schema, screen.room))
