@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-spark lint docs bench bench-full fuzz races clean browser
+.PHONY: help demo test test-spark lint docs bench bench-full fuzz races faults clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make bench  measure against the reference, Parquet and others (forty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
 	@echo "make races  jobs that change one table at the same time, as processes, for a quarter of an hour"
+	@echo "make faults every step of writes, reads and commits fails once, in every way, on disk and on S3 (a quarter of an hour)"
 	@echo "make clean  remove everything that was built"
 
 $(BIN)/python:
@@ -105,6 +106,10 @@ fuzz: $(VENV)/.installed
 races: $(VENV)/.installed
 	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, local and on S3 (a quarter of an hour)"
 	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/test_races.py -o timeout=1800
+
+faults: $(VENV)/.installed
+	@echo ">> every step of writes, reads and commits fails, in every way (a quarter of an hour)"
+	@SMALTI_FAULTS=1 $(BIN)/python -m pytest -q -s -n 0 tests/faults -o timeout=3600
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -116,8 +116,9 @@ class LocalSource(Source):
         with self._lock:
             self._reading -= reads
             if self._is_closed and not self._reading and self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+                # Closed, whatever the answer is: a second try could close the descriptor of another file.
+                descriptor, self._fd = self._fd, -1
+                os.close(descriptor)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
