@@ -1,9 +1,9 @@
 """Hours of ordinary work in one process: `python -m tests.soak MINUTES [SEED]`.
 
 Appends, overwrites, compacts, cleans, reads, filters and verifies a table at random, beside single files that are
-written, given up and read by threads, Kudu's columns, and a table on S3. After every step the table has exactly the rows
-that it should. At the end, memory, descriptors and threads must be about what they were after the first quarter of the
-time, and nothing may be left behind.
+written, given up and read by threads, Kudu's columns, and a table on S3. After every step the table has exactly the
+rows that it should. At the end, memory, descriptors and threads must be about what they were after the first quarter
+of the time, and nothing may be left behind.
 """
 
 from __future__ import annotations
