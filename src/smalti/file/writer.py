@@ -104,7 +104,7 @@ class MosaicWriter:
     ) -> None:
         self._closed = True  # until there is something to close
         self.options = WriterOptions.of(options, option_values)
-        self._intake = Intake(schema)
+        self._intake = Intake(schema, self._has_companion)
         #: As it was given.
         self.schema = schema
         self._stored = self._intake.schema
