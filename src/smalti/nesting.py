@@ -332,7 +332,7 @@ def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | 
             if not below or below == [key]:  # A map without values would be no map.
                 return (node if below else None), [bool(below)] * width(node)
         entry, kept = prune(node.entry, name, chosen)
-        return (None if entry is None else Repeated(_with_entry(node.type, entry), entry)), kept
+        return (None if entry is None else Repeated(_with_entries(node.type, entry), entry)), kept
     fields, kept = [], [True] * node.has_presence
     for child, inner in node.fields:
         part, columns = prune(inner, f"{name}.{child}", wanted)
@@ -346,20 +346,60 @@ def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | 
     return Group(type_, tuple(fields), node.has_presence), kept
 
 
-def _with_entry(type_: Any, entry: Node) -> pa.DataType:
+def _with_entries(type_: Any, entry: Node) -> pa.DataType:
     """The list or map with other entries."""
-    if pt.is_map(type_):
-        assert isinstance(entry, Group)
-        fields = {field.name: field for field in entry.type}
-        key, item = type_.key_field, type_.item_field
-        kept: pa.DataType = pa.map_(fields[key.name], fields.get(item.name, item), type_.keys_sorted)  # type: ignore[call-overload]
-        return kept
-    field = type_.value_field.with_type(entry.type)
+    if not pt.is_map(type_):
+        return with_entry(type_, type_.value_field.with_type(entry.type))
+    assert isinstance(entry, Group)
+    fields = {field.name: field for field in entry.type}
+    kept: pa.DataType = pa.map_(*map(fields.get, [type_.key_field.name, type_.item_field.name]), type_.keys_sorted)  # type: ignore[call-overload]
+    return kept
+
+
+def with_entry(type_: Any, entry: pa.Field) -> pa.DataType:
+    """A list of the same layout with other elements."""
     for is_kind, make in (
         (pt.is_large_list, pa.large_list),
         (pt.is_list_view, pa.list_view),
         (pt.is_large_list_view, pa.large_list_view),
     ):
         if is_kind(type_):
-            return make(field)
-    return pa.list_(field, type_.list_size) if pt.is_fixed_size_list(type_) else pa.list_(field)
+            return make(entry)
+    return pa.list_(entry, type_.list_size) if pt.is_fixed_size_list(type_) else pa.list_(entry)
+
+
+def project_schema(schema: pa.Schema, names: Sequence[str]) -> tuple[pa.Schema, list[str]]:
+    """The fields that names and paths ask for, as a read gives them, and the names that are not there.
+
+    Examples
+    --------
+    >>> schema = pa.schema([("id", pa.int64()), ("user", pa.struct([("age", pa.int32()), ("name", pa.string())]))])
+    >>> project_schema(schema, ["user.age", "nope"])
+    (user: struct<age: int32>
+      child 0, age: int32, ['nope'])
+    """
+    top = {name: place for place, name in enumerate(schema.names)}
+    wanted: dict[str, set[str]] = {}
+    missing = []
+    owners: dict[str, str] | None = None
+    for name in names:
+        if name not in top and owners is None:
+            owners = {}
+            for field in schema:
+                if pt.is_nested(storage_kind(field.type)):
+                    for path in paths(plan_column(field.type, field.nullable), field.name):
+                        owners.setdefault(path, field.name)
+        owner = name if name in top else (owners or {}).get(name)
+        if owner is None:
+            missing.append(name)
+        else:
+            wanted.setdefault(owner, set()).add(name)
+    fields = []
+    for owner, asked in wanted.items():
+        field = schema.field(top[owner])
+        if owner not in asked:
+            node, _ = prune(plan_column(field.type, field.nullable), owner, asked.__contains__)
+            assert node is not None
+            field = field.with_type(node.type)
+        fields.append(field)
+    return pa.schema(fields).with_metadata(schema.metadata or {}), missing

@@ -198,6 +198,15 @@ class Columns:
             if name in view.columns or name in view.paths or (place >= 0 and name not in view.owner)
         ]
 
+    def nearest_struct(self, path: str) -> str | None:
+        """The struct along a path that goes on to fields which are not there; None if there is none."""
+        view = self._view
+        while view is not None and "." in path:
+            path = path.rpartition(".")[0]
+            if path in view.columns or path in view.paths:
+                return path
+        return None
+
     def select(self, columns: Sequence[str]) -> list[str]:
         """The names that `columns` asks for, each once: a pattern such as ``click.*`` stands for all that match it.
 

@@ -311,6 +311,34 @@ def _bytes_to_decimals(array: Any, type_: Any) -> pa.Array:
     return values
 
 
+# --- from one type to a wider one ---------------------------------------------------------------------------------
+
+
+def widen_values(array: Any, type_: Any) -> Any:
+    """An array as a type that holds all its values: fields that its structs lack become nulls."""
+    source = array.type
+    if source == type_:
+        return array
+    if isinstance(source, pa.BaseExtensionType):
+        return widen_values(array.storage, type_)
+    if pt.is_dictionary(source):
+        return widen_values(to_stored(array, storage_type(source)), type_)
+    if pt.is_struct(type_) and pt.is_struct(source):
+        given = {field.name: child for field, child in zip(source, array.flatten(), strict=True)}
+        children = [
+            widen_values(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type)
+            for field in type_
+        ]
+        if not children:
+            return array.cast(type_)
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
+    if (is_list_like(type_) and is_list_like(source)) or (pt.is_map(type_) and pt.is_map(source)):
+        return rebuild(array, type_, widen_values)
+    if pt.is_dictionary(type_):
+        return from_stored(to_stored(array, storage_type(type_)), type_)
+    return to_stored(array, type_) if type_ == storage_type(source) else array.cast(type_)
+
+
 # --- filters ------------------------------------------------------------------------------------------------------
 
 
@@ -326,3 +354,11 @@ def filter_type(type_: Any) -> pa.DataType:
         chosen: pa.DataType = type_
         return chosen
     return storage_type(type_)
+
+
+def as_compared(array: Any) -> Any:
+    """An array of a leaf as the type it is compared as."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        return as_compared(array.storage)
+    type_ = array.type if pt.is_nested(array.type) else filter_type(array.type)
+    return array if array.type == type_ else to_stored(array, type_)

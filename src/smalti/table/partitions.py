@@ -83,7 +83,8 @@ def _is_whole(text: str | None) -> bool:
 def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
     """A schema with the partition columns at its end; they replace stored columns of the same name."""
     names = set(partitions.names)
-    return pa.schema([*(field for field in stored if field.name not in names), *partitions])
+    fields = [*(field for field in stored if field.name not in names), *partitions]
+    return pa.schema(fields).with_metadata(stored.metadata or {})
 
 
 def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.Scalar:
