@@ -109,7 +109,7 @@ class MosaicWriter:
         self._closed = True  # until there is something to close
         self._lock = threads.OwnLock("a MosaicWriter")
         self.options = WriterOptions.of(options, option_values)
-        self._intake = Intake(schema)
+        self._intake = Intake(schema, self._has_companion)
         #: As it was given.
         self.schema = schema
         self._stored = self._intake.schema
