@@ -27,6 +27,11 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_plain(parser: argparse.ArgumentParser) -> None:
+    about = "read the files of a Paimon table as they lie there: old versions of rows and deleted rows included"
+    parser.add_argument("--plain", action="store_true", help=about)
+
+
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.add_argument(
@@ -105,6 +110,7 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-resume", action="store_true", help="start over instead of where an earlier run stopped")
     _add_care_and_engine(parser)
     _add_writer_options(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
@@ -121,6 +127,7 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
             columns=_column_names(options),
             resume=not options.no_resume,
             progress=progress,
+            plain=options.plain,
             **_engine_and_care(options),
         )
     _print_summary(options, screen, summary)
@@ -133,6 +140,7 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort-by", metavar="NAMES", help="order rows by these columns, with commas between")
     _add_care_and_engine(parser)
     _add_writer_options(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
@@ -147,6 +155,7 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
             sort_by=options.sort_by.split(",") if options.sort_by else None,
             options=_writer_options(options),
             progress=progress,
+            plain=options.plain,
             **given,
             **_engine_and_care(options),
         )
@@ -177,6 +186,7 @@ def run_clean(options: argparse.Namespace, screen: Screen) -> None:
 def arguments_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files or directories")
     _add_engine(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
@@ -184,7 +194,7 @@ def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti import jobs
 
     with ProgressBar(screen.err) as progress:
-        report = jobs.verify(options.sources, engine=options.engine, progress=progress)
+        report = jobs.verify(options.sources, engine=options.engine, progress=progress, plain=options.plain)
     _print_summary(options, screen, report)
     return 0 if report.ok else 1
 
@@ -197,6 +207,7 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--html", metavar="PAGE", help="write a page here")
     _add_care_and_engine(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
@@ -210,6 +221,7 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
             html=options.html,
             columns=_column_names(options),
             progress=progress,
+            plain=options.plain,
             **_engine_and_care(options),
         )
     columns = profile.table.to_pylist()

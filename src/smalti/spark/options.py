@@ -102,6 +102,7 @@ class ReadOptions:
     bad_files_path: str | None = _option(_PATH, None)
     metrics_path: str | None = _option(_PATH, None)
     max_files_per_trigger: int | None = _option(_COUNT, None)
+    plain: bool = _option(_BOOL, False)
     #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
     storage: Mapping[str, str] = field(default_factory=dict)
     #: Whether the source object serves one scan only. Then files may be dropped by the filters of that scan.
