@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from smalti.file.streams import Scan
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
+    from smalti.io.sources import ReadAt
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.reading import read_table, scan
@@ -33,6 +34,7 @@ __all__ = [
     "MosaicFile",
     "MosaicWriter",
     "PaimonTableError",
+    "ReadAt",
     "RowGroup",
     "Scan",
     "SchemaError",
@@ -60,6 +62,7 @@ _HOMES = {
     "smalti.file.streams": ("Scan",),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
+    "smalti.io.sources": ("ReadAt",),
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
     "smalti.table.reading": ("read_table", "scan"),
