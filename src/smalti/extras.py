@@ -13,4 +13,6 @@ def optional_module(name: str, extra: str | None = None) -> Any:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise ModuleNotFoundError(f"{name} is not installed: pip install 'smalti[{extra or name}]'", name=name) from None
+        raise ModuleNotFoundError(
+            f"{name} is not installed: pip install 'smalti[{extra or name}]'", name=name
+        ) from None

@@ -139,7 +139,7 @@ class FileObjectSource(Source):
 
 
 class ReadAt(Source):
-    """Bytes that a function returns, for `smalti.open`: a file behind an interface of its own, such as another package's.
+    """Bytes that a function returns, for `smalti.open`: a file that only another package can reach, for example.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def compact(
         root = locate(source, filesystem).absolute()
         refuse_writing(root)
         CommitLog(root).refuse_pending()
-    listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain)
+    listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain and not in_place)
     if listing.directory is None:
         raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
     place = listing.base if target is None else locate(target, filesystem).absolute()

@@ -92,7 +92,9 @@ def profile(
         Where to write the table; the suffix says the format.
     html : path or URI, optional
         Where to write a page that shows the table.
-    engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_rows, workers, progress, filesystem, plain
+    engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_rows, workers, progress, filesystem
+        As for `convert`.
+    plain : bool
         As for `convert`.
 
     Examples

@@ -1,7 +1,7 @@
 """Paimon tables: pypaimon decides which rows there are, smalti reads and writes the files. Needs ``smalti[paimon]``.
 
-`dataset` reads a table as of a snapshot, `write` commits rows to it and `create` makes one. `install` puts smalti in the
-place of paimon-mosaic inside pypaimon, for programs that call pypaimon themselves.
+`dataset` reads a table as of a snapshot, `write` commits rows to it and `create` makes one. `install` puts smalti in
+the place of paimon-mosaic inside pypaimon, for programs that call pypaimon themselves.
 """
 
 from smalti.extras import optional_module

@@ -1,9 +1,9 @@
 """The rows of splits that pypaimon has planned: read by smalti where a file's rows are the table's, else by pypaimon.
 
 A split is raw if nothing has to be merged: every row of its files is a row of the table, but for those that a deletion
-vector names. Columns are found by field id, because they may have been renamed, moved, added or dropped since a file was
-written, and their types widened. Everything else goes through pypaimon's merging reader, with smalti's reader of files
-inside.
+vector names. Columns are found by field id, because they may have been renamed, moved, added or dropped since a file
+was written, and their types widened. Everything else goes through pypaimon's merging reader, with smalti's reader of
+files inside.
 """
 
 from __future__ import annotations
@@ -150,9 +150,7 @@ class SplitReader:
     def _open(self, path: str) -> MosaicFile:
         return MosaicFile(self._table.open(path))
 
-    def _whole(
-        self, files: Sequence[_RawFile], budget: Budget, progress: Listener | None
-    ) -> Iterator[pa.RecordBatch]:
+    def _whole(self, files: Sequence[_RawFile], budget: Budget, progress: Listener | None) -> Iterator[pa.RecordBatch]:
         """The rows of files, with files and row groups read ahead."""
         raw = {file.path: file for file in files}
 

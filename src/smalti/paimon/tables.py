@@ -156,9 +156,7 @@ def _where(path: AnyPath, storage: Mapping[str, str] | None) -> tuple[str, dict[
     return uri.rstrip("/"), pypaimon_options(uri, {**dict(parse_qsl(query)), **(storage or {})})
 
 
-def _travel(
-    table: FileStoreTable, snapshot: int | None, tag: str | None, timestamp: AnyTime | None
-) -> FileStoreTable:
+def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timestamp: AnyTime | None) -> FileStoreTable:
     """The table as of a snapshot. It stays the same however often it is planned, whatever is committed meanwhile."""
     chosen = {"scan.snapshot-id": snapshot, "scan.tag-name": tag, **_moment(timestamp)}
     travels = {key: str(value) for key, value in chosen.items() if value is not None}

@@ -1,7 +1,7 @@
 """Rows into Paimon tables: written through pypaimon's writers, with smalti's encoder inside, in one commit.
 
-`RowWriter` writes data files and returns what has to be committed; `commit` makes that visible. Spark runs the former in
-its tasks and the latter on the driver, `write` does both.
+`RowWriter` writes data files and returns what has to be committed; `commit` makes that visible. Spark runs the former
+in its tasks and the latter on the driver, `write` does both.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class RowWriter:
             self._write = job.builder(table).new_write()
         except NotImplementedError as error:
             self._stack.close()
-            raise UnsupportedFeatureError(f"pypaimon does not write such tables: {error}", path=table.table_path) from None
+            raise UnsupportedFeatureError(
+                f"pypaimon does not write such tables: {error}", path=table.table_path
+            ) from None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write a batch; its columns are found by name, and those that it lacks are null."""

@@ -370,7 +370,9 @@ def _settled(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[list
         listed, tables = _list(fs, selection, plain=plain)
         files, gone = _follow(fs, selection, real, listed, before)
         after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
-        if after == before and (selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection, plain=True)[0])):
+        if after == before and (
+            selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection, plain=True)[0])
+        ):
             if gone:
                 raise MosaicError("a committed file has gone", path=gone[0])
             if not plain:
