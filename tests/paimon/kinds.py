@@ -1,4 +1,4 @@
-"""Kinds of Paimon tables, each made by pypaimon itself: what a reader of plain files gets wrong, and some that it does not.
+"""Kinds of Paimon tables, each made by pypaimon itself: what a reader of plain files gets wrong, and some more.
 
 A kind is a function that makes a table below a directory, through a catalog of pypaimon's, and returns its path.
 """

@@ -76,7 +76,7 @@ class PaimonDataset(Scannable):
         uncounted = [split for split, rows in counts if rows is None]
         reader = SplitReader(self._table, pa.schema([]))
         read = sum(batch.num_rows for batch in reader.batches(uncounted, self._budget(uncounted)))
-        return read + sum(rows for _, rows in counts if rows is not None)
+        return read + sum(int(rows) for _, rows in counts if rows is not None)
 
     def splits(self, filters: Filter | None = None) -> list[Split]:
         """What pypaimon plans to read; files that cannot have matching rows are left out."""

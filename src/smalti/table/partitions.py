@@ -1,7 +1,8 @@
 """Partitions: directories called `name=value` on one side, columns on the other. Pure.
 
 When a table is read, a partition column whose values are all whole numbers is int64 and any other is string, unless a
-schema says more. A column that files store as well is read from them. When it is written, values take Arrow's text form, and what a path could misread is escaped.
+schema says more. A column that files store as well is read from them. When it is written, values take Arrow's text
+form, and what a path could misread is escaped.
 """
 
 from __future__ import annotations
