@@ -16,6 +16,7 @@ from pypaimon.common.file_io import FileIO
 from pypaimon.common.options import Options
 from pypaimon.schema.schema import Schema
 from pypaimon.schema.schema_manager import SchemaManager
+from pypaimon.snapshot.time_travel_util import TimeTravelUtil
 from pypaimon.table.file_store_table import FileStoreTable
 
 from smalti.errors import MosaicError, SchemaError
@@ -86,9 +87,7 @@ class PaimonTable:
     @property
     def snapshot(self) -> Any:
         """The snapshot that a read reads; None if the table has none yet."""
-        from pypaimon.snapshot.time_travel_util import TimeTravelUtil
-
-        return TimeTravelUtil.resolve_snapshot(self.table)
+        return _resolve(self.table)
 
     def at(self, path: str) -> Place | None:
         """The place of a file of the table, by the path that pypaimon has for it."""
@@ -164,7 +163,9 @@ def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timest
         raise MosaicError("snapshot, tag and timestamp exclude each other", found=", ".join(travels))
     if travels:
         try:
-            return table.copy(travels)
+            travelled = table.copy(travels)
+            _resolve(travelled)
+            return travelled
         except ValueError as error:
             found = " ".join(map(" = ".join, travels.items()))
             raise MosaicError(f"no such snapshot: {error}", path=table.table_path, found=found) from None
@@ -173,6 +174,11 @@ def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timest
     latest = table.snapshot_manager().get_latest_snapshot()
     # The schema stays the newest one, which may be newer than the snapshot.
     return table if latest is None else table.copy_without_time_travel({"scan.snapshot-id": str(latest.id)})
+
+
+def _resolve(table: FileStoreTable) -> Any:
+    """The snapshot that a table is read at; a ValueError if there is no such snapshot."""
+    return TimeTravelUtil.resolve_snapshot(table)
 
 
 def _moment(timestamp: AnyTime | None) -> dict[str, object]:

@@ -1,0 +1,22 @@
+"""Tests with pypaimon, which pins pyarrow: they run in an environment of their own, `make test-paimon`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pypaimon", reason="pypaimon has an environment of its own: make test-paimon")
+
+import smalti.paimon  # noqa: E402
+
+
+@pytest.fixture(params=["reference", "smalti"])
+def written_by(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Who encodes and decodes what pypaimon writes and reads: paimon-mosaic, or smalti in its place."""
+    sys.modules.pop("mosaic", None)
+    if request.param == "smalti":
+        smalti.paimon.install()
+    yield request.param
+    smalti.paimon.uninstall()
