@@ -32,8 +32,9 @@ MERGED = {
 SOME = {"primary_key_partitioned"}
 
 
+@pytest.mark.usefixtures("written_by")
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_what_pypaimon_reads(kind: str, tmp_path: Path, written_by: str) -> None:
+def test_every_kind_is_what_pypaimon_reads(kind: str, tmp_path: Path) -> None:
     path = KINDS[kind](tmp_path)
     expected = read_by_pypaimon(path)
     dataset = smalti.paimon.dataset(path)
@@ -176,7 +177,9 @@ def test_deletion_vectors_of_append_tables(tmp_path: Path) -> None:
     for names in (BASIC.names, ["x"], []):
         reader = SplitReader(opened, pa.schema([BASIC.field(name) for name in names]))
         assert reader.is_raw(split)
-        found = pa.Table.from_batches(list(reader.batches([split], Budget.choose(None, None, is_remote=False, unit_bytes=1))))
+        found = pa.Table.from_batches(
+            list(reader.batches([split], Budget.choose(None, None, is_remote=False, unit_bytes=1)))
+        )
         assert found.num_rows == expected.num_rows == 3000 - len(gone)
         assert not names or found.to_pylist() == expected.select(names).to_pylist()
 

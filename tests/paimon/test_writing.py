@@ -1,4 +1,4 @@
-"""Rows written by smalti into Paimon tables, read by pypaimon with the reference's decoder; commits of several processes."""
+"""Rows that smalti writes to Paimon tables, read by pypaimon with the reference's decoder; commits at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 import smalti
 import smalti.paimon
-from tests.paimon.kinds import BASIC, KINDS, MOSAIC, Maker, in_order, read_by_pypaimon, rows
+from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
 from tests.s3 import S3Server
 
 
@@ -52,8 +52,9 @@ class TestModes:
         path = smalti.paimon.create(tmp_path / "t", BASIC, primary_key=["id"], options={"bucket": "2"})
         smalti.paimon.write(path, rows(0, 10))
         smalti.paimon.write(path, rows(5, 15, "new"))
-        assert in_order(read_by_pypaimon(path)) == in_order(pa.concat_tables([rows(0, 5), rows(5, 15, "new")]).cast(
-            smalti.paimon.dataset(path).schema))
+        assert in_order(read_by_pypaimon(path)) == in_order(
+            pa.concat_tables([rows(0, 5), rows(5, 15, "new")]).cast(smalti.paimon.dataset(path).schema)
+        )
 
     def test_overwriting_all_a_partition_and_those_that_are_written(self, tmp_path: Path) -> None:
         path = smalti.paimon.create(tmp_path / "t", BASIC, partition_by=["n"])
@@ -81,7 +82,7 @@ class TestModes:
                 smalti.paimon.write(keyed, pa.table(bad))
         assert read_by_pypaimon(path).num_rows == 1
         # What failed has left no data file.
-        assert [file for file in Path(path).rglob("*.mosaic")] == [Path(smalti.paimon.dataset(path).files[0])]
+        assert list(Path(path).rglob("*.mosaic")) == [Path(smalti.paimon.dataset(path).files[0])]
         assert not list(Path(keyed).rglob("*.mosaic"))
 
     def test_creating(self, tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def start(script: str, *arguments: object, environment: dict[str, str] | None = 
 
 @pytest.mark.parametrize("where", ["local", "s3"])
 def test_commits_of_several_processes_at_once_are_all_there(tmp_path: Path, where: str) -> None:
-    times, processes = 6, 3
+    times, processes = 3, 3
     with S3Server(["bucket"]) as server:
         environment = server.environment
         path = str(tmp_path / "t") if where == "local" else f"s3://bucket/t{server.query}"
@@ -162,7 +163,7 @@ def test_a_process_killed_before_its_commit_has_changed_nothing(tmp_path: Path) 
     assert read_by_pypaimon(path)["id"].to_pylist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_object_stores(tmp_path: Path) -> None:
+def test_object_stores() -> None:
     with S3Server(["bucket"]) as server:
         path = f"s3://bucket/lake/t{server.query}&access_key=a&secret_key=b"
         smalti.paimon.create(path, BASIC, partition_by=["n"])

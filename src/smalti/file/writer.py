@@ -62,6 +62,14 @@ class WriteSummary:
         """The statistics of each row group, by column."""
         return tuple({field.name: record.describe(field.type) for record, field in group} for group in self._records)
 
+    @property
+    def raw_statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
+        """The same with `min` and `max` as bytes; see `RowGroup.raw_statistics`."""
+        return tuple(
+            {field.name: ColumnStatistics(record.null_count, record.low, record.high) for record, field in group}
+            for group in self._records
+        )
+
 
 class MosaicWriter:
     """Writes one Mosaic file, batch by batch.

@@ -84,7 +84,8 @@ class PaimonDataset(Scannable):
             return []
         builder = self._table.table.new_read_builder()
         if filters is not None:
-            predicate = to_predicate(filters.tree, builder.new_predicate_builder(), self.schema)
+            types = self._scan_schema(filters.columns)
+            predicate = to_predicate(filters.tree, builder.new_predicate_builder(), types)
             if predicate is not None:
                 builder = builder.with_filter(predicate)
         return list(builder.new_scan().plan().splits())
@@ -103,11 +104,14 @@ class PaimonDataset(Scannable):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         if columns is None:
             return self.schema
-        names = match_names(self.schema.names, self._checked(columns))
+        # Only the fields that are asked for are built: a table may have 10,000.
+        names = match_names(self._table.table.field_names, self._checked(columns))
+        fields = self._table.table.field_dict
         for name in names:
-            if self.schema.get_field_index(name) < 0:
+            if name not in fields:
                 raise SchemaError("no such column in the table", path=self._table.path, found=name)
-        return pa.schema([self.schema.field(name) for name in names])
+        schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([fields[name] for name in names])
+        return schema
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
@@ -122,7 +126,6 @@ class PaimonDataset(Scannable):
             from smalti.predicate import normalize_filters
 
             filter_ = normalize_filters(scan.filters)
-            self._scan_schema(filter_.columns)  # refuses a column that is not there
         splits = self.splits(filter_)
         return SplitReader(self._table, output, filter_).batches(splits, self._budget(splits), scan.progress)
 

@@ -73,6 +73,19 @@ class MosaicWriter:
     def estimated_file_size(self) -> int:
         return self._writer.estimated_size
 
+    @property
+    def _summary(self) -> smalti.WriteSummary:
+        if self._writer.summary is None:
+            raise RuntimeError("writer is not closed yet")
+        return self._writer.summary
+
+    @property
+    def num_row_groups(self) -> int:
+        return self._summary.num_row_groups
+
+    def get_row_group_statistics(self, rg_index: int) -> dict[str, ColumnStatistics]:
+        return self._summary.raw_statistics[rg_index]
+
     def close(self) -> None:
         self._writer.close()
 
