@@ -27,12 +27,14 @@ class PaimonDataset(Scannable):
 
     Attributes
     ----------
+    table : PaimonTable
+        With the table of pypaimon's that is read, as its `table`.
     snapshot_id : int, optional
         None for a table that has no snapshot yet, and therefore no rows.
     """
 
     def __init__(self, table: PaimonTable, readahead: int | None = None, memory_limit: int | None = None) -> None:
-        self._table = table
+        self.table = table
         self._limits = readahead, memory_limit
         self._schema: pa.Schema | None = None
         snapshot = table.snapshot
@@ -42,8 +44,21 @@ class PaimonDataset(Scannable):
     def schema(self) -> pa.Schema:
         """The columns of the table, in its order."""
         if self._schema is None:
-            self._schema = PyarrowFieldParser.from_paimon_schema(self._table.table.fields)
+            self._schema = PyarrowFieldParser.from_paimon_schema(self.table.table.fields)
         return self._schema
+
+    def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The schema of some columns, which must be there, or of all."""
+        if columns is None:
+            return self.schema
+        # Only the fields that are asked for are built: a table may have 10,000.
+        names = match_names(self.table.table.field_names, self._checked(columns))
+        fields = self.table.table.field_dict
+        for name in names:
+            if name not in fields:
+                raise SchemaError("no such column in the table", path=self.table.path, found=name)
+        schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([fields[name] for name in names])
+        return schema
 
     @property
     def files(self) -> list[str]:
@@ -74,7 +89,7 @@ class PaimonDataset(Scannable):
             return sum(batch.num_rows for batch in self.to_batches([], filters))
         counts = [(split, split.merged_row_count()) for split in self.splits()]
         uncounted = [split for split, rows in counts if rows is None]
-        reader = SplitReader(self._table, pa.schema([]))
+        reader = SplitReader(self.table, pa.schema([]))
         read = sum(batch.num_rows for batch in reader.batches(uncounted, self._budget(uncounted)))
         return read + sum(int(rows) for _, rows in counts if rows is not None)
 
@@ -82,52 +97,43 @@ class PaimonDataset(Scannable):
         """What pypaimon plans to read; files that cannot have matching rows are left out."""
         if self.snapshot_id is None:
             return []
-        builder = self._table.table.new_read_builder()
+        builder = self.table.table.new_read_builder()
         if filters is not None:
-            types = self._scan_schema(filters.columns)
+            types = self.schema_of(filters.columns)
             predicate = to_predicate(filters.tree, builder.new_predicate_builder(), types)
             if predicate is not None:
                 builder = builder.with_filter(predicate)
         return list(builder.new_scan().plan().splits())
 
     def __repr__(self) -> str:
-        return f"<smalti.PaimonDataset {self._table.path}: snapshot {self.snapshot_id}>"
+        return f"<smalti.PaimonDataset {self.table.path}: snapshot {self.snapshot_id}>"
 
     # --- how a scan is read -----------------------------------------------------------------------------------------
 
     def _budget(self, splits: Sequence[Split]) -> Budget:
         files = [file for split in splits for file in split.files]
-        is_remote = self._table.place is None or not self._table.place.is_local
+        is_remote = self.table.place is None or not self.table.place.is_local
         unit_bytes = sum(file.file_size for file in files) // max(1, len(files))
         return Budget.choose(*self._limits, is_remote=is_remote, unit_bytes=unit_bytes)
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
-        if columns is None:
-            return self.schema
-        # Only the fields that are asked for are built: a table may have 10,000.
-        names = match_names(self._table.table.field_names, self._checked(columns))
-        fields = self._table.table.field_dict
-        for name in names:
-            if name not in fields:
-                raise SchemaError("no such column in the table", path=self._table.path, found=name)
-        schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([fields[name] for name in names])
-        return schema
+        return self.schema_of(columns)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
         return cut_batches(self._batches(scan), scan.batch_size)
 
     def _scan_table(self, scan: Scan) -> pa.Table:
-        return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self._scan_schema(scan.columns))
+        return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self.schema_of(scan.columns))
 
     def _batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        output, filter_ = self._scan_schema(scan.columns), None
+        output, filter_ = self.schema_of(scan.columns), None
         if scan.filters is not None:
             from smalti.predicate import normalize_filters
 
             filter_ = normalize_filters(scan.filters)
         splits = self.splits(filter_)
-        return SplitReader(self._table, output, filter_).batches(splits, self._budget(splits), scan.progress)
+        return SplitReader(self.table, output, filter_).batches(splits, self._budget(splits), scan.progress)
 
 
 def dataset(

@@ -69,7 +69,7 @@ class RowWriter:
         """Write a batch; its columns are found by name, and those that it lacks are null."""
         names = tuple(batch.schema.names)
         if names not in self._adapters:
-            self._check(names)
+            self.check_names(self._table, names)
             self._adapters[names] = Adapter(self._schema, names)
         try:
             adapted = self._adapters[names].adapt(batch)
@@ -82,14 +82,16 @@ class RowWriter:
                 )
         self._write.write_arrow_batch(adapted)
 
-    def _check(self, names: Sequence[str]) -> None:
+    @staticmethod
+    def check_names(table: FileStoreTable, names: Sequence[str]) -> None:
+        """Refuse columns that the table does not have, and rows without a column that must not be null."""
         for name in names:
-            if self._schema.get_field_index(name) < 0:
-                raise SchemaError("no such column in the table", path=self._table.table_path, found=name)
-        for column in self._schema:
-            if not column.nullable and column.name not in names:
+            if name not in table.field_dict:
+                raise SchemaError("no such column in the table", path=table.table_path, found=name)
+        for column in table.fields:
+            if not column.type.nullable and column.name not in names:
                 raise SchemaError(
-                    "a column that must not be null is missing", path=self._table.table_path, column=column.name
+                    "a column that must not be null is missing", path=table.table_path, column=column.name
                 )
 
     def finish(self) -> list[CommitMessage]:

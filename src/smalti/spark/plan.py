@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
@@ -26,6 +27,9 @@ from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece, cut, pack
+
+if TYPE_CHECKING:
+    from smalti.spark.paimon import SnapshotTable
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
@@ -156,6 +160,19 @@ class Table:
         except UNREADABLE as error:
             skip_unreadable(file, error, self._options)
             return None
+
+
+def find_table(options: ReadOptions) -> Table | SnapshotTable:
+    """The table that read options name: a plain directory, or a Paimon table as of a snapshot."""
+    if options.plain or (options.snapshot_id or options.tag_name or options.timestamp) is None:
+        try:
+            return Table(options)
+        except PaimonTableError as error:
+            if len(options.paths) > 1 or error.place["path"] != locate(options.paths[0]).path.rstrip("/"):
+                raise
+    from smalti.spark.paimon import SnapshotTable
+
+    return SnapshotTable(options)
 
 
 def _matching(
