@@ -103,7 +103,7 @@ class TestWriting:
         frame = self.frame(spark, rows(0, 3))
         with pytest.raises(Exception, match="no such column"):
             frame.withColumnRenamed("x", "absent").write.format("mosaic").mode("append").save(path)
-        with pytest.raises(Exception, match="mosaic.stats-columns"):
+        with pytest.raises(Exception, match=r"mosaic\.stats-columns"):
             frame.write.format("mosaic").option("statsColumns", "id").mode("append").save(path)
         with pytest.raises(Exception, match="partitioned in another way"):
             frame.write.format("mosaic").option("partitionBy", "n").mode("append").save(path)
