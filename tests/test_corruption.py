@@ -107,7 +107,8 @@ def frames(data: bytes) -> Iterator[range]:
                     yield range(data.index(zstandard.FRAME_HEADER, start, end), end)
                     end = start
     index_offset, schema_offset = (int.from_bytes(data[at : at + 8], "big") for at in (len(data) - 32, len(data) - 24))
-    yield range(schema_offset + 4, index_offset)
+    companion = int.from_bytes(data[index_offset - 8 : index_offset - 4], "big")
+    yield range(schema_offset + 4, index_offset - companion)
 
 
 @pytest.mark.parametrize("mode", CHECKED)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-collect_ignore_glob = [] if find_spec("pypaimon") else ["*"]
+collect_ignore_glob = [] if find_spec("pypaimon") else ["test_*.py"]
 
 
 @pytest.fixture(params=["reference", "smalti"])

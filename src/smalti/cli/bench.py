@@ -16,7 +16,7 @@ from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import Rows, open_rows
-from smalti.types import stored_schema
+from smalti.nesting import stored_schema
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20

@@ -16,6 +16,7 @@ from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
+from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
@@ -152,18 +153,18 @@ class MosaicDataset(Scannable):
         """Columns of all files, or some of them, and partition columns; only once all files are known."""
         assert self._variants is not None
         schemas = (
-            (path, columns.schema if names is None else columns.project(columns.present(names)).schema)
+            (path, columns.schema if names is None else columns.project(nearest(columns, names)).schema)
             for columns, path in self._variants.items()
         )
         return with_partitions(unify_schemas(schemas), self.partition_schema)
 
     def _types(self, names: Sequence[str]) -> pa.Schema:
-        """The fields of columns, in this order; they must be in the dataset."""
+        """The fields of columns, or of paths below them, in this order; they must be in the dataset."""
         known = self._union(names) if self._schema is None else self._schema
-        for name in names:
-            if known.get_field_index(name) < 0:
-                raise SchemaError("no such column in the dataset", found=name)
-        return pa.schema([known.field(name) for name in names])
+        found, missing = project_schema(known, names)
+        if missing:
+            raise SchemaError("no such column in the dataset", found=missing[0])
+        return found
 
     def _names(self, columns: Sequence[str] | None) -> list[str] | None:
         """The columns that are asked for, each once; patterns need the names of all files."""
@@ -192,7 +193,7 @@ class MosaicDataset(Scannable):
         variants: dict[Columns, str] = {}
 
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            present = None if names is None else opened.columns.present(names)
+            present = None if names is None else nearest(opened.columns, names)
             known = {*(present or ()), *self.partition_schema.names}
             if names is not None and not variants and not known.issuperset(names):
                 self._survey()  # The first file lacks a column: if no file has it, nothing needs to be read.
@@ -222,17 +223,20 @@ class MosaicDataset(Scannable):
             from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
 
             filter_ = normalize_filters(scan.filters)
-            needed = self._types(list(dict.fromkeys([*output.names, *filter_.columns])))
+            needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
             fields = self._unstored_partitions()
             partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
             files = list(compress(files, prune_partitions(filter_.tree, partitions)))
 
+        asked = output.names if names is None else names
+
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            if filter_ is None or self._is_pushable(opened, filter_, needed):
-                columns = self._stored(opened, output.names)
-                return FileRead(columns, filter_, Adapter(output, columns, self._partition(file)).adapt)
-            columns = self._stored(opened, needed.names)
-            adapter = Adapter(needed, columns, self._partition(file))
+            if filter_ is None or self._is_pushable(opened, filter_):
+                columns = self._stored(opened, asked)
+                adapter = Adapter(output, opened.schema_of(columns).names, self._partition(file))
+                return FileRead(columns, filter_, adapter.adapt)
+            columns = self._stored(opened, [*asked, *filter_.columns])
+            adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
             return FileRead(columns, None, lambda batch: _filtered(adapter.adapt(batch), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
@@ -263,14 +267,13 @@ class MosaicDataset(Scannable):
 
     def _stored(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
         """The columns among `names` that are read from a file."""
-        return opened.columns.present(list(names))
+        return nearest(opened.columns, names)
 
-    def _is_pushable(self, opened: MosaicFile, filter_: Filter, types: pa.Schema) -> bool:
+    def _is_pushable(self, opened: MosaicFile, filter_: Filter) -> bool:
         """Whether the file can filter by itself: it has all columns of the filter, in the dataset's types."""
         if self._stored(opened, filter_.columns) != list(filter_.columns):
             return False
-        stored = opened.schema_of(filter_.columns)
-        return all(field.type == types.field(field.name).type for field in stored)
+        return opened.schema_of(filter_.columns).types == self._types(filter_.columns).types
 
 
 class OpenFiles:
@@ -298,10 +301,42 @@ class OpenFiles:
         return self._files.pop(path, None)
 
 
-def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
-    from smalti.predicate import filter_batch
+def nearest(columns: Columns, names: Sequence[str]) -> list[str]:
+    """The columns of a file that are read for names: a struct that lacks a field is read to know where it is null."""
+    present = columns.present(names)
+    if len(present) == len(names):
+        return present
+    there = set(present)
+    found: dict[str, None] = {}
+    for name in names:
+        part: str | None = name if name in there else columns.nearest_struct(name)
+        if part is not None:
+            found[part] = None
+    return list(found)
 
-    return adapt_batch(filter_batch(batch, filter_), output)
+
+def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+    from smalti.file.logical import as_compared
+    from smalti.predicate import fit_numbers, match_mask
+
+    compared = [as_compared(_leaf(batch, name)) for name in filter_.columns]
+    names = list(filter_.columns)
+    decimals = [name for name, array in zip(names, compared, strict=True) if pa.types.is_decimal(array.type)]
+    by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
+    return adapt_batch(batch.filter(match_mask(by_itself, fit_numbers(filter_, decimals))), output)
+
+
+def _leaf(batch: pa.RecordBatch, name: str) -> Any:
+    """A column, or the field of a struct that a path leads to."""
+    columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+    path = name
+    while path not in columns:
+        owner = next((each for each in columns if path.startswith(each + ".")), None)
+        if owner is None:
+            raise SchemaError("no such column in the dataset", found=name)
+        struct, path = columns[owner], path.removeprefix(owner + ".")
+        columns = dict(zip([field.name for field in struct.type], struct.flatten(), strict=True))
+    return columns[path]
 
 
 def dataset(

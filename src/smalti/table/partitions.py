@@ -85,7 +85,8 @@ def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
     """A schema with the partition columns at its end, but for those that are stored: what a file stores is the value,
     and the text of its directory may be another form of it, as Paimon's numbers of days are for dates."""
     names = set(stored.names)
-    return pa.schema([*stored, *(field for field in partitions if field.name not in names)])
+    fields = [*stored, *(field for field in partitions if field.name not in names)]
+    return pa.schema(fields).with_metadata(stored.metadata or {})
 
 
 def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.Scalar:
