@@ -93,6 +93,13 @@ class TestModes:
             smalti.paimon.create(f"{path}/inside", BASIC)
         with pytest.raises(smalti.SchemaError, match="no such column"):
             smalti.paimon.create(tmp_path / "u", BASIC, partition_by=["absent"])
+        row = pa.schema([("id", pa.int64()), ("r", pa.list_(pa.struct([("a", pa.int32())])))])
+        with pytest.raises(smalti.UnsupportedFeatureError, match="ROW columns"):
+            smalti.paimon.create(tmp_path / "v", row)
+        assert not (tmp_path / "v").exists()
+        other = smalti.paimon.create(tmp_path / "w", row, options={"file.format": "parquet"})
+        smalti.paimon.write(other, pa.table({"id": [1], "r": [[{"a": 2}]]}))
+        assert smalti.paimon.dataset(other).to_table().to_pylist() == [{"id": 1, "r": [{"a": 2}]}]
         with pytest.raises(smalti.MosaicError, match="append or overwrite"):
             smalti.paimon.write(path, rows(0, 1), mode="upsert")  # type: ignore[arg-type]
         assert smalti.paimon.dataset(path).to_table().num_rows == 0

@@ -10,7 +10,18 @@ optional_module("pypaimon", extra="paimon")
 
 from smalti.paimon.dataset import PaimonDataset, dataset  # noqa: E402 (what is missing is said by the line above)
 from smalti.paimon.engine import install, uninstall  # noqa: E402
+from smalti.paimon.jobs import convert, profile, verify  # noqa: E402
 from smalti.paimon.tables import create  # noqa: E402
 from smalti.paimon.writing import write  # noqa: E402
 
-__all__ = ["PaimonDataset", "create", "dataset", "install", "uninstall", "write"]
+__all__ = [
+    "PaimonDataset",
+    "convert",
+    "create",
+    "dataset",
+    "install",
+    "profile",
+    "uninstall",
+    "verify",
+    "write",
+]

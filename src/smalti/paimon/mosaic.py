@@ -9,11 +9,31 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 import smalti
+from smalti.errors import UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
+from smalti.types import is_legacy_timestamp
 
 __all__ = ["ColumnStatistics", "MosaicReader", "MosaicWriter", "WriterOptions", "read_table", "write_table"]
+
+
+def refuse_rows(schema: pa.Schema) -> None:
+    """Raise if there are structs: smalti would store them, and other readers of the table could not read them."""
+    for field in schema:
+        if _has_struct(field.type):
+            raise UnsupportedFeatureError(
+                "other readers of a Paimon table know no ROW columns in Mosaic files; choose another file.format",
+                column=field.name,
+                found=str(field.type),
+            )
+
+
+def _has_struct(type_: pa.DataType) -> bool:
+    if pt.is_struct(type_):
+        return not is_legacy_timestamp(type_)
+    return any(_has_struct(type_.field(place).type) for place in range(type_.num_fields))
 
 
 class WriterOptions:
@@ -65,6 +85,7 @@ class MosaicWriter:
     def __init__(self, stream: Any, schema: pa.Schema, options: WriterOptions | None = None) -> None:
         if not isinstance(schema, pa.Schema):
             raise TypeError(f"expected pyarrow.Schema, got {type(schema)}")
+        refuse_rows(schema)
         self._writer = smalti.MosaicWriter(stream, schema, options=(options or WriterOptions()).to_smalti())
 
     def write(self, data: pa.Table | pa.RecordBatch) -> None:

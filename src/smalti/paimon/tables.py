@@ -23,6 +23,7 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.io.places import AnyPath, Place, locate
 from smalti.io.services import local_path, service_of, storage_arguments
 from smalti.io.sources import ReadAt, Source, open_source
+from smalti.paimon.mosaic import refuse_rows
 from smalti.table.paimon_layout import refuse_writing_inside
 
 #: A table as users pass it: where it is, or a table that a catalog of pypaimon's has found.
@@ -266,6 +267,8 @@ def create(
         raise FileExistsError(17, "There is a Paimon table", where)
     manager.file_io.try_to_write_atomic = partial(_create_at, place, where)
     given = {"file.format": "mosaic", **(options or {})}
+    if given["file.format"] == "mosaic":
+        refuse_rows(schema)
     definition = Schema.from_pyarrow_schema(schema, list(partition_by), list(primary_key), given)
     try:
         manager.create_table(definition)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from pypaimon.write.commit_message import CommitMessage
 from smalti.errors import ConflictError, MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.file.streams import Scannable
 from smalti.paimon.engine import engine
+from smalti.paimon.mosaic import refuse_rows
 from smalti.paimon.tables import AnyTable, open_for_commit
 from smalti.table.adapt import Adapter
 
@@ -54,7 +56,9 @@ class RowWriter:
     def __init__(self, table: FileStoreTable, job: Job) -> None:
         self._table = table
         self._schema: pa.Schema = PyarrowFieldParser.from_paimon_schema(table.fields)
-        self._adapters: dict[tuple[str, ...], Adapter] = {}
+        if table.options.file_format() == "mosaic":
+            refuse_rows(self._schema)
+        self._adapters: dict[tuple[tuple[str, ...], tuple[tuple[str, str | None], ...]], Adapter] = {}
         self._stack = ExitStack()
         self._stack.enter_context(engine())
         try:
@@ -65,14 +69,18 @@ class RowWriter:
                 f"pypaimon does not write such tables: {error}", path=table.table_path
             ) from None
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write a batch; its columns are found by name, and those that it lacks are null."""
+    def write(self, batch: pa.RecordBatch, partition: Mapping[str, str | None] = MappingProxyType({})) -> None:
+        """Write a batch; its columns are found by name, and those that it lacks are null.
+
+        `partition` has the values of columns that directories spell, as text.
+        """
         names = tuple(batch.schema.names)
-        if names not in self._adapters:
-            self.check_names(self._table, names)
-            self._adapters[names] = Adapter(self._schema, names)
+        kind = names, tuple(partition.items())
+        if kind not in self._adapters:
+            self.check_names(self._table, [*names, *partition])
+            self._adapters[kind] = Adapter(self._schema, names, partition)
         try:
-            adapted = self._adapters[names].adapt(batch)
+            adapted = self._adapters[kind].adapt(batch)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(f"values do not fit the table: {error}", path=self._table.table_path) from None
         for column in adapted.schema:
