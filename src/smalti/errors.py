@@ -115,6 +115,10 @@ class ConflictError(MosaicError):
     """Another job has changed the table in the same moment, so that this one cannot: it has changed nothing."""
 
 
+class PaimonTableError(MosaicError):
+    """A directory of a Paimon table was about to be read or written as a plain directory of files."""
+
+
 class ReplacedError(MosaicError):
     """A file is no longer the one that was listed or opened."""
 

@@ -68,6 +68,14 @@ class WriteSummary:
             for group in self._records
         )
 
+    @property
+    def raw_statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
+        """The same with `min` and `max` as bytes; see `RowGroup.raw_statistics`."""
+        return tuple(
+            {field.name: ColumnStatistics(record.null_count, record.low, record.high) for record, field, _ in group}
+            for group in self._records
+        )
+
 
 class MosaicWriter:
     """Writes one Mosaic file, batch by batch.

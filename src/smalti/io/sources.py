@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +158,43 @@ class FileObjectSource(Source):
         return self._checked(data, offset, size)
 
 
+class ReadAt(Source):
+    """Bytes that a function returns, for `smalti.open`: a file that only another package can reach, for example.
+
+    Parameters
+    ----------
+    read_at : callable
+        `read_at(offset, size)` returns `size` bytes from `offset` on. Several threads may call it at the same time.
+    size : int
+        Of the file.
+    name : str, optional
+        What errors call it.
+    is_remote : bool
+        Whether a call is a round trip, so that fewer, larger and parallel reads are worth more bytes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"a": [1, 2]}), "called.mosaic")
+    >>> data = open("called.mosaic", "rb").read()
+    >>> with smalti.open(smalti.ReadAt(lambda offset, size: data[offset : offset + size], len(data))) as f:
+    ...     f.read().to_pydict()
+    {'a': [1, 2]}
+    """
+
+    def __init__(
+        self, read_at: Callable[[int, int], Any], size: int, *, name: str | None = None, is_remote: bool = False
+    ) -> None:
+        self._read_at = read_at
+        self.size = size
+        self.name = name
+        if is_remote:
+            self._is_far()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self._checked(self._read_at(offset, size), offset, size)
+
+
 class ArrowSource(Source):
     """A `pyarrow.NativeFile`: of HDFS, or of a file system that the caller passes."""
 
@@ -271,7 +308,7 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
 
     Parameters
     ----------
-    source : str, os.PathLike, bytes-like, pyarrow.Buffer, pyarrow.NativeFile or seekable binary file object
+    source : str, os.PathLike, bytes-like, pyarrow.Buffer, pyarrow.NativeFile, seekable binary file object or ReadAt
     filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
         Where a path is to be looked up; by default the local machine, or what the URI names.
     """
@@ -288,6 +325,8 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
         if place.fsspec is not None:
             return FsspecSource(place.fsspec, place.path, name)
         return ArrowSource(place.filesystem.open_input_file(place.path), name, owned=True, remote=True)
+    if isinstance(source, ReadAt):
+        return source
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
         return BufferSource(source)
     if isinstance(source, pa.NativeFile):

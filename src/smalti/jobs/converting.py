@@ -46,6 +46,7 @@ def convert(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    plain: bool = False,
 ) -> JobSummary:
     """Convert files between Parquet, ORC, CSV, JSON lines, Arrow IPC and Mosaic, in bounded memory.
 
@@ -87,6 +88,8 @@ def convert(
         Called with a `Progress` whenever the job has come further, by one thread at a time.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where source and target are looked up.
+    plain : bool
+        Whether a Paimon table at the source is read as the files in its directory; see `smalti.dataset`.
 
     Raises
     ------
@@ -104,7 +107,7 @@ def convert(
     check_on_error(on_error)
     check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_rows=batch_rows)
     # What is read, and where it goes.
-    listing = list_sources(source, filesystem)
+    listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
     place = locate(target, filesystem).absolute()
     format_, suffix, names_file = format_of_target(place.path, target_format)

@@ -80,6 +80,7 @@ def profile(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    plain: bool = False,
 ) -> Profile:
     """Null counts, bounds, distinct values, encodings and bytes of every column of some files.
 
@@ -92,6 +93,8 @@ def profile(
     html : path or URI, optional
         Where to write a page that shows the table.
     engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_rows, workers, progress, filesystem
+        As for `convert`.
+    plain : bool
         As for `convert`.
 
     Examples
@@ -108,7 +111,7 @@ def profile(
         if place is not None and place.is_file() and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", place.path)
     # What is read.
-    listing = list_sources(source, filesystem)
+    listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
     # Which task reads what, and how.
     executor = choose_executor(engine, spark, workers)

@@ -111,6 +111,10 @@ class ReadOptions(_Discreet):
     bad_files_path: str | None = _option(_PATH, None)
     metrics_path: str | None = _option(_PATH, None)
     max_files_per_trigger: int | None = _option(_COUNT, None)
+    plain: bool = _option(_BOOL, False)
+    snapshot_id: int | None = _option(_COUNT, None)
+    tag_name: str | None = _option(_TEXT, None)
+    timestamp: str | None = _option(_TEXT, None)
     #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
     storage: Mapping[str, str] = field(default_factory=StorageOptions)
     #: Whether the source object serves one scan only. Then files may be dropped by the filters of that scan.

@@ -169,10 +169,8 @@ class MosaicDataset(Scannable):
     def _union(self, names: Sequence[str] | None) -> pa.Schema:
         """Columns of all files, or some of them, and partition columns; only once all files are known."""
         assert self._variants is not None
-        partitions = set(self.partition_schema.names)
-        stored = None if names is None else [name for name in names if name not in partitions]
         schemas = (
-            (path, columns.schema if stored is None else columns.project(nearest(columns, stored)).schema)
+            (path, columns.schema if names is None else columns.project(nearest(columns, names)).schema)
             for columns, path in self._variants.items()
         )
         return with_partitions(unify_schemas(schemas), self.partition_schema)
@@ -213,11 +211,11 @@ class MosaicDataset(Scannable):
     def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
         variants: dict[Columns, str] = {}
-        stored = None if names is None else [name for name in names if name not in self.partition_schema.names]
 
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            present = None if stored is None else nearest(opened.columns, stored)
-            if names is not None and not variants and present != stored:
+            present = None if names is None else nearest(opened.columns, names)
+            known = {*(present or ()), *self.partition_schema.names}
+            if names is not None and not variants and not known.issuperset(names):
                 self._survey()  # The first file lacks a column: if no file has it, nothing needs to be read.
                 self._types(names)
             variants.setdefault(opened.columns, file.path)
@@ -255,7 +253,7 @@ class MosaicDataset(Scannable):
 
             filter_ = normalize_filters(scan.filters)
             needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
-            fields = list(self.partition_schema)
+            fields = self._unstored_partitions()
             partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
             files = list(compress(files, prune_partitions(filter_.tree, partitions)))
 
@@ -280,10 +278,25 @@ class MosaicDataset(Scannable):
     def _partition(self, file: FoundFile) -> Mapping[str, str | None]:
         return file.partition if len(self.partition_schema) else {}
 
+    def _unstored_partitions(self) -> list[pa.Field]:
+        """The partition columns that no file stores, so that the names of directories decide which files may match.
+
+        If the schema was given, and no file was opened for it, the first file stands for all.
+        """
+        if self._variants is not None:
+            columns = list(self._variants)
+        elif self._found and len(self.partition_schema):
+            with self._open(self._found[0]) as opened:
+                columns = [opened.columns]
+        else:
+            columns = []
+        names = self.partition_schema.names
+        stored = {name for found in columns for name in found.present(names)}
+        return [self._types([name]).field(0) for name in names if name not in stored]
+
     def _stored(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
         """The columns among `names` that are read from a file."""
-        partitions = set(self.partition_schema.names)
-        return nearest(opened.columns, [name for name in names if name not in partitions])
+        return nearest(opened.columns, names)
 
     def _is_pushable(self, opened: MosaicFile, filter_: Filter) -> bool:
         """Whether the file can filter by itself: it has all columns of the filter, in the dataset's types."""
@@ -363,6 +376,7 @@ def dataset(
     filesystem: AnyFileSystem = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
+    plain: bool = False,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -374,7 +388,7 @@ def dataset(
     schema : pyarrow.Schema, optional
         Read as this schema instead of the union of the files' schemas, partition columns included.
     partitioning : {"hive", None}
-        Whether directories called ``key=value`` are columns.
+        Whether directories called ``key=value`` are columns, if the files do not store them.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     readahead : int, optional
         Files that are opened, and row groups that are read, before their turn comes; by default 32 on remote storage,
@@ -382,6 +396,14 @@ def dataset(
     memory_limit : int, optional
         Bytes that row groups read ahead may hold together, by estimate; by default 512 MiB. One row group is always
         read.
+    plain : bool
+        Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
+        and what was never committed included. `smalti.paimon.dataset` reads its rows.
+
+    Raises
+    ------
+    PaimonTableError
+        If there is a Paimon table, and `plain` is not set.
 
     Examples
     --------
@@ -393,5 +415,5 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    find = partial(list_files, source, filesystem)
+    find = partial(list_files, source, filesystem, plain=plain)
     return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)
