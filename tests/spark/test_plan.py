@@ -41,6 +41,7 @@ class TestOptions:
             "pagesizethreshold": "1k",
             "statscolumns": "a,b",
             "checksum": "FALSE",
+            "companion": "false",
             "threads": "2",
             "layout": "fast",
         }
