@@ -138,11 +138,11 @@ TAKEN: dict[str, tuple[pa.Array, pa.Array]] = {
     "time32[s]": (pa.array([0, 86399, None], pa.time32("s")), pa.array([0, 86_399_000, None], pa.time32("ms"))),
     "date64 on whole days": (pa.array([0, -DAY, None, 5 * DAY], pa.date64()), pa.array([0, -1, None, 5], pa.date32())),
     "decimal32": (
-        pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal32(5, 2)),
+        pa.array([Decimal("1.23"), None, Decimal("-9.99")], getattr(pa, "decimal32", pa.decimal128)(5, 2)),
         pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal128(5, 2)),
     ),
     "decimal64": (
-        pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal64(17, 2)),
+        pa.array([Decimal("1.23"), None, Decimal("-9.99")], getattr(pa, "decimal64", pa.decimal128)(17, 2)),
         pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal128(17, 2)),
     ),
     "decimal256 of 38 digits": (

@@ -17,7 +17,7 @@ from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.file.tail import read_tail
 from smalti.file.units import scan_units
-from smalti.format.statistics import ColumnStatistics
+from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, open_source
 from smalti.io.places import AnyFileSystem
 from smalti.progress import Listener, Meter
@@ -302,15 +302,38 @@ class RowGroup:
     @property
     def statistics(self) -> dict[str, ColumnStatistics]:
         """Statistics by column name, or path of a field, for the columns that have them."""
-        tail, columns = self._file._tail, self._file.columns
-        records = tail.statistics(self.index)
-        by_position = tail.schema.names() if records else []
-        names = [by_position[record.column] for record in records]
-        types = tail.arrow_schema([record.column for record in records], names).types
+        names, records = self._records()
+        types = self._file._tail.arrow_schema([record.column for record in records], names).types
         return {
-            name: record.describe(type_, restore_bound(columns.leaf_type(name)))
+            name: record.describe(type_, restore_bound(self._file.columns.leaf_type(name)))
             for name, record, type_ in zip(names, records, types, strict=True)
         }
+
+    @property
+    def raw_statistics(self) -> dict[str, ColumnStatistics]:
+        """The same with `min` and `max` as the file stores them: bytes, as section 11 of the format lays them out.
+
+        For programs that compare them in types of their own. They are None when every value is null.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> _ = smalti.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), "raw.mosaic", stats_columns=["a"])
+        >>> with smalti.open("raw.mosaic") as f:
+        ...     f.row_group(0).raw_statistics["a"].max
+        b'\\x00\\x00\\x00\\x02'
+        """
+        return {
+            name: ColumnStatistics(record.null_count, record.low, record.high)
+            for name, record in zip(*self._records(), strict=True)
+        }
+
+    def _records(self) -> tuple[list[str], list[StatisticsRecord]]:
+        """The columns that have statistics, and what the index holds for each."""
+        tail = self._file._tail
+        records = list(tail.statistics(self.index))
+        by_position = tail.schema.names() if records else []
+        return [by_position[record.column] for record in records], records
 
     def stored_bytes(self, columns: Sequence[str]) -> int:
         """Bytes of the buckets that hold some columns: what reading them takes, or less where buckets are paged."""
@@ -339,8 +362,9 @@ def open_file(
 
     Parameters
     ----------
-    source : str, os.PathLike, bytes-like or seekable binary file object
-        A local path, a URI such as ``s3://bucket/key``, the bytes of a file, or an open file.
+    source : str, os.PathLike, bytes-like, seekable binary file object or ReadAt
+        A local path, a URI such as ``s3://bucket/key``, the bytes of a file, an open file, or a function that returns
+        ranges of bytes, as `smalti.ReadAt(read_at, size)`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where to look a path up.
     readahead : int, optional
