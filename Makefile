@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 PAIMON := $(VENV)/paimon
 OLDEST := $(VENV)/oldest
-OLDEST_PYARROW := 16.1.0
+OLDEST_PYARROW := 18.0.0
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
@@ -57,7 +57,7 @@ $(PAIMON)/.installed: $(VENV)/.installed
 $(OLDEST)/.installed: $(VENV)/.installed
 	@echo ">> installing pyarrow $(OLDEST_PYARROW)"
 	@$(PYTHON) -m venv $(OLDEST)
-	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow==$(OLDEST_PYARROW) 'numpy<2' pyspark==4.3.0 \
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow==$(OLDEST_PYARROW) pyspark==4.3.0 \
 		$$(echo $(call extra,dev) | tr ' ' '\n' | grep -Ev 'Cython|mypy|pyarrow-stubs|pyspark|ruff|selenium|setuptools')
 	@touch $@
 
