@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark lint docs bench bench-full fuzz races clean browser
+.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark lint docs bench bench-full fuzz fuzz-coverage races faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -22,7 +22,10 @@ help:
 	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (forty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
+	@echo "make fuzz-coverage FUZZ_MINUTES=60  libFuzzer over everything that parses, guided by the coverage of kernels and Python"
 	@echo "make races  jobs that change one table at the same time, as processes, for a quarter of an hour"
+	@echo "make faults every step of writes, reads and commits fails once, in every way, on disk and on S3 (a quarter of an hour)"
+	@echo "make soak MINUTES=30  ordinary work at random in one process; memory, descriptors and leftovers must not grow"
 	@echo "make clean  remove everything that was built"
 
 $(BIN)/python:
@@ -143,9 +146,32 @@ fuzz: $(VENV)/.installed
 	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
 
+# libFuzzer comes with atheris; the kernels are built with gcc's coverage below target/coverage.
+FUZZ_MINUTES ?= 60
+$(VENV)/.atheris: $(VENV)/.installed
+	@$(PIP) atheris
+	@touch $@
+
+fuzz-coverage: $(VENV)/.atheris
+	@echo ">> coverage-guided fuzzing, $(FUZZ_MINUTES) minutes"
+	@JOBS=$(JOBS) $(BIN)/python -m tests.fuzzing.run $(FUZZ_MINUTES)
+
+MINUTES ?= 30
+soak: $(VENV)/.installed
+	@echo ">> ordinary work at random, $(MINUTES) minutes"
+	@$(BIN)/python -m tests.soak $(MINUTES)
+
+flips: $(VENV)/.installed
+	@echo ">> every byte of five kinds of files changed in nine ways (a minute)"
+	@$(BIN)/python -m tests.flips
+
 races: $(VENV)/.installed
 	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, local and on S3 (a quarter of an hour)"
 	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/test_races.py -o timeout=1800
+
+faults: $(VENV)/.installed
+	@echo ">> every step of writes, reads and commits fails, in every way (a quarter of an hour)"
+	@SMALTI_FAULTS=1 $(BIN)/python -m pytest -q -s -n 0 tests/faults -o timeout=3600
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

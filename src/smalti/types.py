@@ -81,14 +81,14 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
     >>> storage_type(pa.dictionary(pa.int8(), pa.uint8()))
     DataType(int16)
     """
+    if isinstance(type_, pa.BaseExtensionType):  # first, because extension types of users need not be hashable
+        return storage_type(type_.storage_type, depth)
     if type_ in _PLAIN:
         return type_
     if type_ in _STORED_AS:
         return _STORED_AS[type_]
     if depth > MAX_NESTING:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
-    if isinstance(type_, pa.BaseExtensionType):
-        return storage_type(type_.storage_type, depth)
     if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
         return storage_type(type_.value_type, depth)
     if pt.is_duration(type_) or pt.is_time64(type_):

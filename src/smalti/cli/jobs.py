@@ -14,6 +14,7 @@ from smalti.cli.progress import ProgressBar
 from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
+from smalti.errors import without_secrets
 from smalti.file.patterns import is_pattern
 from smalti.options import LAYOUTS
 
@@ -211,7 +212,7 @@ def run_clean(options: argparse.Namespace, screen: Screen) -> None:
         raise NotADirectoryError(20, "No such directory", options.table)
     removed = jobs.clean(options.table, options.older_than)
     if options.json:
-        screen.json({"table": options.table, "removed": removed})
+        screen.json({"table": without_secrets(options.table), "removed": removed})
     else:
         screen.lines([f"removed {printable(name)}" for name in removed] or ["nothing to remove"])
 

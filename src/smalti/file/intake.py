@@ -26,6 +26,8 @@ class Intake:
     ----------
     schema : pyarrow.Schema
         As the user gave it.
+    has_companion : bool
+        Whether names that the format cannot hold can be kept.
 
     Attributes
     ----------
@@ -37,8 +39,7 @@ class Intake:
         The columns of which the stored ones do not tell everything, by their places in the schema that was given.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        check_names(schema.names)
+    def __init__(self, schema: pa.Schema, has_companion: bool = True) -> None:
         self.given = schema
         stored = stored_schema(schema)
         self.schema = stored.schema
@@ -46,8 +47,9 @@ class Intake:
         self.columns = stored.columns
         self._starts = stored.starts
         self._entries: dict[str, pa.Array | None] = {}
+        check_names(self.schema.names)
         if self.schema.names != schema.names:
-            check_names(self.schema.names)
+            (refuse_repeated if has_companion else check_names)(schema.names)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns of the schema, found by name, in its order and its stored types."""
@@ -131,7 +133,7 @@ class Intake:
         }
 
     def _reorder(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        check_names(batch.schema.names)
+        refuse_repeated(batch.schema.names)
         positions = {name: i for i, name in enumerate(batch.schema.names)}
         missing = [name for name in self.given.names if name not in positions]
         if missing:
@@ -194,6 +196,10 @@ def check_names(names: list[str]) -> None:
         raise SchemaError("column name is too long", found=f"{max(sizes)} bytes", expected=f"at most {MAX_NAME_SIZE}")
     if sum(sizes) > MAX_NAMES_SIZE:
         raise SchemaError("column names are too long together", found=sum(sizes), expected=MAX_NAMES_SIZE)
+    refuse_repeated(names)
+
+
+def refuse_repeated(names: list[str]) -> None:
     if len(set(names)) != len(names):
         seen: set[str] = set()
         repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -80,6 +80,10 @@ class WriteSummary:
 class MosaicWriter:
     """Writes one Mosaic file, batch by batch.
 
+    Several threads may share a writer: one call is carried out at a time, so the rows of a call stay together, in the
+    order in which the calls come. A writer belongs to the process that made it: it cannot be pickled, and in a forked
+    child it can only be dropped.
+
     Parameters
     ----------
     where : str, os.PathLike or binary file object
@@ -111,8 +115,9 @@ class MosaicWriter:
         **option_values: Any,
     ) -> None:
         self._closed = True  # until there is something to close
+        self._lock = threads.OwnLock("a MosaicWriter")
         self.options = WriterOptions.of(options, option_values)
-        self._intake = Intake(schema)
+        self._intake = Intake(schema, self._has_companion)
         #: As it was given.
         self.schema = schema
         self._stored = self._intake.schema
@@ -224,16 +229,17 @@ class MosaicWriter:
             saves the copy for a caller who promises to leave the buffers of `data` as they are. By default, Tables
             and RecordBatches are copied, and what a stream hands over is not: no one else has it.
         """
-        self._usable()
-        if copy is None:
-            copy = isinstance(data, (pa.RecordBatch, pa.Table))
-        try:
-            for batch in arrow_batches(data):
-                self._add(self._intake.conform(batch))
-            self._open.keep(copy)
-        except BaseException as error:
-            self._fail(error)
-            raise
+        with self._lock:
+            self._usable()
+            if copy is None:
+                copy = isinstance(data, (pa.RecordBatch, pa.Table))
+            try:
+                for batch in arrow_batches(data):
+                    self._add(self._intake.conform(batch))
+                self._open.keep(copy)
+            except BaseException as error:
+                self._fail(error)
+                raise
 
     def _add(self, batch: pa.RecordBatch) -> None:
         """Check a batch, then hand its rows to row groups, writing those that are full."""
@@ -347,6 +353,10 @@ class MosaicWriter:
     @property
     def estimated_size(self) -> int:
         """Bytes the file would have if it were closed now; open rows are judged by how well others compressed."""
+        with self._lock:
+            return self._estimate()
+
+    def _estimate(self) -> int:
         if self.summary is not None:
             return self.summary.num_bytes
         ratio = 1.0
@@ -367,6 +377,10 @@ class MosaicWriter:
         If sending the file to a store fails, what was there before stays, and `close` may be called again to send it
         once more. `abort` gives it up.
         """
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._closed:
             if self._failure is not None:
                 self._usable()
@@ -415,11 +429,17 @@ class MosaicWriter:
         return b"" if description is None else pack_description(description)
 
     def abort(self) -> None:
-        """Give up: no file appears, and a file that was there before stays as it is."""
-        if not self._closed:
-            self._closed = True
-            self._open.clear()
-            self._sink.abort()
+        """Give up: no file appears, and a file that was there before stays as it is.
+
+        In a forked child this does nothing: the file is the parent's.
+        """
+        if self._closed or not self._lock.is_ours:
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._open.clear()
+                self._sink.abort()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
@@ -441,6 +461,9 @@ class MosaicWriter:
             self.close()
         else:
             self.abort()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a MosaicWriter cannot be pickled: let each process write a file of its own")
 
     def __del__(self) -> None:
         if not self._closed:

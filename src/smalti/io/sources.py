@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti import threads
-from smalti.errors import CorruptFileError, MosaicError
+from smalti.errors import CorruptFileError, MosaicError, without_secrets
 from smalti.io.places import AnyFileSystem, FsspecFileSystem, locate
 from smalti.io.services import local_path
 
@@ -70,10 +70,17 @@ class Source:
 
 
 class LocalSource(Source):
-    """A file of this machine, read with `pread`: no shared position, so no lock."""
+    """A file of this machine, read with `pread`: no shared position, so reads do not wait for each other.
+
+    The descriptor is closed when the last read that is under way is over. Its number may then be that of another file,
+    from which a slower thread would read.
+    """
 
     def __init__(self, path: str) -> None:
         self.name = path
+        self._lock = threading.Lock()
+        self._reading = 0
+        self._is_closed = False
         self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
             status = os.fstat(self._fd)
@@ -87,18 +94,31 @@ class LocalSource(Source):
             raise
 
     def read_at(self, offset: int, size: int) -> bytes:
-        if self._fd < 0:
-            raise ValueError(f"read of a closed file: {self.name}")
-        data = os.pread(self._fd, size, offset)
-        # One call moves at most 2 GiB.
-        while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
-            data += more
+        with self._lock:
+            if self._is_closed:
+                raise ValueError(f"read of a closed file: {self.name}")
+            self._reading += 1
+        try:
+            data = os.pread(self._fd, size, offset)
+            # One call moves at most 2 GiB.
+            while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+                data += more
+        finally:
+            self._let_go(1)
         return self._checked(data, offset, size)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._is_closed = True
+        self._let_go(0)
+
+    def _let_go(self, reads: int) -> None:
+        """Say that reads are over, and close the descriptor if nobody will use it any more."""
+        with self._lock:
+            self._reading -= reads
+            if self._is_closed and not self._reading and self._fd >= 0:
+                # Closed, whatever the answer is: a second try could close the descriptor of another file.
+                descriptor, self._fd = self._fd, -1
+                os.close(descriptor)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
@@ -299,11 +319,12 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
         place = locate(source, filesystem)
         if place.is_local:
             return LocalSource(place.path)
+        name = without_secrets(str(source))
         if place.stores is not None:
-            return ObjectSource(place.stores, place.path, str(source))
+            return ObjectSource(place.stores, place.path, name)
         if place.fsspec is not None:
-            return FsspecSource(place.fsspec, place.path, str(source))
-        return ArrowSource(place.filesystem.open_input_file(place.path), str(source), owned=True, remote=True)
+            return FsspecSource(place.fsspec, place.path, name)
+        return ArrowSource(place.filesystem.open_input_file(place.path), name, owned=True, remote=True)
     if isinstance(source, ReadAt):
         return source
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):

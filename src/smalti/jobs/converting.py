@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from smalti.io.places import AnyFileSystem, AnyPath, locate
+from smalti.errors import without_secrets
+from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
+from smalti.io.replacing import follow_links
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
 from smalti.jobs.formats.reading import ReadRequest
@@ -110,6 +112,8 @@ def convert(
     place = locate(target, filesystem).absolute()
     format_, suffix, names_file = format_of_target(place.path, target_format)
     is_file = names_file and is_one_file(source, filesystem, listing) and not place.is_directory()
+    if is_file and place.is_local:
+        place = Place(place.filesystem, str(follow_links(place.path)))
     goal = Target(place, format_, suffix, is_file)
     goal.refuse_overlap(listing)
     # The same work has the same id, by which it finds what an earlier run has finished.
@@ -143,7 +147,7 @@ def convert(
         skip_errors=on_error == "skip",
     )
     shown = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-    job = JobSummary("convert", executor.name, shown, place.path)
+    job = JobSummary("convert", executor.name, without_secrets(shown), place.path)
     return run_copy(job, splits, settings, change, executor, progress)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, without_secrets
 from smalti.io import Place, locate, write_whole
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
@@ -126,7 +126,7 @@ def profile(
     merged, rows, skipped = _merge(tasks, executor.run(measure, tasks, meter), skip=on_error == "skip")
     unread = {item.path for item in skipped}
     result = Profile(
-        source=str(source),
+        source=without_secrets(str(source)),
         table=_table(merged),
         num_rows=rows,
         num_files=len(listing.files) - len(skipped),

@@ -119,7 +119,9 @@ class Change:
         unread : container of str
             The paths of files that could not be read, and therefore stay.
         """
-        staged = {file.staged: file.path for file in files}
+        # A single file has the very name that was asked for, whatever its ending: a link may have led to it.
+        name = self.target.place.name if self.target.is_file else None
+        staged = {file.staged: name or file.path for file in files}
         read = self._identities(name for path, name in self.read.items() if path not in unread)
         looks = iter([self._first_look(read)])
 

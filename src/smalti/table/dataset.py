@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class MosaicDataset(Scannable):
-    """A set of Mosaic files read as one table. Made by `smalti.dataset`.
+    """A set of Mosaic files read as one table. Made by `smalti.dataset`. Several threads may share it.
 
     Files are opened when they are needed, several at a time. Files whose schema block has the same bytes share what is
     known of it. Types of columns are those of all files together: a stream, and a read with a filter, opens all files
@@ -70,6 +70,23 @@ class MosaicDataset(Scannable):
         #: file has been opened.
         self._variants: dict[Columns, str] | None = None
 
+    def _apart(self) -> MosaicDataset:
+        """The same files with what is known of them, for one read. Another thread may list the table anew meanwhile."""
+        apart = object.__new__(type(self))
+        vars(apart).update(vars(self))
+        return apart
+
+    def _keep(self, apart: MosaicDataset) -> None:
+        """Know from now on what a read has learnt; all of it in one step, because other threads may be looking."""
+        vars(self).update(vars(apart))
+
+    def _read_apart(self, read: Callable[[MosaicDataset], Result]) -> Result:
+        """Read, and if files were replaced meanwhile, list the table again and start over."""
+        apart = self._apart()
+        result = read_again(lambda: read(apart), apart._list)
+        self._keep(apart)
+        return result
+
     @property
     def files(self) -> list[str]:
         """Paths, sorted."""
@@ -78,7 +95,7 @@ class MosaicDataset(Scannable):
     @property
     def schema(self) -> pa.Schema:
         """Columns of all files, then the partition columns."""
-        return read_again(self._find_schema, self._list)
+        return self._read_apart(MosaicDataset._find_schema)
 
     def _find_schema(self) -> pa.Schema:
         if self._schema is None:
@@ -111,8 +128,8 @@ class MosaicDataset(Scannable):
         """How many rows there are, or would remain."""
         filters = one_filter(filters, filter)
         if filters is not None:
-            return read_again(lambda: sum(batch.num_rows for batch in self.to_batches([], filters)), self._list)
-        return read_again(lambda: sum(rows for _, rows in self._visit(lambda opened: opened.num_rows)), self._list)
+            return self._read_apart(lambda apart: sum(batch.num_rows for batch in apart.to_batches([], filters)))
+        return self._read_apart(lambda apart: sum(rows for _, rows in apart._visit(lambda opened: opened.num_rows)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Files are opened again where the dataset arrives."""
@@ -170,23 +187,26 @@ class MosaicDataset(Scannable):
         """The columns that are asked for, each once; patterns need the names of all files."""
         if columns is None or not any(map(is_pattern, self._checked(columns))):
             return None if columns is None else list(dict.fromkeys(columns))
-        return match_names(self.schema.names, columns)
+        return match_names(self._find_schema().names, columns)
 
     # --- how a scan is read -----------------------------------------------------------------------------------------
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        return self._read_apart(lambda apart: apart._columns_of(columns))
+
+    def _columns_of(self, columns: Sequence[str] | None) -> pa.Schema:
         self._survey()
         names = self._names(columns)
-        return self.schema if names is None else self._types(names)
+        return self._find_schema() if names is None else self._types(names)
 
     def _scan_table(self, scan: Scan) -> pa.Table:
-        return read_again(lambda: self._read_table(scan), self._list)
+        return self._read_apart(lambda apart: apart._read_table(scan))
 
     def _read_table(self, scan: Scan) -> pa.Table:
         if scan.filters is None and self._schema is None and self._variants is None:
             return self._read_once(self._names(scan.columns), scan)
-        batches = list(self._scan_batches(scan))
-        return pa.Table.from_batches(batches, schema=self._scan_schema(scan.columns))
+        batches = list(self._typed_batches(scan))
+        return pa.Table.from_batches(batches, schema=self._columns_of(scan.columns))
 
     def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
@@ -203,21 +223,30 @@ class MosaicDataset(Scannable):
 
         read = list(read_files(self._found, self._open, plan, self._budget, scan.progress))
         self._variants = variants
-        output = self.schema if names is None else self._types(names)
+        output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
             [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch) for file, batch in read], output
         )
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
-        return cut_batches(stream_again(lambda: self._typed_batches(scan), self._list), scan.batch_size)
+        return cut_batches(self._stream(scan), scan.batch_size)
+
+    def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        apart, is_first = self._apart(), True
+        for batch in stream_again(lambda: apart._typed_batches(scan), apart._list):
+            if is_first:
+                self._keep(apart)
+                is_first = False
+            yield batch
+            del batch
 
     def _typed_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         files, filter_ = self._found, None
         kept = OpenFiles(self._budget)
         self._survey(kept)
         names = self._names(scan.columns)
-        output = self.schema if names is None else self._types(names)
+        output = self._find_schema() if names is None else self._types(names)
         needed = output
         if scan.filters is not None:
             from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering

@@ -49,9 +49,20 @@ def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
     >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
     'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
     """
-    return "/".join(
-        f"{quote(name, safe='')}={HIVE_NULL if text is None else quote(text, safe='')}" for name, text in values
-    )
+    return "/".join(f"{quote(name, safe='')}={_quoted(text)}" for name, text in values)
+
+
+def _quoted(text: str | None) -> str:
+    """The text of a value as part of a path. One that says what stands for null is escaped, so that it stays text.
+
+    Examples
+    --------
+    >>> _quoted("__HIVE_DEFAULT_PARTITION__")
+    '%5F_HIVE_DEFAULT_PARTITION__'
+    """
+    if text is None:
+        return HIVE_NULL
+    return f"%5F{HIVE_NULL[1:]}" if text == HIVE_NULL else quote(text, safe="")
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
