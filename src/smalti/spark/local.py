@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from smalti.spark.java import ensure_java
-from smalti.spark.pruning import enable
+from smalti.spark.provider import enable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

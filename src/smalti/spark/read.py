@@ -13,14 +13,13 @@ from functools import partial
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
-from pyspark.sql.datasource import Filter
 
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
-from smalti.spark.filters import filter_tree
+from smalti.spark.filters import SparkFilter, filter_tree
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.adapt import Adapter
@@ -68,7 +67,7 @@ class CountingSource(WrappedSource):
 
 
 def read_split(
-    split: Sequence[Piece], schema: pa.Schema, options: ReadOptions, filters: Sequence[Filter] = ()
+    split: Sequence[Piece], schema: pa.Schema, options: ReadOptions, filters: Sequence[SparkFilter] = ()
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in batches of `schema`."""
     metrics = Metrics()
@@ -91,7 +90,7 @@ def _read_piece(
     filesystem: FileSystem,
     schema: pa.Schema,
     options: ReadOptions,
-    filters: Sequence[Filter],
+    filters: Sequence[SparkFilter],
     metrics: Metrics,
 ) -> Iterator[pa.RecordBatch]:
     with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:

@@ -1,0 +1,47 @@
+package smalti.spark.jvm;
+
+import org.apache.spark.JobArtifactSet;
+import org.apache.spark.JobArtifactState;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
+import scala.Option;
+
+/** The tasks of a scan. Spark compares batches to find a broadcast that a filter at run time can use again. */
+public class MosaicBatch implements Batch {
+  private final MosaicScan scan;
+
+  MosaicBatch(MosaicScan scan) {
+    this.scan = scan;
+  }
+
+  /** The planner's answer: first the pickled function that tasks run, then what each of them reads. */
+  public InputPartition[] planInputPartitions() {
+    byte[][] parts = scan.plan().parts;
+    InputPartition[] partitions = new InputPartition[parts.length - 1];
+    for (int place = 1; place < parts.length; place++)
+      partitions[place - 1] = new PythonInputPartition(place - 1, parts[place]);
+    return partitions;
+  }
+
+  public PartitionReaderFactory createReaderFactory() {
+    return new PythonPartitionReaderFactory(PythonSource.of(new byte[0]), scan.plan().parts[0], scan.required,
+        artifacts(), Option.empty());
+  }
+
+  /** Where Spark keeps the Python files that were added to this session. */
+  private static Option artifacts() {
+    Option state = JobArtifactSet.getCurrentJobArtifactState();
+    return state.isDefined() ? Option.apply(((JobArtifactState) state.get()).uuid()) : Option.empty();
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof MosaicBatch && scan.equals(((MosaicBatch) other).scan);
+  }
+
+  public int hashCode() {
+    return scan.hashCode();
+  }
+}
