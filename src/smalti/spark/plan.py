@@ -35,11 +35,11 @@ class Table:
     """The table that read options name, as it is when this object is made.
 
     Spark derives the schema in one process and plans the scan in another. The object travels between them, so that the
-    second one finds what the first has learnt. If the table `may_be_empty`, as at the start of a stream, its directory
-    may also be missing.
+    second one finds what the first has learnt. A table whose schema is known `may_be_empty`; at the start of a stream,
+    and in a catalog, even its directory `may_be_missing`.
     """
 
-    def __init__(self, options: ReadOptions, *, may_be_empty: bool = False) -> None:
+    def __init__(self, options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False) -> None:
         places = [locate(path, storage=options.storage) for path in options.paths]
         self.options = options
         self._filesystem = places[0].filesystem
@@ -51,13 +51,14 @@ class Table:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
         self._places = places
         self._may_be_empty = may_be_empty
+        self._may_be_missing = may_be_missing
         self._list()
 
     def _list(self) -> None:
         """Find the files, and forget what is known of the files that were found before."""
         #: All files, sorted by name.
         self.files: list[FoundFile] = []
-        with suppress(FileNotFoundError) if self._may_be_empty else nullcontext():
+        with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
             self.files = list_files(self._places).files
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")

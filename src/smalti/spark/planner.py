@@ -33,7 +33,7 @@ def load(question: Mapping[str, Any], _: bytes) -> Answer:
 
     options = parse_read_options(question["options"])
     given = question.get("schema")
-    table = Table(options, may_be_empty=options.of_catalog)
+    table = Table(options, may_be_empty=given is not None, may_be_missing=options.of_catalog)
     schema = spark_schema(table.schema()) if given is None else StructType.fromJson(json.loads(given))
     partitions = table.partitions().names
     parts = [(file.name, file.size, file.modified) for file in table.files]

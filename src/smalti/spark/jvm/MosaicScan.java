@@ -134,7 +134,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     MosaicScan scan = (MosaicScan) other;
     return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit
         && Arrays.equals(filters, scan.filters) && Arrays.equals(runtime, scan.runtime)
-        && files().digest().equals(scan.files().digest());
+        && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
   }
 
   public int hashCode() {
