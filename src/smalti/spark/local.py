@@ -6,7 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from smalti.spark.java import ensure_java
+from smalti.spark.home import installed_pyspark
+from smalti.spark.java import ensure_java, wrapper_directory
 from smalti.spark.pruning import enable
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: object) 
     given = {key if "." in key else "spark." + key.replace("_", "."): str(value) for key, value in settings.items()}
     for key, value in {**SETTINGS, **given}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with installed_pyspark(wrapper_directory(os.environ)):
+        spark = builder.getOrCreate()
     enable(spark)
     return spark
