@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from smalti.spark.home import installed_pyspark
-from smalti.spark.java import ensure_java, wrapper_directory
-from smalti.spark.pruning import enable
+from smalti.spark.jar import private_directory
+from smalti.spark.java import ensure_java
+from smalti.spark.provider import enable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: object) 
     given = {key if "." in key else "spark." + key.replace("_", "."): str(value) for key, value in settings.items()}
     for key, value in {**SETTINGS, **given}.items():
         builder = builder.config(key, value)
-    with installed_pyspark(wrapper_directory(os.environ)):
+    with installed_pyspark(private_directory()):
         spark = builder.getOrCreate()
     enable(spark)
     return spark

@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import islice
 
 import pyarrow as pa
-from pyspark.sql.datasource import Filter
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.columns import SharedSchemas
@@ -20,7 +19,7 @@ from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.predicate import prune_partitions
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
-from smalti.spark.filters import comparable_values, filter_tree
+from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import ReadOptions
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, with_partitions
@@ -41,7 +40,7 @@ class Table:
 
     def __init__(self, options: ReadOptions, *, may_be_empty: bool = False) -> None:
         places = [locate(path, storage=options.storage) for path in options.paths]
-        self._options = options
+        self.options = options
         self._filesystem = places[0].filesystem
         self._name = ", ".join(map(str, places))
         for place, path in zip(places, options.paths, strict=True):
@@ -70,7 +69,7 @@ class Table:
         return read_again(self._find_schema, self._list)
 
     def _find_schema(self) -> pa.Schema:
-        merge = self._options.merge_schema
+        merge = self.options.merge_schema
         with ThreadPoolExecutor(_PARALLEL) as pool:
             found = (pool.map if merge else map)(self._examine, self.files)
             pairs = zip(self.files, found, strict=True)
@@ -80,15 +79,15 @@ class Table:
             raise MosaicError("no file can be read", path=self._name)
         self._has_derived_schema = True
         schema = with_partitions(unify_schemas(schemas), partition_schema(self.files))
-        if self._options.columns is None:
+        if self.options.columns is None:
             return schema
-        for name in self._options.columns:
+        for name in self.options.columns:
             if schema.get_field_index(name) < 0:
                 raise SchemaError("option columns names a column the table does not have", found=name)
-        return pa.schema([schema.field(name) for name in dict.fromkeys(self._options.columns)])
+        return pa.schema([schema.field(name) for name in dict.fromkeys(self.options.columns)])
 
     def splits(
-        self, schema: pa.Schema, filters: Sequence[Filter] = (), files: Sequence[FoundFile] | None = None
+        self, schema: pa.Schema, filters: Sequence[SparkFilter] = (), files: Sequence[FoundFile] | None = None
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions that cannot match are left out, row groups of large files are spread.
 
@@ -96,20 +95,20 @@ class Table:
         ----------
         schema : pyarrow.Schema
             As Spark asks for it. A schema of the user's is checked here, so that the query fails while it is planned.
-        filters : sequence of Filter
+        filters : sequence of SparkFilter
         files : sequence of FoundFile, optional
             The files of one batch of a stream; by default all.
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = self.files if files is None else files
         kept = _matching(files, schema, filters)
-        large = {file.path for file in kept if file.size > self._options.max_partition_bytes}
+        large = {file.path for file in kept if file.size > self.options.max_partition_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(lambda file: self._examine(file, schema), to_open))
         pieces = [piece for file in kept for piece in self._pieces.get(file.path, [_whole(file)])]
         packed = pack(
-            [piece.num_bytes + self._options.open_cost_bytes for piece in pieces], self._options.max_partition_bytes
+            [piece.num_bytes + self.options.open_cost_bytes for piece in pieces], self.options.max_partition_bytes
         )
         return [tuple(pieces[place] for place in group) for group in packed]
 
@@ -121,7 +120,7 @@ class Table:
         """
         if self._has_derived_schema:
             return ()
-        return self.files[:1] if self._options.own_scan or not self._options.merge_schema else self.files
+        return self.files[:1] if self.options.is_planned or not self.options.merge_schema else self.files
 
     def _examine(self, file: FoundFile, wanted: pa.Schema | None = None) -> pa.Schema | None:
         """Open a file, remember the pieces that it is cut into, and return its columns; None if it is skipped.
@@ -129,23 +128,23 @@ class Table:
         `wanted` is the schema that Spark asks for, which the file must fit; without it, the whole file is looked at.
         """
         self._pieces[file.path] = []
-        limit = self._options.max_partition_bytes
+        limit = self.options.max_partition_bytes
         try:
             with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
                 stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
                 self._pieces[file.path] = [_whole(file)]
                 if file.size > limit:
                     columns = set(stored.names)
-                    if wanted is None and self._options.columns is not None:
-                        columns &= set(self._options.columns)
+                    if wanted is None and self.options.columns is not None:
+                        columns &= set(self.options.columns)
                     self._pieces[file.path] = cut(_whole(file).file, _row_group_bytes(opened, columns), limit)
                 return stored
         except UNREADABLE as error:
-            skip_unreadable(file, error, self._options)
+            skip_unreadable(file, error, self.options)
             return None
 
 
-def _matching(files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[FoundFile]:
+def _matching(files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[SparkFilter]) -> list[FoundFile]:
     """The files whose partition values leave a chance that rows match."""
     partitions = [comparable_values(file.partition, schema) for file in files]
     types = {name: value.type for partition in partitions for name, value in partition.items()}

@@ -8,28 +8,31 @@ several times, Spark passes one of the answers to the commit, and only the files
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from smalti.errors import SchemaError
+from smalti.errors import MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
 from smalti.io import Place, locate
+from smalti.io.services import service_of
 from smalti.options import WriterOptions
 from smalti.spark.options import WriteOptions
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Commit, Mode, plan_commit, staging_directory
-from smalti.table.listing import list_files, list_table, open_found
-from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
+from smalti.table.commits import Commit, Identity, Mode, plan_commit, staging_directory
+from smalti.table.listing import Listing, list_files, list_table, open_found
+from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.schemas import unify_schemas
 
 #: How many files a task writes at the same time, one for each partition. Each file holds a row group in memory, so when
@@ -186,6 +189,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         replacing: Mode = "dynamic" if options.partition_overwrite_mode == "dynamic" else "overwrite"
+        self._replaced = options.replaced_partition
         super().__init__(options, schema, replacing if overwrite else "append")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -196,14 +200,92 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
             if staged and self._mode == "append":
                 return plan_commit(self._plan.job, staged, (), "append", after=log.settle())
             listing = list_table(self._plan.root)
-            if not staged and (self._mode == "overwrite" or not listing.files):
+            existing = self._replaceable(listing)
+            if not staged and len(existing) == len(listing.files) and (self._mode == "overwrite" or not existing):
                 # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
                 writer = TaskWriter(self._plan, "empty", 0)
                 writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
                 staged.extend(writer.finish().files)
-            return plan_commit(self._plan.job, staged, listing.identities, self._mode, after=listing.number)
+            return plan_commit(self._plan.job, staged, existing, self._mode, after=listing.number)
 
         log.commit_as_planned(plan)
 
+    def _replaceable(self, listing: Listing) -> dict[str, Identity]:
+        """The files that an overwrite may remove: all, or those of the partitions that INSERT OVERWRITE names."""
+        if not self._replaced:
+            return listing.identities
+        types = {name: self._plan.schema.field(name) for name in self._replaced}
+        wanted = {name: partition_value(self._replaced, field) for name, field in types.items()}
+        kept = [
+            file
+            for file in listing.files
+            if all(partition_value(file.partition, field) == wanted[name] for name, field in types.items())
+        ]
+        return replace(listing, files=kept).identities if kept else {}
+
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         CommitLog(self._plan.root).abort(self._plan.job)
+
+
+class StreamCommits(StagingWriter):
+    """Commits the batches of a stream. A batch that Spark runs again after a failure is known by its number."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if options.stream_id is None:
+            raise MosaicError(
+                "a stream needs a name that lasts: set option checkpointLocation on the writer, or streamId"
+            )
+        query_name(options)  # Fail now rather than at the first commit if the checkpoint cannot be read.
+        self._options = options
+        super().__init__(options, schema, "overwrite" if overwrite else "append")
+
+    def commit_batch(self, staged: list[str], batch: int) -> None:
+        """Commit the files of a batch, unless an earlier run of the same batch was committed."""
+        log = CommitLog(self._plan.root)
+        stream = query_name(self._options)
+
+        def plan() -> Commit | None:
+            # The number is looked up first: if the batch is committed after that, this commit comes too late.
+            after = log.settle()
+            if log.has_batch(stream, batch):
+                log.discard_staged(staged)
+                return None
+            existing: dict[str, Identity] = {}
+            if self._mode == "overwrite":
+                listing = list_table(self._plan.root)
+                after, existing = min(after, listing.number), listing.identities
+            return plan_commit(self._plan.job, staged, existing, self._mode, after=after, stream=stream, batch=batch)
+
+        log.commit_as_planned(plan)
+
+    def discard(self, staged: list[str]) -> None:
+        CommitLog(self._plan.root).discard_staged(staged)
+
+
+class StreamedBatchWriter(StreamCommits, DataSourceArrowWriter):  # type: ignore[misc]
+    """One batch of a stream, which the provider writes as a DataFrame."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        assert self._options.batch is not None
+        self.commit_batch(staged_files(messages), self._options.batch)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.discard(staged_files(messages))
+
+
+def query_name(options: WriteOptions) -> str:
+    """The name of a query across restarts: the id that Spark keeps in its checkpoint, or else the given name itself."""
+    given = options.stream_id
+    assert given is not None
+    storage = options.storage if service_of(given) == service_of(options.path) else {}
+    try:
+        given = str(json.loads(locate(given, storage=storage).child("metadata").read_bytes())["id"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+        pass  # It is a name of the user's own, or a place that only Spark can reach.
+    except OSError as error:  # Under another name, batches that have been written would be written again.
+        raise MosaicError(
+            "the checkpoint cannot be read, so the query is not known again: set option streamId",
+            path=given,
+            found=str(error),
+        ) from None
+    return hashlib.sha256(given.encode()).hexdigest()[:32]

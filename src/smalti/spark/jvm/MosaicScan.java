@@ -1,0 +1,137 @@
+package smalti.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
+import org.apache.spark.sql.internal.connector.SupportsMetadata;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** One scan of the files of a snapshot. It is planned when Spark first asks what it will read, and again with filters that come at run time. */
+public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering, SupportsMetadata {
+  private final MosaicTable table;
+  private final StructType full;
+  final StructType required;
+  private final Filter[] filters;
+  private final int limit;
+  private Filter[] runtime = new Filter[0];
+  private Snapshot snapshot;
+  private Planner.Answer plan;
+  private Filter[] planned;
+
+  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit) {
+    this.table = table;
+    this.snapshot = given;
+    this.full = full;
+    this.required = required;
+    this.filters = filters;
+    this.limit = limit;
+  }
+
+  private Snapshot files() {
+    if (snapshot == null) snapshot = table.files();
+    return snapshot;
+  }
+
+  /** What is read, and by how many tasks. */
+  synchronized Planner.Answer plan() {
+    if (plan == null || !Arrays.equals(planned, runtime)) {
+      Filter[] all = (Filter[]) Arrays.copyOf(filters, filters.length + runtime.length);
+      System.arraycopy(runtime, 0, all, filters.length, runtime.length);
+      Map<String, Object> details = new HashMap<String, Object>();
+      details.put("schema", required.json());
+      details.put("filters", Filters.write(all));
+      if (limit >= 0) details.put("limit", Integer.valueOf(limit));
+      plan = Planner.ask("plan", details, files().state());
+      planned = runtime;
+    }
+    return plan;
+  }
+
+  public StructType readSchema() {
+    return required;
+  }
+
+  public Batch toBatch() {
+    return new MosaicBatch(this);
+  }
+
+  /** Streams keep their own list of files, in the Python source. */
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    return new PythonScan(new PythonSource(), MosaicSource.FORMAT, required, table.options(), new Filter[0])
+        .toMicroBatchStream(checkpoint);
+  }
+
+  public Statistics estimateStatistics() {
+    Planner.Answer facts = plan();
+    final long bytes = facts.number("bytes");
+    final long rows = facts.has("rows") ? facts.number("rows") : -1L;
+    return new Statistics() {
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(Math.max(1L, bytes));
+      }
+
+      public OptionalLong numRows() {
+        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
+      }
+    };
+  }
+
+  /** Columns whose values, once a join knows them, rule out files. */
+  public NamedReference[] filterAttributes() {
+    Set<String> filterable = files().filterable();
+    List<NamedReference> found = new ArrayList<NamedReference>();
+    for (String name : required.fieldNames())
+      if (filterable.contains(name)) found.add(Expressions.column("`" + name.replace("`", "``") + "`"));
+    return (NamedReference[]) found.toArray(new NamedReference[found.size()]);
+  }
+
+  public void filter(Filter[] more) {
+    runtime = more;
+  }
+
+  public String description() {
+    return MosaicSource.FORMAT + " " + CollectionConverters.asJava(getMetaData());
+  }
+
+  public scala.collection.immutable.Map getMetaData() {
+    Map<String, String> shown = new TreeMap<String, String>();
+    shown.put("Location", String.valueOf(table.options().get("path")));
+    shown.put("PushedFilters", Arrays.toString(filters));
+    shown.put("ReadSchema", required.catalogString());
+    if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));
+    if (plan != null) {
+      shown.put("Files", plan.text("files") + " of " + files().facts.text("files"));
+    }
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown));
+  }
+
+  public boolean equals(Object other) {
+    if (!(other instanceof MosaicScan)) return false;
+    MosaicScan scan = (MosaicScan) other;
+    return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit
+        && Arrays.equals(filters, scan.filters) && Arrays.equals(runtime, scan.runtime)
+        && files().digest().equals(scan.files().digest());
+  }
+
+  public int hashCode() {
+    return Objects.hash(new Object[] {required, table.options(), Integer.valueOf(Arrays.hashCode(filters))});
+  }
+}
