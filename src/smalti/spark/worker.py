@@ -62,7 +62,7 @@ def _read(scan: bytes, split: bytes, outfile: IO[bytes]) -> None:
             _send(b"" if file == last else file.encode(), outfile)
             outfile.write(message)
             last = file
-        report = metrics.totals()
+        report: dict[str, object] = {**metrics.totals()}
     except Exception as error:
         report = {"error": _tell(error)}
     outfile.write(_LENGTH.pack(_END))
