@@ -21,6 +21,7 @@ from smalti.predicate import prune_partitions
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import ReadOptions
+from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
@@ -78,13 +79,17 @@ class Table:
         if not schemas:
             raise MosaicError("no file can be read", path=self._name)
         self._has_derived_schema = True
-        schema = with_partitions(unify_schemas(schemas), partition_schema(self.files))
+        schema = with_partitions(unify_schemas(schemas), self.partitions())
         if self.options.columns is None:
             return schema
         for name in self.options.columns:
             if schema.get_field_index(name) < 0:
                 raise SchemaError("option columns names a column the table does not have", found=name)
         return pa.schema([schema.field(name) for name in dict.fromkeys(self.options.columns)])
+
+    def partitions(self) -> pa.Schema:
+        """The partition columns, as Spark infers them from the names of directories."""
+        return partition_schema(self.files, infer_partition_type)
 
     def splits(
         self, schema: pa.Schema, filters: Sequence[SparkFilter] = (), files: Sequence[FoundFile] | None = None

@@ -22,13 +22,12 @@ def load(question: Mapping[str, Any], _: bytes) -> Answer:
     from smalti.spark.options import parse_read_options
     from smalti.spark.plan import Table
     from smalti.spark.types import arrow_schema, spark_schema
-    from smalti.table.partitions import partition_schema
 
     options = parse_read_options(question["options"])
     given = question.get("schema")
     table = Table(options, may_be_empty=options.of_catalog)
     schema = spark_schema(table.schema()) if given is None else StructType.fromJson(json.loads(given))
-    partitions = partition_schema(table.files).names
+    partitions = table.partitions().names
     parts = [(file.name, file.size, file.modified) for file in table.files]
     facts = {
         "schema": schema.json(),

@@ -2,8 +2,8 @@
 
 Spark tells Python data sources little: no columns, no save modes but two, no tables of a catalog. Java sources are
 told everything, and Spark prefers them to Python sources of the same name. So a small provider in Java (see `jar`)
-plans, and the Python source reads and writes. It uses internals of Spark, so it is added only to versions it was tested with. On
-other versions rows are the same; what the Python source cannot do safely alone is refused.
+plans, and the Python source reads and writes. It uses internals of Spark, so it is added only to versions it was tested
+with. On other versions rows are the same; what the Python source cannot do safely alone is refused.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
@@ -35,6 +36,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   private Snapshot snapshot;
   private Planner.Answer plan;
   private Filter[] planned;
+  private boolean streaming;
 
   MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit) {
     this.table = table;
@@ -75,14 +77,18 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   /** Streams keep their own list of files, in the Python source. */
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    streaming = true;
     return new PythonScan(new PythonSource(), MosaicSource.FORMAT, required, table.options(), new Filter[0])
         .toMicroBatchStream(checkpoint);
   }
 
   public Statistics estimateStatistics() {
+    if (streaming) return statistics(SQLConf.get().defaultSizeInBytes(), -1L);
     Planner.Answer facts = plan();
-    final long bytes = facts.number("bytes");
-    final long rows = facts.has("rows") ? facts.number("rows") : -1L;
+    return statistics(facts.number("bytes"), facts.has("rows") ? facts.number("rows") : -1L);
+  }
+
+  private static Statistics statistics(final long bytes, final long rows) {
     return new Statistics() {
       public OptionalLong sizeInBytes() {
         return OptionalLong.of(Math.max(1L, bytes));
