@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from smalti.spark.home import installed_pyspark
+from smalti.spark.jar import private_directory
 from smalti.spark.java import ensure_java
 from smalti.spark.provider import enable, jar_settings
 
@@ -54,6 +56,7 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: object) 
     given = {key if "." in key else "spark." + key.replace("_", "."): str(value) for key, value in settings.items()}
     for key, value in {**SETTINGS, **given, **jar_settings(given)}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with installed_pyspark(private_directory()):
+        spark = builder.getOrCreate()
     enable(spark)
     return spark

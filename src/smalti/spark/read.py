@@ -6,6 +6,7 @@ and the values of partitions become columns. Row groups that statistics rule out
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -49,6 +50,16 @@ class Metrics:
     rows: int = 0
     seconds: float = 0.0
 
+    def totals(self) -> dict[str, float]:
+        """The figures that Spark shows."""
+        return {
+            "files": len(self.files),
+            "row_groups": sum(len(file.row_groups) for file in self.files),
+            "skipped": sum(file.skipped for file in self.files),
+            "bytes": self.bytes_read,
+            "seconds": self.seconds,
+        }
+
 
 class CountingSource(WrappedSource):
     """A source that counts what is read."""
@@ -66,49 +77,84 @@ class CountingSource(WrappedSource):
         return self._source.read_many(spans)
 
 
+@dataclass(frozen=True)
+class Scan:
+    """What all tasks of a scan have in common. It travels to them pickled.
+
+    Attributes
+    ----------
+    options : ReadOptions
+    schema : pyarrow.Schema
+        What batches look like.
+    filters : tuple of SparkFilter
+        Rows that they rule out are left out where that is cheap; Spark applies them again.
+    limit : int, optional
+        How many rows are enough.
+    """
+
+    options: ReadOptions
+    schema: pa.Schema
+    filters: Sequence[SparkFilter] = ()
+    limit: int | None = None
+
+    def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The batches of a pickled split, each with the name of the file that its rows are from."""
+        for file, batch in self.batches(pickle.loads(split), metrics):
+            wanted = batch if self.limit is None else batch.slice(0, self.limit - metrics.rows)
+            metrics.rows += wanted.num_rows
+            yield file, wanted
+            if metrics.rows == self.limit:
+                return
+
+    def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All batches of a split."""
+        started = time.monotonic()
+        filesystem = locate(self.options.paths[0], storage=self.options.storage).filesystem
+        for piece in split:
+            try:
+                for batch in self._read_piece(piece, filesystem, metrics):
+                    yield piece.file.name, batch
+            except UNREADABLE as error:
+                skip_unreadable(piece.file, error, self.options)
+        metrics.seconds = time.monotonic() - started
+        if self.options.metrics_path is not None:
+            write_report(self.options.metrics_path, asdict(metrics), self.options)
+
+    def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        schema, options = self.schema, self.options
+        with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
+            stored = stored_columns(file, piece.file, schema)
+            columns = stored.names
+            groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
+            types = {column.name: column.type for column in stored}
+            tree = filter_tree(self.filters, types)
+            if tree is not None:
+                matching = set(file.matching_row_groups(tree))
+                kept = [group for group in groups if group in matching]
+            metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
+            adapter = Adapter(schema, columns, piece.file.partition, partial(_to_spark, piece.file.path))
+            # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
+            wanted = filter_tree([each for each in self.filters if each[0] != "IsNotNull"], types)
+            for batch in file.iter_batches(columns=columns, row_groups=kept, filters=wanted):
+                # A batch without columns, as for `count()`, takes no memory and is passed on whole.
+                fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
+                rows = options.batch_rows or fitting
+                for start in range(0, batch.num_rows, rows):
+                    yield adapter.adapt(batch.slice(start, rows))
+
+
+def load_scan(pickled: bytes) -> Scan:
+    """The scan that the driver has pickled."""
+    scan = pickle.loads(pickled)
+    assert isinstance(scan, Scan)
+    return scan
+
+
 def read_split(
     split: Sequence[Piece], schema: pa.Schema, options: ReadOptions, filters: Sequence[SparkFilter] = ()
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in batches of `schema`."""
-    metrics = Metrics()
-    started = time.monotonic()
-    filesystem = locate(options.paths[0], storage=options.storage).filesystem
-    for piece in split:
-        try:
-            for batch in _read_piece(piece, filesystem, schema, options, filters, metrics):
-                metrics.rows += batch.num_rows
-                yield batch
-        except UNREADABLE as error:
-            skip_unreadable(piece.file, error, options)
-    metrics.seconds = time.monotonic() - started
-    if options.metrics_path is not None:
-        write_report(options.metrics_path, asdict(metrics), options)
-
-
-def _read_piece(
-    piece: Piece,
-    filesystem: FileSystem,
-    schema: pa.Schema,
-    options: ReadOptions,
-    filters: Sequence[SparkFilter],
-    metrics: Metrics,
-) -> Iterator[pa.RecordBatch]:
-    with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
-        stored = stored_columns(file, piece.file, schema)
-        columns = stored.names
-        groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
-        tree = filter_tree(filters, {column.name: column.type for column in stored})
-        if tree is not None:
-            matching = set(file.matching_row_groups(tree))
-            kept = [group for group in groups if group in matching]
-        metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
-        adapter = Adapter(schema, columns, piece.file.partition, partial(_to_spark, piece.file.path))
-        for batch in file.iter_batches(columns=columns, row_groups=kept):
-            # A batch without columns, as for `count()`, takes no memory and is passed on whole.
-            fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if len(schema) else batch.num_rows
-            rows = options.batch_rows or fitting
-            for start in range(0, batch.num_rows, rows):
-                yield adapter.adapt(batch.slice(start, rows))
+    return (batch for _, batch in Scan(options, schema, filters).batches(split, Metrics()))
 
 
 def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:

@@ -1,13 +1,10 @@
 package smalti.spark.jvm;
 
-import org.apache.spark.JobArtifactSet;
-import org.apache.spark.JobArtifactState;
+import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReaderFactory;
-import scala.Option;
 
 /** The tasks of a scan. Spark compares batches to find a broadcast that a filter at run time can use again. */
 public class MosaicBatch implements Batch {
@@ -17,7 +14,7 @@ public class MosaicBatch implements Batch {
     this.scan = scan;
   }
 
-  /** The planner's answer: first the pickled function that tasks run, then what each of them reads. */
+  /** The planner's answer: first what all tasks have in common, then what each of them reads. */
   public InputPartition[] planInputPartitions() {
     byte[][] parts = scan.plan().parts;
     InputPartition[] partitions = new InputPartition[parts.length - 1];
@@ -27,14 +24,8 @@ public class MosaicBatch implements Batch {
   }
 
   public PartitionReaderFactory createReaderFactory() {
-    return new PythonPartitionReaderFactory(PythonSource.of(new byte[0]), scan.plan().parts[0], scan.required,
-        artifacts(), Option.empty());
-  }
-
-  /** Where Spark keeps the Python files that were added to this session. */
-  private static Option artifacts() {
-    Option state = JobArtifactSet.getCurrentJobArtifactState();
-    return state.isDefined() ? Option.apply(((JobArtifactState) state.get()).uuid()) : Option.empty();
+    PythonFunction python = Planner.python(new byte[0]);
+    return new ColumnarReaderFactory(python.pythonExec(), Worker.environment(python), scan.plan().parts[0], scan.required);
   }
 
   public boolean equals(Object other) {

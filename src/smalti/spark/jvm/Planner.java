@@ -1,30 +1,21 @@
 package smalti.spark.jvm;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.DataInputStream;
-import java.io.DataOutputStream;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import net.razorvine.pickle.Pickler;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.PythonUtils$;
-import org.apache.spark.api.python.PythonWorkerUtils;
 import org.apache.spark.sql.errors.QueryCompilationErrors;
-import org.apache.spark.sql.execution.python.PythonPlannerRunner;
 import org.apache.spark.unsafe.Platform;
 
-/**
- * One question to smalti/spark/planner.py: JSON and bytes go there, JSON and byte strings come back.
- *
- * All questions go to the same Python module, so Spark starts one process for all of them and keeps it.
- */
-public class Planner extends PythonPlannerRunner {
+/** Questions to smalti/spark/planner.py: JSON and bytes go there, JSON and byte strings come back. */
+final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
-  private static final int PYTHON_EXCEPTION = -2;
-  private final String request;
-  private final byte[] state;
+
+  private Planner() {}
 
   /** What the planner has answered. */
   public static class Answer {
@@ -58,20 +49,13 @@ public class Planner extends PythonPlannerRunner {
     }
   }
 
-  private Planner(PythonFunction function, String request, byte[] state) {
-    super(function);
-    this.request = request;
-    this.state = state;
-  }
-
   /** Ask, and wait for the answer. An error that the planner reports is thrown as an AnalysisException. */
   static Answer ask(String question, Map<String, Object> details, byte[] state) {
     Map<String, Object> request = new HashMap<String, Object>(details);
     request.put("question", question);
     Answer answer = null;
     try {
-      Planner planner = new Planner(python(new byte[0]), JSON.writeValueAsString(request), state);
-      answer = (Answer) planner.runInPython(planner.runInPython$default$1());
+      answer = ask(JSON.writeValueAsString(request).getBytes(StandardCharsets.UTF_8), state);
     } catch (IOException error) {
       Platform.throwException(error);
     }
@@ -87,32 +71,18 @@ public class Planner extends PythonPlannerRunner {
     return PythonUtils$.MODULE$.createPythonFunction(pickled);
   }
 
-  public String workerModule() {
-    return "pyspark_mosaic.planner";
-  }
-
-  public void writeToPython(DataOutputStream out, Pickler pickler) {
+  private static Answer ask(byte[] request, byte[] state) throws IOException {
+    PythonFunction python = python(new byte[0]);
+    Worker worker = new Worker(python.pythonExec(), Worker.environment(python));
     try {
-      PythonWorkerUtils.writeUTF(request, out);
-      PythonWorkerUtils.writeBytes(state, out);
-    } catch (Exception error) {
-      Platform.throwException(error);
+      worker.send(new byte[][] {Worker.ASK, request, state});
+      Map<String, Object> facts = (Map<String, Object>) JSON.readValue(worker.readBytes(worker.readInt()), Map.class);
+      byte[][] parts = new byte[worker.readInt()][];
+      for (int part = 0; part < parts.length; part++) parts[part] = worker.readBytes(worker.readInt());
+      worker.release();
+      return new Answer(facts, parts);
+    } finally {
+      worker.close(); // does nothing to a process that was released
     }
-  }
-
-  public Object receiveFromPython(DataInputStream in) {
-    Answer answer = null;
-    try {
-      int length = in.readInt();
-      if (length == PYTHON_EXCEPTION)
-        Platform.throwException(QueryCompilationErrors.pythonDataSourceError("plan", "read", PythonWorkerUtils.readUTF(in)));
-      Map<String, Object> facts = (Map<String, Object>) JSON.readValue(PythonWorkerUtils.readBytes(length, in), Map.class);
-      byte[][] parts = new byte[in.readInt()][];
-      for (int part = 0; part < parts.length; part++) parts[part] = PythonWorkerUtils.readBytes(in);
-      answer = new Answer(facts, parts);
-    } catch (IOException error) {
-      Platform.throwException(error);
-    }
-    return answer;
   }
 }
