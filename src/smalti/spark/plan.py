@@ -17,9 +17,9 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
-from smalti.predicate import prune_partitions
+from smalti.spark.facts import FileFacts, aggregate, matching_row_groups
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
-from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
+from smalti.spark.filters import SparkFilter
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
@@ -29,6 +29,9 @@ from smalti.table.splits import Piece, cut, pack
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
+#: Statistics of more columns and row groups than this stay in the files, where tasks find them: the list of files
+#: travels to the planner's process with every question.
+_MAX_STATISTICS = 200_000
 
 
 class Table:
@@ -64,6 +67,7 @@ class Table:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         self._schemas = SharedSchemas()
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
+        self._facts: dict[str, FileFacts] = {}
         self._has_derived_schema = False
 
     def schema(self) -> pa.Schema:
@@ -93,7 +97,11 @@ class Table:
         return partition_schema(self.files, infer_partition_type)
 
     def splits(
-        self, schema: pa.Schema, filters: Sequence[SparkFilter] = (), files: Sequence[FoundFile] | None = None
+        self,
+        schema: pa.Schema,
+        filters: Sequence[SparkFilter] = (),
+        files: Sequence[FoundFile] | None = None,
+        limit: int | None = None,
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions that cannot match are left out, row groups of large files are spread.
 
@@ -104,19 +112,103 @@ class Table:
         filters : sequence of SparkFilter
         files : sequence of FoundFile, optional
             The files of one batch of a stream; by default all.
+        limit : int, optional
+            How many rows are enough. Files after those that have them are left out, if it is known how many they have.
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = self.files if files is None else files
-        kept = _matching(files, schema, filters)
+        groups = matching_row_groups(files, self._facts, schema, filters)
+        kept = [file for file in files if file.path in groups]
         large = {file.path for file in kept if file.size > self.options.max_partition_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(lambda file: self._examine(file, schema), to_open))
-        pieces = [piece for file in kept for piece in self._pieces.get(file.path, [_whole(file)])]
+        pieces = [
+            smaller
+            for file in kept
+            for piece in self._pieces.get(file.path, [_whole(file)])
+            for smaller in self._narrow(piece, groups[file.path])
+        ]
+        pieces = pieces if limit is None else self._enough(pieces, limit)
         packed = pack(
             [piece.num_bytes + self.options.open_cost_bytes for piece in pieces], self.options.max_partition_bytes
         )
         return [tuple(pieces[place] for place in group) for group in packed]
+
+    def _narrow(self, piece: Piece, matching: Sequence[int] | None) -> list[Piece]:
+        """A piece without the row groups that cannot match; none if nothing is left of it."""
+        known = self._facts.get(piece.file.path)
+        if matching is None or known is None:
+            return [piece]
+        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+        kept = [group for group in groups if group in set(matching)]
+        if len(kept) == len(groups):
+            return [piece]
+        share = sum(known.rows[group] for group in kept) / max(1, sum(known.rows[group] for group in groups))
+        return [replace(piece, row_groups=tuple(kept), num_bytes=int(piece.num_bytes * share))] if kept else []
+
+    def _enough(self, pieces: Sequence[Piece], limit: int) -> list[Piece]:
+        enough: list[Piece] = []
+        rows = 0
+        for piece in pieces:
+            if rows >= limit:
+                break
+            enough.append(piece)
+            rows += self.num_rows(piece) or 0
+        return enough
+
+    def num_rows(self, piece: Piece) -> int | None:
+        """How many rows a piece has, if its file was looked into."""
+        known = self._facts.get(piece.file.path)
+        if known is None:
+            return None
+        return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
+
+    def learn(self, most: int | None = None) -> None:
+        """Look into the files that were not opened for their schema, unless there are more than `most`."""
+        files = [file for file in self.files if file.path not in self._facts]
+        if most is None or len(files) <= most:
+            with ThreadPoolExecutor(_PARALLEL) as pool:
+                list(pool.map(self._learn, files))
+        if sum(known.num_values for known in self._facts.values()) > _MAX_STATISTICS:
+            empty = {
+                path: replace(known, statistics=({},) * len(known.rows), types={})
+                for path, known in self._facts.items()
+            }
+            self._facts = empty
+
+    def _learn(self, file: FoundFile) -> None:
+        with suppress(*UNREADABLE, OSError), MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
+            self._facts[file.path] = FileFacts.of(opened)
+
+    def filterable(self) -> set[str]:
+        """The columns by which a filter may rule out files or row groups."""
+        return {*self.partitions().names, *(name for known in self._facts.values() for name in known.types)}
+
+    def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
+        """Files, bytes and, as far as they are known, rows and row groups of what a scan reads."""
+        facts = {"files": len({piece.file.path for piece in pieces}), "bytes": sum(piece.num_bytes for piece in pieces)}
+        rows = [self.num_rows(piece) for piece in pieces]
+        if None not in rows:
+            facts["rows"] = sum(row for row in rows if row is not None)
+            known = self._facts
+            facts["groups"] = sum(
+                len(known[piece.file.path].rows if piece.row_groups is None else piece.row_groups) for piece in pieces
+            )
+        return facts
+
+    @property
+    def num_row_groups(self) -> int | None:
+        """All row groups of the table, if they are known."""
+        known = [self._facts.get(file.path) for file in self.files]
+        return None if None in known else sum(len(facts.rows) for facts in known if facts is not None)
+
+    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> list[object] | None:
+        """What the index answers of aggregates over all rows; see `smalti.spark.facts.aggregate`."""
+        if self.options.ignore_corrupt_files:
+            return None  # Files that are skipped when they are read still have an index.
+        self.learn()
+        return aggregate(self.files, self._facts, schema, functions)
 
     def _unchecked(self) -> Sequence[FoundFile]:
         """The files that are checked on the driver against a schema that may be the user's.
@@ -139,6 +231,8 @@ class Table:
             with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
                 stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
                 self._pieces[file.path] = [_whole(file)]
+                if self.options.is_planned:
+                    self._facts[file.path] = FileFacts.of(opened)
                 if file.size > limit:
                     columns = set(stored.names)
                     if wanted is None and self.options.columns is not None:
@@ -148,15 +242,6 @@ class Table:
         except UNREADABLE as error:
             skip_unreadable(file, error, self.options)
             return None
-
-
-def _matching(files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[SparkFilter]) -> list[FoundFile]:
-    """The files whose partition values leave a chance that rows match."""
-    partitions = [comparable_values(file.partition, schema) for file in files]
-    types = {name: value.type for partition in partitions for name, value in partition.items()}
-    tree = filter_tree(filters, types)
-    may_match = [True] * len(files) if tree is None else prune_partitions(tree, partitions)
-    return [file for file, keep in zip(files, may_match, strict=True) if keep]
 
 
 def _whole(file: FoundFile) -> Piece:
