@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -18,9 +18,11 @@ from pyarrow.fs import FileSystem
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
+from smalti.io.services import service_of
 from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree
+from smalti.spark.hidden import add_hidden, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.adapt import Adapter
@@ -57,7 +59,7 @@ class Metrics:
             "row_groups": sum(len(file.row_groups) for file in self.files),
             "skipped": sum(file.skipped for file in self.files),
             "bytes": self.bytes_read,
-            "seconds": self.seconds,
+            "milliseconds": self.seconds * 1000,
         }
 
 
@@ -96,6 +98,13 @@ class Scan:
     schema: pa.Schema
     filters: Sequence[SparkFilter] = ()
     limit: int | None = None
+    #: When each file was modified, in nanoseconds, where the hidden column tells it.
+    modified: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """What comes out of files."""
+        return stored_part(self.schema)
 
     def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The batches of a pickled split, each with the name of the file that its rows are from."""
@@ -113,15 +122,21 @@ class Scan:
         for piece in split:
             try:
                 for batch in self._read_piece(piece, filesystem, metrics):
-                    yield piece.file.name, batch
+                    yield piece.file.name, self._complete(batch, piece)
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)
         metrics.seconds = time.monotonic() - started
         if self.options.metrics_path is not None:
             write_report(self.options.metrics_path, asdict(metrics), self.options)
 
+    def _complete(self, batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
+        if self.stored is self.schema:
+            return batch
+        scheme = service_of(self.options.paths[0]) or "file"
+        return add_hidden(batch, self.schema, piece, scheme, self.modified.get(piece.file.name, 0))
+
     def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
-        schema, options = self.schema, self.options
+        schema, options = self.stored, self.options
         with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
             stored = stored_columns(file, piece.file, schema)
             columns = stored.names

@@ -11,6 +11,8 @@ import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
@@ -103,6 +105,16 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     };
   }
 
+  public CustomMetric[] supportedCustomMetrics() {
+    return TaskMetric.all();
+  }
+
+  /** The row groups that no task was given. */
+  public CustomTaskMetric[] reportDriverMetrics() {
+    if (plan == null || !plan.has("groups") || !files().facts.has("groups")) return new CustomTaskMetric[0];
+    return new CustomTaskMetric[] {new TaskMetric("skipped", files().facts.number("groups") - plan.number("groups"))};
+  }
+
   /** Columns whose values, once a join knows them, rule out files. */
   public NamedReference[] filterAttributes() {
     Set<String> filterable = files().filterable();
@@ -117,10 +129,18 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public String description() {
-    return MosaicSource.FORMAT + " " + CollectionConverters.asJava(getMetaData());
+    StringBuilder text = new StringBuilder(MosaicSource.FORMAT);
+    for (Map.Entry<String, String> entry : shown().entrySet())
+      text.append(text.length() == MosaicSource.FORMAT.length() ? " " : ", ").append(entry.getKey() + ": " + entry.getValue());
+    return text.toString();
   }
 
   public scala.collection.immutable.Map getMetaData() {
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown()));
+  }
+
+  /** What explain() shows. */
+  private Map<String, String> shown() {
     Map<String, String> shown = new TreeMap<String, String>();
     shown.put("Location", String.valueOf(table.options().get("path")));
     shown.put("PushedFilters", Arrays.toString(filters));
@@ -131,7 +151,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
       if (plan.has("groups") && files().facts.has("groups"))
         shown.put("RowGroups", plan.text("groups") + " of " + files().facts.text("groups"));
     }
-    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown));
+    return shown;
   }
 
   public boolean equals(Object other) {
