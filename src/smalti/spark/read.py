@@ -11,8 +11,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
+from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from smalti.errors import SchemaError
@@ -98,6 +101,9 @@ class Scan:
     schema: pa.Schema
     filters: Sequence[SparkFilter] = ()
     limit: int | None = None
+    #: With a limit: the columns by which the first rows are the wanted ones, and whether each is ascending.
+    order: Sequence[tuple[str, bool]] = ()
+    nulls_first: bool = False
     #: When each file was modified, in nanoseconds, where the hidden column tells it.
     modified: Mapping[str, int] = field(default_factory=dict)
 
@@ -108,12 +114,34 @@ class Scan:
 
     def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The batches of a pickled split, each with the name of the file that its rows are from."""
+        if self.order:
+            yield from self._first(self.batches(pickle.loads(split), metrics), metrics)
+            return
         for file, batch in self.batches(pickle.loads(split), metrics):
             wanted = batch if self.limit is None else batch.slice(0, self.limit - metrics.rows)
             metrics.rows += wanted.num_rows
             yield file, wanted
             if metrics.rows == self.limit:
                 return
+
+    def _first(
+        self, batches: Iterator[tuple[str, pa.RecordBatch]], metrics: Metrics
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The first rows of each file, in the order that is asked for."""
+        keys: list[tuple[str, Any]] = []
+        for place, (name, ascending) in enumerate(self.order):
+            # Whether there is a value comes first, because Arrow's own place for nulls is the same for all columns.
+            keys.append((f"has value {place}", "ascending" if self.nulls_first else "descending"))
+            keys.append((name, "ascending" if ascending else "descending"))
+        for file, group in groupby(batches, key=lambda pair: pair[0]):
+            best = self.schema.empty_table()
+            for _, batch in group:
+                best = pa.concat_tables([best, pa.Table.from_batches([batch])])
+                flags = {f"has value {place}": best[name].is_valid() for place, (name, _) in enumerate(self.order)}
+                sorted_by = pa.table({**flags, **{name: best[name] for name, _ in self.order}})
+                best = best.take(pc.sort_indices(sorted_by, sort_keys=keys)[: self.limit])
+            metrics.rows += best.num_rows
+            yield from ((file, batch) for batch in best.combine_chunks().to_batches())
 
     def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """All batches of a split."""

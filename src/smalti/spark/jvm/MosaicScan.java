@@ -35,19 +35,22 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   final StructType required;
   private final Filter[] filters;
   private final int limit;
+  private final List<Object> order;
   private Filter[] runtime = new Filter[0];
   private Snapshot snapshot;
   private Planner.Answer plan;
   private Filter[] planned;
   private boolean streaming;
 
-  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit) {
+  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit,
+      List<Object> order) {
     this.table = table;
     this.snapshot = given;
     this.full = full;
     this.required = required;
     this.filters = filters;
     this.limit = limit;
+    this.order = order;
   }
 
   private Snapshot files() {
@@ -64,6 +67,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
       details.put("schema", required.json());
       details.put("filters", Filters.write(all));
       if (limit >= 0) details.put("limit", Integer.valueOf(limit));
+      details.put("order", order);
       plan = Planner.ask("plan", details, files().state());
       planned = runtime;
     }
@@ -146,6 +150,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     shown.put("PushedFilters", Arrays.toString(filters));
     shown.put("ReadSchema", required.catalogString());
     if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));
+    if (!order.isEmpty()) shown.put("PushedOrder", order.toString());
     if (plan != null) {
       shown.put("Files", plan.text("files") + " of " + files().facts.text("files"));
       if (plan.has("groups") && files().facts.has("groups"))
@@ -157,7 +162,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   public boolean equals(Object other) {
     if (!(other instanceof MosaicScan)) return false;
     MosaicScan scan = (MosaicScan) other;
-    return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit
+    return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit && order.equals(scan.order)
         && Arrays.equals(filters, scan.filters) && Arrays.equals(runtime, scan.runtime)
         && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
   }
