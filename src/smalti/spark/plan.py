@@ -18,7 +18,8 @@ from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.predicate import prune_partitions
-from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
+from smalti.spark.choice import choose_files
+from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
@@ -58,7 +59,10 @@ class Table:
         #: All files, sorted by name.
         self.files: list[FoundFile] = []
         with suppress(FileNotFoundError) if self._may_be_empty else nullcontext():
-            self.files = list_files(self._places).files
+            base = self.options.base_path
+            base = None if base is None else locate(base, storage=self.options.storage).path
+            found = list_files(self._places).files
+            self.files = choose_files(found, [place.path for place in self._places], base, self.options)
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         self._schemas = SharedSchemas()
@@ -79,7 +83,8 @@ class Table:
         if not schemas:
             raise MosaicError("no file can be read", path=self._name)
         self._has_derived_schema = True
-        schema = with_partitions(unify_schemas(schemas), self.partitions())
+        alike = schemas if self.options.case_sensitive else spell_alike(schemas)
+        schema = with_partitions(unify_schemas(alike), self.partitions())
         if self.options.columns is None:
             return schema
         for name in self.options.columns:
@@ -89,7 +94,8 @@ class Table:
 
     def partitions(self) -> pa.Schema:
         """The partition columns, as Spark infers them from the names of directories."""
-        return partition_schema(self.files, infer_partition_type)
+        infer = self.options.infer_partition_types
+        return partition_schema(self.files, infer_partition_type if infer else lambda _: pa.string())
 
     def splits(
         self, schema: pa.Schema, filters: Sequence[SparkFilter] = (), files: Sequence[FoundFile] | None = None
@@ -106,6 +112,8 @@ class Table:
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = self.files if files is None else files
+        if not self.options.case_sensitive:
+            files = [_spelled(file, schema) for file in files]
         kept = _matching(files, schema, filters)
         large = {file.path for file in kept if file.size > self.options.max_partition_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
@@ -136,7 +144,12 @@ class Table:
         limit = self.options.max_partition_bytes
         try:
             with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
-                stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
+                sensitive = self.options.case_sensitive
+                stored = (
+                    opened.schema
+                    if wanted is None
+                    else stored_columns(opened, file, wanted, case_sensitive=sensitive).schema
+                )
                 self._pieces[file.path] = [_whole(file)]
                 if file.size > limit:
                     columns = set(stored.names)
@@ -147,6 +160,10 @@ class Table:
         except UNREADABLE as error:
             skip_unreadable(file, error, self.options)
             return None
+        except FileNotFoundError:
+            if not self.options.ignore_missing_files:
+                raise
+            return None
 
 
 def _matching(files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[SparkFilter]) -> list[FoundFile]:
@@ -156,6 +173,13 @@ def _matching(files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[S
     tree = filter_tree(filters, types)
     may_match = [True] * len(files) if tree is None else prune_partitions(tree, partitions)
     return [file for file, keep in zip(files, may_match, strict=True) if keep]
+
+
+def _spelled(file: FoundFile, schema: pa.Schema) -> FoundFile:
+    """A file whose partition columns are spelled as in a schema."""
+    asked = {name.lower(): name for name in schema.names} if file.partition else {}
+    partition = {asked.get(name.lower(), name): value for name, value in file.partition.items()}
+    return file if partition == file.partition else replace(file, partition=partition)
 
 
 def _whole(file: FoundFile) -> Piece:

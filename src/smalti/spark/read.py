@@ -20,7 +20,7 @@ from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
-from smalti.spark.filters import SparkFilter, filter_tree
+from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.adapt import Adapter
@@ -116,6 +116,9 @@ class Scan:
                     yield piece.file.name, batch
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)
+            except FileNotFoundError:
+                if not self.options.ignore_missing_files:
+                    raise
         metrics.seconds = time.monotonic() - started
         if self.options.metrics_path is not None:
             write_report(self.options.metrics_path, asdict(metrics), self.options)
@@ -123,18 +126,19 @@ class Scan:
     def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         schema, options = self.schema, self.options
         with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
-            stored = stored_columns(file, piece.file, schema)
-            columns = stored.names
+            stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
+            columns = stored.schema.names
+            filters = rename_columns(self.filters, stored.spelling)
             groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
-            types = {column.name: column.type for column in stored}
-            tree = filter_tree(self.filters, types)
+            types = {column.name: column.type for column in stored.schema}
+            tree = filter_tree(filters, types)
             if tree is not None:
                 matching = set(file.matching_row_groups(tree))
                 kept = [group for group in groups if group in matching]
             metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
-            adapter = Adapter(schema, columns, piece.file.partition, partial(_to_spark, piece.file.path))
+            adapter = Adapter(schema, stored.wanted, piece.file.partition, partial(_to_spark, piece.file.path))
             # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
-            wanted = filter_tree([each for each in self.filters if each[0] != "IsNotNull"], types)
+            wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
             for batch in file.iter_batches(columns=columns, row_groups=kept, filters=wanted):
                 # A batch without columns, as for `count()`, takes no memory and is passed on whole.
                 fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
