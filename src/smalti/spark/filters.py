@@ -94,6 +94,20 @@ def rename_columns(filters: Sequence[SparkFilter], names: Mapping[str, str]) -> 
     ]
 
 
+def columns_of(filters: Sequence[SparkFilter]) -> set[str]:
+    """The columns that filters are about.
+
+    Examples
+    --------
+    >>> sorted(columns_of([("Or", ("IsNull", "a"), ("EqualTo", "b", 3))]))
+    ['a', 'b']
+    """
+    found: set[str] = set()
+    for name, *rest in filters:
+        found |= columns_of(rest) if name in ("And", "Or", "Not") else {rest[0]}
+    return found
+
+
 def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]) -> Tree | None:
     """The tree of a conjunction of filters, as far as it can be decided; None if nothing of it can.
 

@@ -26,6 +26,7 @@ TESTED_VERSIONS = ("4.1.", "4.2.", "4.3.")
 _COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
 #: How Spark finds the provider, and the rules that it brings along.
 _SERVICES = {
+    "org.apache.spark.sql.SparkSessionExtensionsProvider": "smalti.spark.jvm.MosaicExtensions",
     "org.apache.spark.sql.sources.DataSourceRegister": "smalti.spark.jvm.MosaicSource",
 }
 

@@ -17,10 +17,10 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
-from smalti.predicate import prune_partitions
 from smalti.spark.choice import choose_files
+from smalti.spark.facts import FileFacts, aggregate, matching_row_groups
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
-from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
+from smalti.spark.filters import SparkFilter
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
@@ -30,17 +30,20 @@ from smalti.table.splits import Piece, cut, pack
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
+#: Statistics of more columns and row groups than this stay in the files, where tasks find them: the list of files
+#: travels to the planner's process with every question.
+_MAX_STATISTICS = 200_000
 
 
 class Table:
     """The table that read options name, as it is when this object is made.
 
     Spark derives the schema in one process and plans the scan in another. The object travels between them, so that the
-    second one finds what the first has learnt. If the table `may_be_empty`, as at the start of a stream, its directory
-    may also be missing.
+    second one finds what the first has learnt. A table whose schema is known `may_be_empty`; at the start of a stream,
+    and in a catalog, even its directory `may_be_missing`.
     """
 
-    def __init__(self, options: ReadOptions, *, may_be_empty: bool = False) -> None:
+    def __init__(self, options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False) -> None:
         places = [locate(path, storage=options.storage) for path in options.paths]
         self.options = options
         self._filesystem = places[0].filesystem
@@ -52,13 +55,14 @@ class Table:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
         self._places = places
         self._may_be_empty = may_be_empty
+        self._may_be_missing = may_be_missing
         self._list()
 
     def _list(self) -> None:
         """Find the files, and forget what is known of the files that were found before."""
         #: All files, sorted by name.
         self.files: list[FoundFile] = []
-        with suppress(FileNotFoundError) if self._may_be_empty else nullcontext():
+        with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
             base = self.options.base_path
             base = None if base is None else locate(base, storage=self.options.storage).path
             found = list_files(self._places).files
@@ -67,6 +71,7 @@ class Table:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         self._schemas = SharedSchemas()
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
+        self._facts: dict[str, FileFacts] = {}
         self._has_derived_schema = False
 
     def schema(self) -> pa.Schema:
@@ -98,7 +103,11 @@ class Table:
         return partition_schema(self.files, infer_partition_type if infer else lambda _: pa.string())
 
     def splits(
-        self, schema: pa.Schema, filters: Sequence[SparkFilter] = (), files: Sequence[FoundFile] | None = None
+        self,
+        schema: pa.Schema,
+        filters: Sequence[SparkFilter] = (),
+        files: Sequence[FoundFile] | None = None,
+        limit: int | None = None,
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions that cannot match are left out, row groups of large files are spread.
 
@@ -109,21 +118,105 @@ class Table:
         filters : sequence of SparkFilter
         files : sequence of FoundFile, optional
             The files of one batch of a stream; by default all.
+        limit : int, optional
+            How many rows are enough. Files after those that have them are left out, if it is known how many they have.
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = self.files if files is None else files
         if not self.options.case_sensitive:
             files = [_spelled(file, schema) for file in files]
-        kept = _matching(files, schema, filters)
+        groups = matching_row_groups(files, self._facts, schema, filters)
+        kept = [file for file in files if file.path in groups]
         large = {file.path for file in kept if file.size > self.options.max_partition_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
         with ThreadPoolExecutor(_PARALLEL) as pool:
             list(pool.map(lambda file: self._examine(file, schema), to_open))
-        pieces = [piece for file in kept for piece in self._pieces.get(file.path, [_whole(file)])]
+        pieces = [
+            smaller
+            for file in kept
+            for piece in self._pieces.get(file.path, [_whole(file)])
+            for smaller in self._narrow(_spelled_piece(piece, file), groups[file.path])
+        ]
+        pieces = pieces if limit is None else self._enough(pieces, limit)
         packed = pack(
             [piece.num_bytes + self.options.open_cost_bytes for piece in pieces], self.options.max_partition_bytes
         )
         return [tuple(pieces[place] for place in group) for group in packed]
+
+    def _narrow(self, piece: Piece, matching: Sequence[int] | None) -> list[Piece]:
+        """A piece without the row groups that cannot match; none if nothing is left of it."""
+        known = self._facts.get(piece.file.path)
+        if matching is None or known is None:
+            return [piece]
+        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+        kept = [group for group in groups if group in set(matching)]
+        if len(kept) == len(groups):
+            return [piece]
+        share = sum(known.rows[group] for group in kept) / max(1, sum(known.rows[group] for group in groups))
+        return [replace(piece, row_groups=tuple(kept), num_bytes=int(piece.num_bytes * share))] if kept else []
+
+    def _enough(self, pieces: Sequence[Piece], limit: int) -> list[Piece]:
+        enough: list[Piece] = []
+        rows = 0
+        for piece in pieces:
+            if rows >= limit:
+                break
+            enough.append(piece)
+            rows += self.num_rows(piece) or 0
+        return enough
+
+    def num_rows(self, piece: Piece) -> int | None:
+        """How many rows a piece has, if its file was looked into."""
+        known = self._facts.get(piece.file.path)
+        if known is None:
+            return None
+        return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
+
+    def learn(self, most: int | None = None) -> None:
+        """Look into the files that were not opened for their schema, unless there are more than `most`."""
+        files = [file for file in self.files if file.path not in self._facts]
+        if most is None or len(files) <= most:
+            with ThreadPoolExecutor(_PARALLEL) as pool:
+                list(pool.map(self._learn, files))
+        if sum(known.num_values for known in self._facts.values()) > _MAX_STATISTICS:
+            empty = {
+                path: replace(known, statistics=({},) * len(known.rows), types={})
+                for path, known in self._facts.items()
+            }
+            self._facts = empty
+
+    def _learn(self, file: FoundFile) -> None:
+        with suppress(*UNREADABLE, OSError), MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
+            self._facts[file.path] = FileFacts.of(opened)
+
+    def filterable(self) -> set[str]:
+        """The columns by which a filter may rule out files or row groups."""
+        return {*self.partitions().names, *(name for known in self._facts.values() for name in known.types)}
+
+    def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
+        """Files, bytes and, as far as they are known, rows and row groups of what a scan reads."""
+        facts = {"files": len({piece.file.path for piece in pieces}), "bytes": sum(piece.num_bytes for piece in pieces)}
+        rows = [self.num_rows(piece) for piece in pieces]
+        if None not in rows:
+            facts["rows"] = sum(row for row in rows if row is not None)
+            known = self._facts
+            facts["groups"] = sum(
+                len(known[piece.file.path].rows if piece.row_groups is None else piece.row_groups) for piece in pieces
+            )
+        return facts
+
+    @property
+    def num_row_groups(self) -> int | None:
+        """All row groups of the table, if they are known."""
+        known = [self._facts.get(file.path) for file in self.files]
+        return None if None in known else sum(len(facts.rows) for facts in known if facts is not None)
+
+    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> list[object] | None:
+        """What the index answers of aggregates over all rows; see `smalti.spark.facts.aggregate`."""
+        if self.options.ignore_corrupt_files:
+            return None  # Files that are skipped when they are read still have an index.
+        self.learn()
+        return aggregate(self.files, self._facts, schema, functions)
 
     def _unchecked(self) -> Sequence[FoundFile]:
         """The files that are checked on the driver against a schema that may be the user's.
@@ -151,6 +244,8 @@ class Table:
                     else stored_columns(opened, file, wanted, case_sensitive=sensitive).schema
                 )
                 self._pieces[file.path] = [_whole(file)]
+                if self.options.is_planned:
+                    self._facts[file.path] = FileFacts.of(opened)
                 if file.size > limit:
                     columns = set(stored.names)
                     if wanted is None and self.options.columns is not None:
@@ -166,20 +261,17 @@ class Table:
             return None
 
 
-def _matching(files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[SparkFilter]) -> list[FoundFile]:
-    """The files whose partition values leave a chance that rows match."""
-    partitions = [comparable_values(file.partition, schema) for file in files]
-    types = {name: value.type for partition in partitions for name, value in partition.items()}
-    tree = filter_tree(filters, types)
-    may_match = [True] * len(files) if tree is None else prune_partitions(tree, partitions)
-    return [file for file, keep in zip(files, may_match, strict=True) if keep]
-
-
 def _spelled(file: FoundFile, schema: pa.Schema) -> FoundFile:
     """A file whose partition columns are spelled as in a schema."""
     asked = {name.lower(): name for name in schema.names} if file.partition else {}
     partition = {asked.get(name.lower(), name): value for name, value in file.partition.items()}
     return file if partition == file.partition else replace(file, partition=partition)
+
+
+def _spelled_piece(piece: Piece, file: FoundFile) -> Piece:
+    """A piece that was cut before the spelling of partition columns was known."""
+    partition = file.partition
+    return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
 
 
 def _whole(file: FoundFile) -> Piece:

@@ -16,24 +16,29 @@ from pyspark.sql.types import StructType
 #: Facts for the planner, and byte strings.
 Answer = tuple[dict[str, Any], Sequence[bytes]]
 
+#: A table whose schema is given is opened for its statistics only if it has at most so many files.
+_MAX_OPENED = 64
+
 
 def load(question: Mapping[str, Any], _: bytes) -> Answer:
     """List a table, and derive its schema from the files unless one is given. The table itself comes back pickled."""
     from smalti.spark.options import parse_read_options
     from smalti.spark.plan import Table
-    from smalti.spark.types import arrow_schema, spark_schema
+    from smalti.spark.types import spark_schema
 
     options = parse_read_options(question["options"])
     given = question.get("schema")
-    table = Table(options, may_be_empty=options.of_catalog)
+    table = Table(options, may_be_empty=given is not None, may_be_missing=options.of_catalog)
     schema = spark_schema(table.schema()) if given is None else StructType.fromJson(json.loads(given))
+    table.learn(most=_MAX_OPENED)
     partitions = table.partitions().names
     parts = [(file.name, file.size, file.modified) for file in table.files]
     facts = {
         "schema": schema.json(),
         "partitions": partitions,
-        "filterable": [name for name in arrow_schema(schema).names if name in partitions],
+        "filterable": sorted(table.filterable()),
         "files": len(table.files),
+        "groups": table.num_row_groups,
         "digest": hashlib.sha256(repr(parts).encode()).hexdigest(),
     }
     return facts, [pickle.dumps(table)]
@@ -49,11 +54,20 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     table: Table = pickle.loads(state)
     schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
     filters = parse_filters(question["filters"])
-    splits = table.splits(schema, filters)
+    splits = table.splits(schema, filters, limit=question.get("limit"))
     scan = Scan(table.options, schema, filters, question.get("limit"))
-    files = {piece.file.path: piece.file.size for split in splits for piece in split}
-    facts = {"files": len(files), "bytes": sum(piece.num_bytes for split in splits for piece in split)}
+    facts = table.summarize([piece for split in splits for piece in split])
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
+
+
+def aggregate(question: Mapping[str, Any], state: bytes) -> Answer:
+    """Answer `count`, `min` and `max` from the index of the files, if they tell."""
+    from smalti.spark.plan import Table
+    from smalti.spark.types import arrow_schema
+
+    table: Table = pickle.loads(state)
+    schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
+    return {"values": table.aggregate(schema, question["functions"])}, ()
 
 
 def exists(question: Mapping[str, Any], _: bytes) -> Answer:
@@ -78,6 +92,7 @@ def truncate(question: Mapping[str, Any], _: bytes) -> Answer:
 _QUESTIONS: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
     "load": load,
     "plan": plan,
+    "aggregate": aggregate,
     "exists": exists,
     "truncate": truncate,
 }

@@ -9,6 +9,7 @@ with. On other versions rows are the same; what the Python source cannot do safe
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from smalti.errors import MosaicError
@@ -51,6 +52,19 @@ def enable(spark: SparkSession) -> bool:
     loader.addURL(jvm.java.io.File(str(path)).toURI().toURL())
     spark.sparkContext._jsc.addJar(str(path))
     return True
+
+
+def jar_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Settings with which a new session has the provider from the start; what the user has set stays.
+
+    Only such a session resolves names like mosaic.`path`, because rules of SQL are taken up when a session is made.
+    """
+    try:
+        jar = str(provider_jar())
+    except MosaicError as error:
+        _unavailable(str(error))
+        return {}
+    return {"spark.jars": ",".join(filter(None, [given.get("spark.jars"), jar]))}
 
 
 def _has_provider(spark: SparkSession) -> bool:

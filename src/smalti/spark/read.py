@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import PurePosixPath
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -98,7 +99,7 @@ class Scan:
     limit: int | None = None
 
     def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The batches of a pickled split, each with the name of the file that its rows are from."""
+        """The batches of a pickled split, each with the URI of the file that its rows are from."""
         for file, batch in self.batches(pickle.loads(split), metrics):
             wanted = batch if self.limit is None else batch.slice(0, self.limit - metrics.rows)
             metrics.rows += wanted.num_rows
@@ -109,11 +110,16 @@ class Scan:
     def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """All batches of a split."""
         started = time.monotonic()
-        filesystem = locate(self.options.paths[0], storage=self.options.storage).filesystem
+        first = locate(self.options.paths[0], storage=self.options.storage)
         for piece in split:
+            uri = (
+                PurePosixPath(piece.file.name).as_uri()
+                if first.is_local
+                else _remote_uri(piece.file.name, self.options)
+            )
             try:
-                for batch in self._read_piece(piece, filesystem, metrics):
-                    yield piece.file.name, batch
+                for batch in self._read_piece(piece, first.filesystem, metrics):
+                    yield uri, batch
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)
             except FileNotFoundError:
@@ -145,6 +151,10 @@ class Scan:
                 rows = options.batch_rows or fitting
                 for start in range(0, batch.num_rows, rows):
                     yield adapter.adapt(batch.slice(start, rows))
+
+
+def _remote_uri(name: str, options: ReadOptions) -> str:
+    return f"{options.paths[0].partition('://')[0]}://{name}"
 
 
 def load_scan(pickled: bytes) -> Scan:

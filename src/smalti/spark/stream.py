@@ -52,7 +52,7 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = added(start, end)
         if not names:
             return []
-        table = Table(self._options, may_be_empty=True)
+        table = Table(self._options, may_be_empty=True, may_be_missing=True)
         files = {file.name: file for file in table.files}
         gone = [name for name in names if name not in files]
         if gone:
@@ -65,7 +65,7 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _times(self) -> dict[str, int]:
         """When each file was modified, by the name that it keeps once its commit is carried out."""
-        return {file.name: file.modified for file in Table(self._options, may_be_empty=True).files}
+        return {file.name: file.modified for file in Table(self._options, may_be_empty=True, may_be_missing=True).files}
 
 
 class MosaicStreamWriter(StreamCommits, DataSourceStreamArrowWriter):  # type: ignore[misc]

@@ -27,6 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** One scan of the files of a snapshot. It is planned when Spark first asks what it will read, and again with filters that come at run time. */
 public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering, SupportsMetadata {
+  private static final int ROW_BYTES = 8;
   private final MosaicTable table;
   private final StructType full;
   final StructType required;
@@ -85,7 +86,9 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   public Statistics estimateStatistics() {
     if (streaming) return statistics(SQLConf.get().defaultSizeInBytes(), -1L);
     Planner.Answer facts = plan();
-    return statistics(facts.number("bytes"), facts.has("rows") ? facts.number("rows") : -1L);
+    // The part of a file that some columns take, as Spark estimates it for its own formats.
+    double share = (required.defaultSize() + ROW_BYTES) / (double) (full.defaultSize() + ROW_BYTES);
+    return statistics((long) (facts.number("bytes") * share), facts.has("rows") ? facts.number("rows") : -1L);
   }
 
   private static Statistics statistics(final long bytes, final long rows) {
@@ -125,6 +128,8 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));
     if (plan != null) {
       shown.put("Files", plan.text("files") + " of " + files().facts.text("files"));
+      if (plan.has("groups") && files().facts.has("groups"))
+        shown.put("RowGroups", plan.text("groups") + " of " + files().facts.text("groups"));
     }
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown));
   }
@@ -134,7 +139,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     MosaicScan scan = (MosaicScan) other;
     return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit
         && Arrays.equals(filters, scan.filters) && Arrays.equals(runtime, scan.runtime)
-        && files().digest().equals(scan.files().digest());
+        && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
   }
 
   public int hashCode() {
