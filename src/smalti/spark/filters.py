@@ -78,6 +78,22 @@ class _Unknown:
     """A value that Python cannot hold. No column is compared with it."""
 
 
+def rename_columns(filters: Sequence[SparkFilter], names: Mapping[str, str]) -> list[SparkFilter]:
+    """Filters on the columns of a file, whose names may be spelled otherwise.
+
+    Examples
+    --------
+    >>> rename_columns([("Not", ("EqualTo", "ID", 3))], {"ID": "id"})
+    [('Not', ('EqualTo', 'id', 3))]
+    """
+    return [
+        (name, *rename_columns(rest, names))
+        if name in ("And", "Or", "Not")
+        else (name, names.get(rest[0], rest[0]), *rest[1:])
+        for name, *rest in filters
+    ]
+
+
 def columns_of(filters: Sequence[SparkFilter]) -> set[str]:
     """The columns that filters are about.
 

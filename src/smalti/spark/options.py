@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from smalti.errors import MosaicError
@@ -75,7 +76,8 @@ _INTEGER = Kind(int, "a whole number")
 _SIZE = Kind(parse_bytes, "a size such as 1048576 or 64MB")
 _POSITIVE_SIZE = Kind(parse_bytes, _SIZE.expected, least=1)
 _TEXT = Kind(str, "text")
-_PATH = Kind(absolute, "a path")
+_PATH = Kind(lambda text: absolute(text.removeprefix("file:")), "a path")
+_MOMENT = Kind(lambda text: datetime.fromisoformat(text).isoformat(), "a moment such as 2024-02-29T13:30:00")
 _OVERWRITE = _one_of({"static": "static", "dynamic": "dynamic"})
 _STATISTICS = Kind(
     lambda text: text.strip().lower() if text.strip().lower() in ("all", "auto") else parse_names(text),
@@ -103,6 +105,16 @@ class ReadOptions:
     bad_files_path: str | None = _option(_PATH, None)
     metrics_path: str | None = _option(_PATH, None)
     max_files_per_trigger: int | None = _option(_COUNT, None)
+    base_path: str | None = _option(_PATH, None)
+    path_glob_filter: str | None = _option(_TEXT, None)
+    recursive_file_lookup: bool = _option(_BOOL, False)
+    modified_before: str | None = _option(_MOMENT, None)
+    modified_after: str | None = _option(_MOMENT, None)
+    #: The zone of those moments, and of partition values that are moments.
+    time_zone: str = _option(_TEXT, "UTC")
+    ignore_missing_files: bool = _option(_BOOL, False)
+    #: Whether partition columns get a type by their values; otherwise they are texts.
+    infer_partition_types: bool = _option(_BOOL, True)
     #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
     storage: Mapping[str, str] = field(default_factory=dict)
     #: Whether names that differ in case are different columns.
@@ -122,6 +134,10 @@ class WriteOptions:
     partition_by: tuple[str, ...] = _option(_NAMES, ())
     partition_overwrite_mode: Literal["static", "dynamic"] = _option(_OVERWRITE, "static")
     max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
+    #: 0 or less for as many as there are.
+    max_records_per_file: int = _option(_INTEGER, 0)
+    #: Whether an empty file called _SUCCESS says that a job is done.
+    success_file: bool = _option(_BOOL, False)
     stream_id: str | None = _option(_TEXT, None)
     time_columns: tuple[str, ...] = _option(_NAMES, ())
     storage: Mapping[str, str] = field(default_factory=dict)
@@ -172,6 +188,8 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(absolute(others["path"]), writer, **values)
 
 
+#: Options under the names that other formats have for them.
+_ALIASES = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "success_file"}
 #: Keys that are no options, but say where the table is and who asks.
 _OTHERS = ("path", "checkpointlocation", "queryname", _PROVIDER, _TABLE, _PROPERTIES, _PARTITION, _BATCH)
 
@@ -185,6 +203,7 @@ def _parse(
     called like an option. `elsewhere` are the options of the other direction.
     """
     by_key = {camel_case(name).lower(): name for name in kinds}
+    by_key.update({key: name for key, name in _ALIASES.items() if name in kinds})
     others = {key.lower(): text for key, text in given.items() if key.lower() in _OTHERS}
     ignored = {camel_case(name).lower() for name in elsewhere} if _TABLE in others else set()
     properties = json.loads(others.get(_PROPERTIES, "{}"))

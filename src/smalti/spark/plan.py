@@ -17,8 +17,9 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
+from smalti.spark.choice import choose_files
 from smalti.spark.facts import FileFacts, aggregate, matching_row_groups
-from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
+from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
@@ -62,7 +63,10 @@ class Table:
         #: All files, sorted by name.
         self.files: list[FoundFile] = []
         with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
-            self.files = list_files(self._places).files
+            base = self.options.base_path
+            base = None if base is None else locate(base, storage=self.options.storage).path
+            found = list_files(self._places).files
+            self.files = choose_files(found, [place.path for place in self._places], base, self.options)
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         self._schemas = SharedSchemas()
@@ -84,7 +88,8 @@ class Table:
         if not schemas:
             raise MosaicError("no file can be read", path=self._name)
         self._has_derived_schema = True
-        schema = with_partitions(unify_schemas(schemas), self.partitions())
+        alike = schemas if self.options.case_sensitive else spell_alike(schemas)
+        schema = with_partitions(unify_schemas(alike), self.partitions())
         if self.options.columns is None:
             return schema
         for name in self.options.columns:
@@ -94,7 +99,8 @@ class Table:
 
     def partitions(self) -> pa.Schema:
         """The partition columns, as Spark infers them from the names of directories."""
-        return partition_schema(self.files, infer_partition_type)
+        infer = self.options.infer_partition_types
+        return partition_schema(self.files, infer_partition_type if infer else lambda _: pa.string())
 
     def splits(
         self,
@@ -117,6 +123,8 @@ class Table:
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = self.files if files is None else files
+        if not self.options.case_sensitive:
+            files = [_spelled(file, schema) for file in files]
         groups = matching_row_groups(files, self._facts, schema, filters)
         kept = [file for file in files if file.path in groups]
         large = {file.path for file in kept if file.size > self.options.max_partition_bytes}
@@ -127,7 +135,7 @@ class Table:
             smaller
             for file in kept
             for piece in self._pieces.get(file.path, [_whole(file)])
-            for smaller in self._narrow(piece, groups[file.path])
+            for smaller in self._narrow(_spelled_piece(piece, file), groups[file.path])
         ]
         pieces = pieces if limit is None else self._enough(pieces, limit)
         packed = pack(
@@ -237,7 +245,12 @@ class Table:
         limit = self.options.max_partition_bytes
         try:
             with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
-                stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
+                sensitive = self.options.case_sensitive
+                stored = (
+                    opened.schema
+                    if wanted is None
+                    else stored_columns(opened, file, wanted, case_sensitive=sensitive).schema
+                )
                 self._pieces[file.path] = [_whole(file)]
                 if self.options.is_planned:
                     self._facts[file.path] = FileFacts.of(opened)
@@ -250,6 +263,23 @@ class Table:
         except UNREADABLE as error:
             skip_unreadable(file, error, self.options)
             return None
+        except FileNotFoundError:
+            if not self.options.ignore_missing_files:
+                raise
+            return None
+
+
+def _spelled(file: FoundFile, schema: pa.Schema) -> FoundFile:
+    """A file whose partition columns are spelled as in a schema."""
+    asked = {name.lower(): name for name in schema.names} if file.partition else {}
+    partition = {asked.get(name.lower(), name): value for name, value in file.partition.items()}
+    return file if partition == file.partition else replace(file, partition=partition)
+
+
+def _spelled_piece(piece: Piece, file: FoundFile) -> Piece:
+    """A piece that was cut before the spelling of partition columns was known."""
+    partition = file.partition
+    return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
 
 
 def _whole(file: FoundFile) -> Piece:

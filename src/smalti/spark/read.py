@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +22,9 @@ from pyarrow.fs import FileSystem
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
-from smalti.io.services import service_of
 from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
-from smalti.spark.filters import SparkFilter, filter_tree
+from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
@@ -113,7 +113,7 @@ class Scan:
         return stored_part(self.schema)
 
     def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The batches of a pickled split, each with the name of the file that its rows are from."""
+        """The batches of a pickled split, each with the URI of the file that its rows are from."""
         if self.order:
             yield from self._first(self.batches(pickle.loads(split), metrics), metrics)
             return
@@ -146,44 +146,57 @@ class Scan:
     def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """All batches of a split."""
         started = time.monotonic()
-        filesystem = locate(self.options.paths[0], storage=self.options.storage).filesystem
+        first = locate(self.options.paths[0], storage=self.options.storage)
         for piece in split:
+            uri = (
+                PurePosixPath(piece.file.name).as_uri()
+                if first.is_local
+                else _remote_uri(piece.file.name, self.options)
+            )
             try:
-                for batch in self._read_piece(piece, filesystem, metrics):
-                    yield piece.file.name, self._complete(batch, piece)
+                for batch in self._read_piece(piece, first.filesystem, metrics):
+                    yield uri, self._complete(batch, piece, uri)
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)
+            except FileNotFoundError:
+                if not self.options.ignore_missing_files:
+                    raise
         metrics.seconds = time.monotonic() - started
         if self.options.metrics_path is not None:
             write_report(self.options.metrics_path, asdict(metrics), self.options)
 
-    def _complete(self, batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
+    def _complete(self, batch: pa.RecordBatch, piece: Piece, uri: str) -> pa.RecordBatch:
+        """A batch with the hidden column, if it is asked for."""
         if self.stored is self.schema:
             return batch
-        scheme = service_of(self.options.paths[0]) or "file"
-        return add_hidden(batch, self.schema, piece, scheme, self.modified.get(piece.file.name, 0))
+        return add_hidden(batch, self.schema, piece, uri, self.modified.get(piece.file.name, 0))
 
     def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
         schema, options = self.stored, self.options
         with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
-            stored = stored_columns(file, piece.file, schema)
-            columns = stored.names
+            stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
+            columns = stored.schema.names
+            filters = rename_columns(self.filters, stored.spelling)
             groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
-            types = {column.name: column.type for column in stored}
-            tree = filter_tree(self.filters, types)
+            types = {column.name: column.type for column in stored.schema}
+            tree = filter_tree(filters, types)
             if tree is not None:
                 matching = set(file.matching_row_groups(tree))
                 kept = [group for group in groups if group in matching]
             metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
-            adapter = Adapter(schema, columns, piece.file.partition, partial(_to_spark, piece.file.path))
+            adapter = Adapter(schema, stored.wanted, piece.file.partition, partial(_to_spark, piece.file.path))
             # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
-            wanted = filter_tree([each for each in self.filters if each[0] != "IsNotNull"], types)
+            wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
             for batch in file.iter_batches(columns=columns, row_groups=kept, filters=wanted):
                 # A batch without columns, as for `count()`, takes no memory and is passed on whole.
                 fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
                 rows = options.batch_rows or fitting
                 for start in range(0, batch.num_rows, rows):
                     yield adapter.adapt(batch.slice(start, rows))
+
+
+def _remote_uri(name: str, options: ReadOptions) -> str:
+    return f"{options.paths[0].partition('://')[0]}://{name}"
 
 
 def load_scan(pickled: bytes) -> Scan:

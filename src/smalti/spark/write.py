@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
-from smalti.io import Place, locate
+from smalti.io import Place, locate, write_whole
 from smalti.io.services import service_of
 from smalti.options import WriterOptions
 from smalti.spark.options import WriteOptions
@@ -69,13 +69,17 @@ class WritePlan:
     partition_by: tuple[str, ...]
     writer: WriterOptions
     max_file_bytes: int
+    #: 0 or less for as many as there are.
+    max_file_rows: int
+    success_file: bool
 
     @classmethod
     def of(cls, options: WriteOptions, rows: StructType) -> WritePlan:
         schema = stored_schema(rows, options.time_columns)
         check_partition_columns(options.partition_by, schema)
         root = locate(options.path, storage=options.storage)
-        return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, options.max_file_bytes)
+        limits = (options.max_file_bytes, options.max_records_per_file)
+        return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, *limits, options.success_file)
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -112,16 +116,22 @@ class TaskWriter:
         self._directory = staging_directory(plan.job, attempt)
         self._number = number
         self._open: dict[str, MosaicWriter] = {}
+        self._rows: dict[str, int] = {}  # in the open files
         self._files: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
         for partition, rows in by_directory(self._adapter.adapt(batch), self._plan.partition_by):
-            writer = self._open.get(partition) or self.start_file(partition)
-            writer.write(rows)
-            if writer.estimated_size >= self._plan.max_file_bytes:
-                self._open.pop(partition).close()
+            while rows.num_rows:
+                writer = self._open.get(partition) or self.start_file(partition)
+                limit, written = self._plan.max_file_rows, self._rows[partition]
+                part = rows.slice(0, limit - written) if limit > 0 else rows
+                writer.write(part)
+                rows = rows.slice(part.num_rows)
+                self._rows[partition] += part.num_rows
+                if writer.estimated_size >= self._plan.max_file_bytes or self._rows[partition] == limit:
+                    self._open.pop(partition).close()
 
     def start_file(self, partition: str) -> MosaicWriter:
         """Begin another file in the directory of a partition."""
@@ -134,6 +144,7 @@ class TaskWriter:
         place.parent.make_directory()
         writer = MosaicWriter(place.path, self._file_schema, self._plan.writer, filesystem=place.filesystem)
         self._open[partition] = writer
+        self._rows[partition] = 0
         self._files.append(staged)
         return writer
 
@@ -209,6 +220,8 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
             return plan_commit(self._plan.job, staged, existing, self._mode, after=listing.number)
 
         log.commit_as_planned(plan)
+        if self._plan.success_file:
+            write_whole(self._plan.root.child("_SUCCESS"), b"")
 
     def _replaceable(self, listing: Listing) -> dict[str, Identity]:
         """The files that an overwrite may remove: all, or those of the partitions that INSERT OVERWRITE names."""

@@ -32,6 +32,7 @@ public class MosaicWriteBuilder implements SupportsOverwrite, SupportsDynamicOve
     this.info = info;
     this.options = options;
     this.direct = direct;
+    Options.addSessionTo(options);
   }
 
   public WriteBuilder truncate() {

@@ -80,7 +80,17 @@ final class Options {
     if (!seen.containsKey("openCostBytes")) all.put("openCostBytes", String.valueOf(conf.filesOpenCostInBytes()));
     if (!seen.containsKey("caseSensitive")) all.put("caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
     if (!seen.containsKey("ignoreCorruptFiles") && conf.ignoreCorruptFiles()) all.put("ignoreCorruptFiles", "true");
+    if (!seen.containsKey("ignoreMissingFiles") && conf.ignoreMissingFiles()) all.put("ignoreMissingFiles", "true");
+    if (!seen.containsKey("timeZone")) all.put("timeZone", conf.sessionLocalTimeZone());
+    if (!conf.partitionColumnTypeInferenceEnabled()) all.put("inferPartitionTypes", "false");
     return new CaseInsensitiveStringMap(all);
+  }
+
+  /** The same for options of a write. */
+  static void addSessionTo(Map<String, String> options) {
+    long most = SQLConf.get().maxRecordsPerFile();
+    if (most > 0 && !new CaseInsensitiveStringMap(options).containsKey("maxRecordsPerFile"))
+      options.put("maxRecordsPerFile", String.valueOf(most));
   }
 
   /** Names as a JSON list, which is how the Python source takes names that contain commas. */
