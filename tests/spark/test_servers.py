@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -82,10 +81,10 @@ def test_spark_sql(jar: str, tmp_path: Path) -> None:
 
 def test_a_running_session_gets_it(tmp_path: Path) -> None:
     """`enable` on a session that was made without it, as in a notebook, twice."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.apps", "enable", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("found ")] or [done.stderr]
+    with process([sys.executable, "-m", "tests.spark.apps", "enable", str(tmp_path)], tmp_path / "log") as child:
+        child.wait(180)
+    output = (tmp_path / "log").read_text()
+    (line,) = [line for line in output.splitlines() if line.startswith("found ")] or [output]
     assert json.loads(line.removeprefix("found ")) == {
         "before": "UNSUPPORTED_DATA_SOURCE_SAVE_MODE",
         "enabled": [True, True],
