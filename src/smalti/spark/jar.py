@@ -134,7 +134,6 @@ def _build(path: Path, jars: Path) -> None:
         fresh.replace(path)
 
 
-def write_jar(target: Path) -> Path:
-    """Copy the jar to a file, for `--jars`."""
-    shutil.copyfile(provider_jar(), target)
-    return target
+def write_jar(target: Path, jars: Path | None = None) -> None:
+    """Copy the jar for a Spark to a file, for `--jars`."""
+    shutil.copyfile(provider_jar(jars), target)

@@ -179,6 +179,14 @@ class Table:
             return None
         return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
 
+    def by_row_group(self, piece: Piece) -> list[Piece]:
+        """A piece for each row group of a piece."""
+        known = self._facts.get(piece.file.path)
+        if known is None:
+            return [piece]
+        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+        return [replace(piece, row_groups=(group,), num_bytes=piece.num_bytes // len(groups)) for group in groups]
+
     def learn(self, most: int | None = None) -> None:
         """Look into the files that were not opened for their schema, unless there are more than `most`."""
         files = [file for file in self.files if file.path not in self._facts]

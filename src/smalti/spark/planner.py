@@ -47,6 +47,7 @@ def load(question: Mapping[str, Any], _: bytes) -> Answer:
 def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
     from smalti.spark.filters import parse_filters
+    from smalti.spark.hidden import stored_part
     from smalti.spark.plan import Table
     from smalti.spark.read import Scan
     from smalti.spark.types import arrow_schema
@@ -54,8 +55,15 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     table: Table = pickle.loads(state)
     schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
     filters = parse_filters(question["filters"])
-    splits = table.splits(schema, filters, limit=question.get("limit"))
-    scan = Scan(table.options, schema, filters, question.get("limit"))
+    order, limit = question["order"], question.get("limit")
+    splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
+    modified = {}
+    if stored_part(schema) is not schema:  # The hidden column tells of row groups, so they are read one by one.
+        table.learn()
+        splits = [tuple(group for piece in split for group in table.by_row_group(piece)) for split in splits]
+        modified = {file.name: file.modified for file in table.files}
+    keys = [(name, ascending) for name, ascending, _ in order]
+    scan = Scan(table.options, schema, filters, limit, keys, any(first for *_, first in order), modified)
     facts = table.summarize([piece for split in splits for piece in split])
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
 

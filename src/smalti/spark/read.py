@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from itertools import groupby
 from pathlib import PurePosixPath
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from smalti.errors import SchemaError
@@ -22,6 +25,7 @@ from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
+from smalti.spark.hidden import add_hidden, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.adapt import Adapter
@@ -58,7 +62,7 @@ class Metrics:
             "row_groups": sum(len(file.row_groups) for file in self.files),
             "skipped": sum(file.skipped for file in self.files),
             "bytes": self.bytes_read,
-            "seconds": self.seconds,
+            "milliseconds": self.seconds * 1000,
         }
 
 
@@ -97,15 +101,47 @@ class Scan:
     schema: pa.Schema
     filters: Sequence[SparkFilter] = ()
     limit: int | None = None
+    #: With a limit: the columns by which the first rows are the wanted ones, and whether each is ascending.
+    order: Sequence[tuple[str, bool]] = ()
+    nulls_first: bool = False
+    #: When each file was modified, in nanoseconds, where the hidden column tells it.
+    modified: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """What comes out of files."""
+        return stored_part(self.schema)
 
     def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The batches of a pickled split, each with the URI of the file that its rows are from."""
+        if self.order:
+            yield from self._first(self.batches(pickle.loads(split), metrics), metrics)
+            return
         for file, batch in self.batches(pickle.loads(split), metrics):
             wanted = batch if self.limit is None else batch.slice(0, self.limit - metrics.rows)
             metrics.rows += wanted.num_rows
             yield file, wanted
             if metrics.rows == self.limit:
                 return
+
+    def _first(
+        self, batches: Iterator[tuple[str, pa.RecordBatch]], metrics: Metrics
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The first rows of each file, in the order that is asked for."""
+        keys: list[tuple[str, Any]] = []
+        for place, (name, ascending) in enumerate(self.order):
+            # Whether there is a value comes first, because Arrow's own place for nulls is the same for all columns.
+            keys.append((f"has value {place}", "ascending" if self.nulls_first else "descending"))
+            keys.append((name, "ascending" if ascending else "descending"))
+        for file, group in groupby(batches, key=lambda pair: pair[0]):
+            best = self.schema.empty_table()
+            for _, batch in group:
+                best = pa.concat_tables([best, pa.Table.from_batches([batch])])
+                flags = {f"has value {place}": best[name].is_valid() for place, (name, _) in enumerate(self.order)}
+                sorted_by = pa.table({**flags, **{name: best[name] for name, _ in self.order}})
+                best = best.take(pc.sort_indices(sorted_by, sort_keys=keys)[: self.limit])
+            metrics.rows += best.num_rows
+            yield from ((file, batch) for batch in best.combine_chunks().to_batches())
 
     def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """All batches of a split."""
@@ -119,7 +155,7 @@ class Scan:
             )
             try:
                 for batch in self._read_piece(piece, first.filesystem, metrics):
-                    yield uri, batch
+                    yield uri, self._complete(batch, piece, uri)
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)
             except FileNotFoundError:
@@ -129,8 +165,14 @@ class Scan:
         if self.options.metrics_path is not None:
             write_report(self.options.metrics_path, asdict(metrics), self.options)
 
+    def _complete(self, batch: pa.RecordBatch, piece: Piece, uri: str) -> pa.RecordBatch:
+        """A batch with the hidden column, if it is asked for."""
+        if self.stored is self.schema:
+            return batch
+        return add_hidden(batch, self.schema, piece, uri, self.modified.get(piece.file.name, 0))
+
     def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
-        schema, options = self.schema, self.options
+        schema, options = self.stored, self.options
         with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
             stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
             columns = stored.schema.names

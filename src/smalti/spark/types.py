@@ -111,6 +111,8 @@ def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataTy
         key = pa.field("key", arrow_type(type_.keyType, time), nullable=False)
         item = pa.field("value", arrow_type(type_.valueType, time), type_.valueContainsNull)
         return pa.map_(key, item)  # type: ignore[call-overload, no-any-return]
+    if isinstance(type_, st.StructType):
+        return pa.struct([pa.field(f.name, arrow_type(f.dataType, time), f.nullable) for f in type_.fields])
     if isinstance(type_, st.NullType):
         return pa.null()
     raise SchemaError("Spark type has no place in Mosaic", found=type_.simpleString())

@@ -9,6 +9,7 @@ import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.spark.SparkException;
 import org.apache.spark.rdd.InputFileBlockHolder;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
@@ -70,6 +71,10 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
 
   public ColumnarBatch get() {
     return batch;
+  }
+
+  public CustomTaskMetric[] currentMetricsValues() {
+    return TaskMetric.of(report);
   }
 
   private boolean finish() throws IOException {

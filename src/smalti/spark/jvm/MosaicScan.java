@@ -11,6 +11,8 @@ import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
@@ -33,19 +35,22 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   final StructType required;
   private final Filter[] filters;
   private final int limit;
+  private final List<Object> order;
   private Filter[] runtime = new Filter[0];
   private Snapshot snapshot;
   private Planner.Answer plan;
   private Filter[] planned;
   private boolean streaming;
 
-  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit) {
+  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit,
+      List<Object> order) {
     this.table = table;
     this.snapshot = given;
     this.full = full;
     this.required = required;
     this.filters = filters;
     this.limit = limit;
+    this.order = order;
   }
 
   private Snapshot files() {
@@ -62,6 +67,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
       details.put("schema", required.json());
       details.put("filters", Filters.write(all));
       if (limit >= 0) details.put("limit", Integer.valueOf(limit));
+      details.put("order", order);
       plan = Planner.ask("plan", details, files().state());
       planned = runtime;
     }
@@ -103,6 +109,16 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     };
   }
 
+  public CustomMetric[] supportedCustomMetrics() {
+    return TaskMetric.all();
+  }
+
+  /** The row groups that no task was given. */
+  public CustomTaskMetric[] reportDriverMetrics() {
+    if (plan == null || !plan.has("groups") || !files().facts.has("groups")) return new CustomTaskMetric[0];
+    return new CustomTaskMetric[] {new TaskMetric("skipped", files().facts.number("groups") - plan.number("groups"))};
+  }
+
   /** Columns whose values, once a join knows them, rule out files. */
   public NamedReference[] filterAttributes() {
     Set<String> filterable = files().filterable();
@@ -117,27 +133,36 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public String description() {
-    return MosaicSource.FORMAT + " " + CollectionConverters.asJava(getMetaData());
+    StringBuilder text = new StringBuilder(MosaicSource.FORMAT);
+    for (Map.Entry<String, String> entry : shown().entrySet())
+      text.append(text.length() == MosaicSource.FORMAT.length() ? " " : ", ").append(entry.getKey() + ": " + entry.getValue());
+    return text.toString();
   }
 
   public scala.collection.immutable.Map getMetaData() {
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown()));
+  }
+
+  /** What explain() shows. */
+  private Map<String, String> shown() {
     Map<String, String> shown = new TreeMap<String, String>();
     shown.put("Location", String.valueOf(table.options().get("path")));
     shown.put("PushedFilters", Arrays.toString(filters));
     shown.put("ReadSchema", required.catalogString());
     if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));
+    if (!order.isEmpty()) shown.put("PushedOrder", order.toString());
     if (plan != null) {
       shown.put("Files", plan.text("files") + " of " + files().facts.text("files"));
       if (plan.has("groups") && files().facts.has("groups"))
         shown.put("RowGroups", plan.text("groups") + " of " + files().facts.text("groups"));
     }
-    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown));
+    return shown;
   }
 
   public boolean equals(Object other) {
     if (!(other instanceof MosaicScan)) return false;
     MosaicScan scan = (MosaicScan) other;
-    return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit
+    return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit && order.equals(scan.order)
         && Arrays.equals(filters, scan.filters) && Arrays.equals(runtime, scan.runtime)
         && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
   }

@@ -6,6 +6,9 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
@@ -17,20 +20,31 @@ import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
 
 /** Collects what one scan is asked for. Filters and limits only say what need not be read: Spark applies them again. */
 public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushDownRequiredColumns,
-    SupportsPushDownLimit, SupportsPushDownAggregates {
+    SupportsPushDownLimit, SupportsPushDownTopN, SupportsPushDownAggregates {
+  /** Tasks keep the first rows of each file in memory; more than this many are left to Spark. */
+  private static final int MOST_SORTED = 10000;
   private final MosaicTable table;
   private final Snapshot given;
   private final StructType full;
   private StructType required;
   private Filter[] filters = new Filter[0];
   private int limit = -1;
+  private List<Object> order = new ArrayList<Object>();
   private IndexScan answered;
 
   MosaicScanBuilder(StructType schema, Snapshot given, MosaicTable table) {
@@ -57,6 +71,31 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
   public boolean pushLimit(int rows) {
     limit = rows;
     return true;
+  }
+
+  /** Tasks then return the first rows of each file only. Nulls come first in all columns, or last in all. */
+  public boolean pushTopN(SortOrder[] orders, int rows) {
+    if (rows > MOST_SORTED) return false;
+    List<Object> asked = new ArrayList<Object>();
+    for (SortOrder each : orders) {
+      StructField field = column(each.expression());
+      if (field == null || !sortable(field.dataType()) || each.nullOrdering() != orders[0].nullOrdering()) return false;
+      List<Object> key = new ArrayList<Object>();
+      key.add(field.name());
+      key.add(Boolean.valueOf(each.direction() == SortDirection.ASCENDING));
+      key.add(Boolean.valueOf(each.nullOrdering() == NullOrdering.NULLS_FIRST));
+      asked.add(key);
+    }
+    order = asked;
+    limit = rows;
+    return true;
+  }
+
+  /** Whether Arrow sorts values of a type as Spark does; they differ on NaN, and on texts with a collation. */
+  private static boolean sortable(DataType type) {
+    return type instanceof IntegralType || type instanceof DecimalType || type instanceof DateType
+        || type instanceof TimestampType || type instanceof TimestampNTZType || type instanceof BooleanType
+        || type.equals(DataTypes.StringType);
   }
 
   public boolean isPartiallyPushed() {
@@ -116,6 +155,6 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
   }
 
   public Scan build() {
-    return answered != null ? (Scan) answered : new MosaicScan(table, given, full, required, filters, limit);
+    return answered != null ? (Scan) answered : new MosaicScan(table, given, full, required, filters, limit, order);
   }
 }

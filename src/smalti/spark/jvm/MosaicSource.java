@@ -24,6 +24,7 @@ import org.apache.spark.sql.sources.StreamSinkProvider;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.sql.util.SchemaUtils;
 import org.apache.spark.unsafe.Platform;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -74,6 +75,7 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
       Dataset data) {
     Map<String, String> options = new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(parameters));
     CaseInsensitiveStringMap seen = new CaseInsensitiveStringMap(options);
+    SchemaUtils.checkSchemaColumnNameDuplication(data.schema(), SQLConf.get().caseSensitiveAnalysis());
     String encoded = (String) options.remove(DataSourceUtils.PARTITIONING_COLUMNS_KEY());
     if (encoded != null) {
       options.put("partitionBy", Options.names(columns(DataSourceUtils.decodePartitioningColumns(encoded))));

@@ -8,6 +8,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -25,7 +27,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Two tables are equal if they have the same columns and options, the path among them. So a path that is loaded again
  * hits Spark's cache, as with Parquet.
  */
-public class MosaicTable implements SupportsRead, SupportsWrite, TruncatableTable {
+public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable {
   private final StructType schema;
   private final Transform[] partitioning;
   private final Map<String, String> properties;
@@ -54,6 +56,10 @@ public class MosaicTable implements SupportsRead, SupportsWrite, TruncatableTabl
 
   public Transform[] partitioning() {
     return partitioning;
+  }
+
+  public MetadataColumn[] metadataColumns() {
+    return new MetadataColumn[] {new MetadataColumns()};
   }
 
   public Map properties() {
