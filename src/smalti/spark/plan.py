@@ -243,9 +243,7 @@ class Table:
             return ()
         return self.files[:1] if self.options.is_planned or not self.options.merge_schema else self.files
 
-    def _examine(
-        self, file: FoundFile, wanted: pa.Schema | None = None, limit: int | None = None
-    ) -> pa.Schema | None:
+    def _examine(self, file: FoundFile, wanted: pa.Schema | None = None, limit: int | None = None) -> pa.Schema | None:
         """Open a file, remember the pieces that it is cut into, and return its columns; None if it is skipped.
 
         `wanted` is the schema that Spark asks for, which the file must fit; without it, the whole file is looked at.
