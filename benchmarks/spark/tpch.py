@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,12 @@ def write_tables(spark: Any, root: Path, scale: float) -> None:
             frame.repartition(files).write.format(format_).mode("overwrite").save(str(root / format_ / table))
 
 
-def use_tables(spark: Any, root: Path, format_: str) -> None:
-    """Make the names of the tables mean those of a format."""
+def session_of(spark: Any, root: Path, format_: str) -> Any:
+    """A session of the same application in which the names of the tables mean those of a format."""
+    own = spark.newSession()
     for table in TABLES:
-        spark.read.format(format_).load(str(root / format_ / table)).createOrReplaceTempView(table)
+        own.read.format(format_).load(str(root / format_ / table)).createOrReplaceTempView(table)
+    return own
 
 
 def ask(spark: Any, query: str) -> tuple[float, list[str]]:
@@ -60,25 +63,26 @@ def ask(spark: Any, query: str) -> tuple[float, list[str]]:
     return time.perf_counter() - began, sorted(map(repr, rows))
 
 
-def compare(spark: Any, root: Path, rounds: int, names: list[str] | None = None) -> dict[str, Any]:
-    """Seconds of every query in both formats: the best of some rounds. The results must be equal."""
-    chosen = {name: query for name, query in queries().items() if names is None or name in names}
-    seconds: dict[str, dict[str, list[float]]] = {name: {format_: [] for format_ in FORMATS} for name in chosen}
-    for number in range(rounds + 1):
-        for name, query in chosen.items():
-            results = []
+def compare(spark: Any, root: Path, rounds: int, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Seconds of every query in both formats: the best of some rounds, after one that warms up.
+
+    The formats take turns within a query. The rows must be equal.
+    """
+    sessions = {format_: session_of(spark, root, format_) for format_ in FORMATS}
+    found: dict[str, Any] = {}
+    for name, query in queries().items():
+        if names is not None and name not in names:
+            continue
+        times: dict[str, list[float]] = {format_: [] for format_ in FORMATS}
+        for number in range(rounds + 1):
+            results = {}
             for format_ in FORMATS if number % 2 else FORMATS[::-1]:
-                use_tables(spark, root, format_)
-                took, rows = ask(spark, query)
-                if number:  # the first round warms up
-                    seconds[name][format_].append(took)
-                results.append(rows)
-            assert results[0] == results[1], f"{name} gives different rows"
-    found: dict[str, Any] = {
-        name: {format_: min(times[format_]) for format_ in FORMATS} for name, times in seconds.items()
-    }
-    for times in found.values():
-        times["ratio"] = times["mosaic"] / times["parquet"]
+                took, results[format_] = ask(sessions[format_], query)
+                times[format_].append(took)
+            assert results["mosaic"] == results["parquet"], f"{name} gives different rows"
+        best = {format_: min(each[1:] or each) for format_, each in times.items()}
+        found[name] = {**best, "ratio": best["mosaic"] / best["parquet"], "rows": len(results["parquet"])}
+        say(f"{name}: Parquet {best['parquet']:.2f} s, Mosaic {best['mosaic']:.2f} s, {found[name]['ratio']:.2f} x")
     return found
 
 
@@ -91,8 +95,6 @@ def measure(root: Path, scale: float, rounds: int) -> dict[str, Any]:
     finally:
         spark.stop()
     ratios = [times["ratio"] for times in found.values()]
-    for name, times in found.items():
-        say(f"{name}: Parquet {times['parquet']:.2f} s, Mosaic {times['mosaic']:.2f} s, {times['ratio']:.2f} x")
     say(f"TPC-H: median {statistics.median(ratios):.2f} x, at most {max(ratios):.2f} x")
     return {
         "scale": scale,

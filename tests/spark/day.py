@@ -569,9 +569,9 @@ def load_merge_case(day: Day) -> object:
 @case("Loading")
 def load_merge_not(day: Day) -> object:
     """Files of different columns, without `mergeSchema`."""
-    day.save(day.rows(3).select("id"))
-    day.save(day.rows(3, 10).select("id", "name"), mode="append")
-    return len(day.load().columns)
+    day.save(day.rows(3).select("id"), "t/a")
+    day.save(day.rows(3, 10).select("id", "name"), "t/b")
+    return day.load(["t/a", "t/b"]).columns
 
 
 @case("Loading")
@@ -1364,10 +1364,19 @@ def stream_append_only(day: Day) -> object:
 
 
 #: What differs on purpose, and why.
-DIFFERENCES: dict[str, str] = {}
+DIFFERENCES: dict[str, str] = {
+    "save_onto_itself": "the table has the new rows; with Parquet they fail to be written, and the old ones are gone",
+    "save_odd_partitions": "the same rows; names of directories escape spaces and letters outside ASCII, too",
+    "save_success_default": "no file is written that nobody has asked for",
+    "load_merge_not": "columns are merged unless `mergeSchema` is `false`: reading 10,000 names takes no time to save",
+    "table_write_to_append": "works; Spark refuses it for Parquet tables",
+    "catalog_repair": "Spark refuses the statement for tables of this kind, which do not need it",
+    "catalog_repair_not_needed": "all rows are there: the directories are the list of partitions",
+    "catalog_analyze": "Spark refuses the statement for tables of this kind; the planner takes sizes from the files",
+}
 
 #: What is not the same yet, and what happens instead. To be emptied.
-OPEN: dict[str, str] = dict.fromkeys((case.name for case in CASES), "needs the Java provider")
+OPEN: dict[str, str] = {}
 
 
 def page() -> str:

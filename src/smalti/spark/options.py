@@ -101,6 +101,8 @@ class ReadOptions:
     batch_rows: int | None = _option(_COUNT, None)
     max_partition_bytes: int = _option(_POSITIVE_SIZE, 128 << 20)
     open_cost_bytes: int = _option(_POSITIVE_SIZE, 4 << 20)
+    #: How many tasks there should be at least, if there are bytes enough.
+    min_partitions: int = _option(_COUNT, 1)
     ignore_corrupt_files: bool = _option(_BOOL, False)
     bad_files_path: str | None = _option(_PATH, None)
     metrics_path: str | None = _option(_PATH, None)

@@ -127,10 +127,11 @@ class Table:
             files = [_spelled(file, schema) for file in files]
         groups = matching_row_groups(files, self._facts, schema, filters)
         kept = [file for file in files if file.path in groups]
-        large = {file.path for file in kept if file.size > self.options.max_partition_bytes}
+        limit_bytes = self._split_bytes(kept)
+        large = {file.path for file in kept if file.size > limit_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(lambda file: self._examine(file, schema), to_open))
+            list(pool.map(lambda file: self._examine(file, schema, limit_bytes), to_open))
         pieces = [
             smaller
             for file in kept
@@ -138,10 +139,16 @@ class Table:
             for smaller in self._narrow(_spelled_piece(piece, file), groups[file.path])
         ]
         pieces = pieces if limit is None else self._enough(pieces, limit)
-        packed = pack(
-            [piece.num_bytes + self.options.open_cost_bytes for piece in pieces], self.options.max_partition_bytes
-        )
+        # As Spark packs files: opening one more costs nothing where there is room for its bytes.
+        cost = self.options.open_cost_bytes
+        packed = pack([piece.num_bytes + cost for piece in pieces], limit_bytes + cost)
         return [tuple(pieces[place] for place in group) for group in packed]
+
+    def _split_bytes(self, files: Sequence[FoundFile]) -> int:
+        """How much a task reads at most: less than asked for where that would leave cores idle."""
+        cost = self.options.open_cost_bytes
+        total = sum(file.size + cost for file in files)
+        return min(self.options.max_partition_bytes, max(cost, total // self.options.min_partitions))
 
     def _narrow(self, piece: Piece, matching: Sequence[int] | None) -> list[Piece]:
         """A piece without the row groups that cannot match; none if nothing is left of it."""
@@ -236,13 +243,14 @@ class Table:
             return ()
         return self.files[:1] if self.options.is_planned or not self.options.merge_schema else self.files
 
-    def _examine(self, file: FoundFile, wanted: pa.Schema | None = None) -> pa.Schema | None:
+    def _examine(self, file: FoundFile, wanted: pa.Schema | None = None, limit: int | None = None) -> pa.Schema | None:
         """Open a file, remember the pieces that it is cut into, and return its columns; None if it is skipped.
 
         `wanted` is the schema that Spark asks for, which the file must fit; without it, the whole file is looked at.
+        A file of more than `limit` bytes is cut.
         """
         self._pieces[file.path] = []
-        limit = self.options.max_partition_bytes
+        limit = limit or self._split_bytes(self.files)
         try:
             with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
                 sensitive = self.options.case_sensitive

@@ -7,9 +7,11 @@ import java.util.Set;
 import java.util.HashSet;
 import java.util.Arrays;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
 
 /** What Spark passes under the name of options, sorted into what each part of smalti may see. */
 final class Options {
@@ -78,6 +80,11 @@ final class Options {
     Map<String, String> all = new LinkedHashMap<String, String>(given);
     if (!seen.containsKey("maxPartitionBytes")) all.put("maxPartitionBytes", String.valueOf(conf.filesMaxPartitionBytes()));
     if (!seen.containsKey("openCostBytes")) all.put("openCostBytes", String.valueOf(conf.filesOpenCostInBytes()));
+    if (!seen.containsKey("minPartitions")) {
+      Option least = conf.filesMinPartitionNum();
+      int cores = SparkContext.getOrCreate().defaultParallelism();
+      all.put("minPartitions", String.valueOf(least.isDefined() ? ((Integer) least.get()).intValue() : cores));
+    }
     if (!seen.containsKey("caseSensitive")) all.put("caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
     if (!seen.containsKey("ignoreCorruptFiles") && conf.ignoreCorruptFiles()) all.put("ignoreCorruptFiles", "true");
     if (!seen.containsKey("ignoreMissingFiles") && conf.ignoreMissingFiles()) all.put("ignoreMissingFiles", "true");
