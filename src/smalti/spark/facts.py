@@ -188,10 +188,10 @@ def _aggregate_column(
                 bounds.append(low if function == "min" else high)
     if function == "count":
         return True, count
-    return True, _to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
+    return True, to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
 
 
-def _to_json(value: Any) -> object:
+def to_json(value: Any) -> object:
     """A value as Spark holds it: days for a date, microseconds for a timestamp, text for a decimal."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None) - _EPOCH) // dt.timedelta(microseconds=1)

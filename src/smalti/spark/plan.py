@@ -5,6 +5,7 @@ A file is opened at most once for all of this, and a small one only for its sche
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
@@ -18,13 +19,13 @@ from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.spark.choice import choose_files
-from smalti.spark.facts import FileFacts, aggregate, matching_row_groups
+from smalti.spark.facts import FileFacts, aggregate, matching_row_groups, to_json
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
-from smalti.table.partitions import partition_schema, with_partitions
+from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece, cut, pack
 
@@ -101,6 +102,12 @@ class Table:
         """The partition columns, as Spark infers them from the names of directories."""
         infer = self.options.infer_partition_types
         return partition_schema(self.files, infer_partition_type if infer else lambda _: pa.string())
+
+    def partition_values(self, schema: pa.Schema) -> list[list[object]]:
+        """The values of each partition that has rows, as JSON has them."""
+        filled = [file for file in self.files if file.path not in self._facts or any(self._facts[file.path].rows)]
+        found = [[to_json(partition_value(file.partition, field).as_py()) for field in schema] for file in filled]
+        return [json.loads(text) for text in dict.fromkeys(map(json.dumps, found))]
 
     def splits(
         self,

@@ -62,8 +62,7 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
         table.learn()
         splits = [tuple(group for piece in split for group in table.by_row_group(piece)) for split in splits]
         modified = {file.name: file.modified for file in table.files}
-    keys = [(name, ascending) for name, ascending, _ in order]
-    scan = Scan(table.options, schema, filters, limit, keys, any(first for *_, first in order), modified)
+    scan = Scan(table.options, schema, filters, limit, [tuple(key) for key in order], modified)
     facts = table.summarize([piece for split in splits for piece in split])
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
 
@@ -78,6 +77,15 @@ def aggregate(question: Mapping[str, Any], state: bytes) -> Answer:
     return {"values": table.aggregate(schema, question["functions"])}, ()
 
 
+def partitions(question: Mapping[str, Any], state: bytes) -> Answer:
+    """The partitions that have rows, as lists of values."""
+    from smalti.spark.plan import Table
+    from smalti.spark.types import arrow_schema
+
+    table: Table = pickle.loads(state)
+    return {"values": table.partition_values(arrow_schema(StructType.fromJson(json.loads(question["schema"]))))}, ()
+
+
 def exists(question: Mapping[str, Any], _: bytes) -> Answer:
     """Whether there is something where a table is to be written."""
     from smalti.io import locate
@@ -88,7 +96,7 @@ def exists(question: Mapping[str, Any], _: bytes) -> Answer:
 
 
 def truncate(question: Mapping[str, Any], _: bytes) -> Answer:
-    """Remove all rows of a table."""
+    """Remove all rows of a table, or those of a partition."""
     from smalti.spark.options import parse_write_options
     from smalti.spark.write import MosaicBatchWriter
 
@@ -101,6 +109,7 @@ _QUESTIONS: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
     "load": load,
     "plan": plan,
     "aggregate": aggregate,
+    "partitions": partitions,
     "exists": exists,
     "truncate": truncate,
 }

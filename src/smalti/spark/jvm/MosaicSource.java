@@ -67,7 +67,8 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     Map<String, String> given = (Map<String, String>) properties;
     Snapshot snapshot = listed;
     listed = null;
-    return new MosaicTable(schema, partitioning, given, snapshot);
+    return partitioning.length > 0 && Options.isTable(given)
+        ? new PartitionedTable(schema, partitioning, given, snapshot) : new MosaicTable(schema, partitioning, given, snapshot);
   }
 
   /** df.write, in all modes and with partitionBy. The mode is decided here, and then the table writes. */
