@@ -56,7 +56,8 @@ class TestSnapshot:
 
 def test_partitions_are_shown_and_dropped(spark: Any, tmp_path: Path) -> None:
     spark.sql(
-        f"CREATE TABLE parts (x BIGINT, day DATE, c STRING) USING mosaic PARTITIONED BY (day, c) LOCATION '{tmp_path}/t'"
+        "CREATE TABLE parts (x BIGINT, day DATE, c STRING) USING mosaic PARTITIONED BY (day, c) "
+        f"LOCATION '{tmp_path}/t'"
     )
     try:
         spark.sql("INSERT INTO parts VALUES (1, DATE'2024-02-29', 'a'), (2, DATE'2024-02-29', 'b'), (3, NULL, 'a')")
