@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from benchmarks.spark import tpch
 
 SCALE = 0.01
