@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from smalti.table.splits import Piece
 
 HIDDEN = "_metadata"
+#: What a path of Hadoop's leaves as it is in a URI.
+_SAFE = "/=:@!$&'()*+,;~-._"
+
+
+def file_uri(path: str, scheme: str) -> str:
+    """A path as Spark spells those of its own formats: a URI, with what a URI has no place for escaped.
+
+    Examples
+    --------
+    >>> file_uri("/data/p=1/a b.mosaic", "file"), file_uri("bucket/a.mosaic", "s3")
+    ('file:///data/p=1/a%20b.mosaic', 's3://bucket/a.mosaic')
+    """
+    return f"{scheme}://{quote(path, safe=_SAFE)}"
 
 
 #: What each field says of a piece, given the URI of its file and its time of modification in nanoseconds.

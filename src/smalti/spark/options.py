@@ -134,7 +134,8 @@ class WriteOptions:
     path: str
     writer: WriterOptions
     partition_by: tuple[str, ...] = _option(_NAMES, ())
-    partition_overwrite_mode: Literal["static", "dynamic"] = _option(_OVERWRITE, "static")
+    #: None if the option is not given: then a setting of the session may ask for "dynamic".
+    partition_overwrite_mode: Literal["static", "dynamic"] | None = _option(_OVERWRITE, None)
     max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
     #: 0 or less for as many as there are.
     max_records_per_file: int = _option(_INTEGER, 0)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
-from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
-from smalti.spark.hidden import add_hidden, stored_part
+from smalti.spark.hidden import add_hidden, file_uri, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.adapt import Adapter
@@ -148,11 +147,7 @@ class Scan:
         started = time.monotonic()
         first = locate(self.options.paths[0], storage=self.options.storage)
         for piece in split:
-            uri = (
-                PurePosixPath(piece.file.name).as_uri()
-                if first.is_local
-                else _remote_uri(piece.file.name, self.options)
-            )
+            uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
             try:
                 for batch in self._read_piece(piece, first.filesystem, metrics):
                     yield uri, self._complete(batch, piece, uri)
@@ -193,10 +188,6 @@ class Scan:
                 rows = options.batch_rows or fitting
                 for start in range(0, batch.num_rows, rows):
                     yield adapter.adapt(batch.slice(start, rows))
-
-
-def _remote_uri(name: str, options: ReadOptions) -> str:
-    return f"{options.paths[0].partition('://')[0]}://{name}"
 
 
 def load_scan(pickled: bytes) -> Scan:

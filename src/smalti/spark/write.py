@@ -35,6 +35,7 @@ from smalti.table.listing import Listing, list_files, list_table, open_found
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.schemas import unify_schemas
 
+_OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
 #: How many files a task writes at the same time, one for each partition. Each file holds a row group in memory, so when
 #: another partition comes, the largest file is finished.
 _MAX_OPEN = 8
@@ -178,12 +179,22 @@ class StagingWriter:
     def __init__(self, options: WriteOptions, schema: StructType, mode: Mode) -> None:
         self._plan = WritePlan.of(options, schema)
         self._mode = mode
+        #: Whether this would replace all partitions where Parquet replaces some, if the session says so. The Java
+        #: provider has looked; the Python source alone learns of the session's settings in its tasks.
+        self._must_be_static = (
+            mode == "overwrite"
+            and bool(options.partition_by)
+            and options.partition_overwrite_mode is None
+            and not options.is_planned
+        )
         if mode != "overwrite":
             self._plan.check_append()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task."""
         context = TaskContext.get()
+        if self._must_be_static and context is not None:
+            _refuse_dynamic(context.getLocalProperty(_OVERWRITE_SETTING))
         number = context.partitionId() if context is not None else 0
         writer = TaskWriter(self._plan, f"{number}-{uuid.uuid4().hex[:12]}", number)
         try:
@@ -193,6 +204,14 @@ class StagingWriter:
         except BaseException:
             writer.abort()
             raise
+
+
+def _refuse_dynamic(setting: str | None) -> None:
+    if (setting or "").lower() == "dynamic":
+        raise MosaicError(
+            f"the session sets {_OVERWRITE_SETTING}=dynamic, which Spark does not pass to Python sources; nothing was "
+            "changed. Set the option partitionOverwriteMode, or add the Java provider (smalti.spark.enable)"
+        )
 
 
 class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[misc]

@@ -43,7 +43,10 @@ final class ArrowVector extends ColumnVector {
     if (vector instanceof BaseFixedWidthVector && !isWide) return new ArrowVector(vector, type, 0L);
     if (vector instanceof BaseVariableWidthVector && (type instanceof StringType || type instanceof BinaryType))
       return new ArrowVector(vector, type, vector.getOffsetBufferAddress());
-    return new ArrowColumnVector(vector);
+    return new ArrowColumnVector(vector) {
+      // Spark closes the columns of a batch before it asks for the next one, which takes the fields out of structs.
+      public void close() {}
+    };
   }
 
   /** The memory belongs to the stream. */
