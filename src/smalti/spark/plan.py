@@ -19,7 +19,7 @@ from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.spark.choice import choose_files
-from smalti.spark.facts import FileFacts, aggregate, matching_row_groups, to_json
+from smalti.spark.facts import FileFacts, aggregate, matching_row_groups, sorted_columns, to_json
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter
 from smalti.spark.options import ReadOptions
@@ -212,8 +212,12 @@ class Table:
             self._facts[file.path] = FileFacts.of(opened)
 
     def filterable(self) -> set[str]:
-        """The columns by which a filter may rule out files or row groups."""
-        return {*self.partitions().names, *(name for known in self._facts.values() for name in known.types)}
+        """The columns by which values that a join has found may rule out files or row groups.
+
+        Spark waits for those values, so a column must promise something: it is a partition column, or the row groups
+        are sorted by it.
+        """
+        return {*self.partitions().names, *sorted_columns(list(self._facts.values()))}
 
     def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
         """Files, bytes and, as far as they are known, rows and row groups of what a scan reads."""
