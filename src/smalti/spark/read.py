@@ -34,6 +34,15 @@ from smalti.table.splits import Piece, rows_per_batch
 _BATCH_BYTES = 16 << 20
 
 
+@dataclass(frozen=True)
+class OwnPiece(Piece):
+    """A piece that knows how it is read, such as a split of a Paimon table."""
+
+    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Batches of `schema`."""
+        raise NotImplementedError
+
+
 @dataclass
 class FileMetrics:
     """What a task has read of one file."""
@@ -149,7 +158,11 @@ class Scan:
         for piece in split:
             uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
             try:
-                for batch in self._read_piece(piece, first.filesystem, metrics):
+                for batch in (
+                    piece.read(self.stored)
+                    if isinstance(piece, OwnPiece)
+                    else self._read_piece(piece, first.filesystem, metrics)
+                ):
                     yield uri, self._complete(batch, piece, uri)
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)
