@@ -22,6 +22,7 @@ import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.StreamSinkProvider;
 import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.util.SchemaUtils;
@@ -92,6 +93,11 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     DataFrameWriter writer = data.write().format(FORMAT).options(options).mode(decided);
     writer.save();
     return new Written(context, data.schema());
+  }
+
+  /** All types: the Python source refuses those that it cannot store, and says which. */
+  public boolean supportsDataType(DataType type) {
+    return true;
   }
 
   /** Whether there is something at a path. Python looks, because it knows the storage options. */
