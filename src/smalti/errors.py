@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 Self = TypeVar("Self", bound="MosaicError")
 
 #: The parts of a place, from the outside in; the order in which a message names them.
-PLACE = ("path", "section", "row_group", "bucket", "column", "offset")
+PLACE = ("path", "section", "row_group", "bucket", "column", "row", "offset")
 
 
 class MosaicError(ValueError):
@@ -25,7 +25,7 @@ class MosaicError(ValueError):
     found, expected : object, optional
         The value met and the value (or rule) it breaks.
     **place
-        Any of `path`, `section`, `row_group`, `bucket`, `column`, `offset`.
+        Any of `path`, `section`, `row_group`, `bucket`, `column`, `row`, `offset`.
 
     Examples
     --------
