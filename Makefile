@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-spark lint docs bench bench-full fuzz races clean browser
+.PHONY: help demo test test-spark lint docs bench bench-full fuzz races test-asan clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (forty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
+	@echo "make test-asan  what attacks the kernels, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make races  jobs that change one table at the same time, as processes, for a quarter of an hour"
 	@echo "make clean  remove everything that was built"
 
@@ -101,6 +102,21 @@ fuzz: $(VENV)/.installed
 	@$(BIN)/python -m tests.fuzz
 	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
+
+# The kernels with AddressSanitizer and UndefinedBehaviorSanitizer (gcc), in a directory of their own, and what attacks
+# them: goldens, malformed files, corruption, slices, hostile Arrow data, the corpus of the fuzzers. Python's own
+# allocator is left out, so that each of its objects is watched as well.
+ASAN   := build/asan
+ASAN_TESTS := tests/test_golden.py tests/test_malformed.py tests/test_corruption.py tests/test_memory.py \
+	tests/test_hostile_arrow.py tests/test_encodings.py tests/test_corpus.py tests/kudu/test_kudu_corruption.py
+test-asan: $(VENV)/.installed
+	@echo ">> kernels with sanitizers, in $(ASAN)"
+	@SMALTI_SANITIZE=1 $(BIN)/python setup.py -q build --build-base $(ASAN) --build-lib $(ASAN)/lib >$(VENV)/asan.log 2>&1 || { tail -20 $(VENV)/asan.log; exit 1; }
+	@echo ">> tests"
+	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+		PYTHONPATH=$(CURDIR)/$(ASAN)/lib:$(CURDIR) $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider -o timeout=3600 \
+		$(wildcard $(ASAN_TESTS))
 
 races: $(VENV)/.installed
 	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, local and on S3 (a quarter of an hour)"

@@ -7,7 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.errors import ConflictError, CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
+    from smalti.errors import (
+        ConflictError,
+        CorruptFileError,
+        MemoryLimitError,
+        MosaicError,
+        SchemaError,
+        UnsupportedFeatureError,
+    )
     from smalti.file.reader import MosaicFile, RowGroup
     from smalti.file.reader import open_file as open
     from smalti.file.streams import Scan
@@ -21,6 +28,7 @@ __all__ = [
     "ColumnStatistics",
     "ConflictError",
     "CorruptFileError",
+    "MemoryLimitError",
     "MosaicDataset",
     "MosaicError",
     "MosaicFile",
@@ -40,7 +48,14 @@ __all__ = [
 
 #: Modules and the names that they hold. What is `open` here is `open_file` there, so as not to hide Python's own.
 _HOMES = {
-    "smalti.errors": ("ConflictError", "CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
+    "smalti.errors": (
+        "ConflictError",
+        "CorruptFileError",
+        "MemoryLimitError",
+        "MosaicError",
+        "SchemaError",
+        "UnsupportedFeatureError",
+    ),
     "smalti.file.reader": ("MosaicFile", "RowGroup", "open"),
     "smalti.file.streams": ("Scan",),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),

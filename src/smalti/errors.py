@@ -76,6 +76,19 @@ class SchemaError(MosaicError):
     """A schema, column name, type or value that Mosaic cannot hold, or that does not fit the file."""
 
 
+class MemoryLimitError(MosaicError):
+    """A read would take more memory than `memory_limit` allows; nothing was allocated for it."""
+
+    @classmethod
+    def of(cls, asked: int, held: int, limit: int) -> MemoryLimitError:
+        """The error of a read that asks for so many bytes while it holds others."""
+        return cls(
+            "reading takes more memory than is allowed",
+            found=f"{asked:,} bytes asked for, {held:,} held",
+            expected=f"{limit:,} bytes in all; memory_limit raises it (Spark: memoryLimit, shell: --memory-limit)",
+        )
+
+
 class ConflictError(MosaicError):
     """Another job has changed the table in the same moment, so that this one cannot: it has changed nothing."""
 

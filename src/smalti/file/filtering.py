@@ -49,9 +49,10 @@ class FilterPlan:
         """Whether every row of the group matches, so that its rows need no filtering."""
         return self._outcomes[group] is Outcome.ALL
 
-    def matching_rows(self, batch: pa.RecordBatch) -> pa.UInt64Array:
-        """The numbers of the rows that match, in a batch of the columns of the filter."""
-        return pc.indices_nonzero(match_mask(batch, self._filter))
+    def matching_rows(self, batch: pa.RecordBatch, first: int = 0) -> pa.UInt64Array:
+        """The numbers of the rows that match, in a batch of the columns of the filter whose rows begin with `first`."""
+        rows = pc.indices_nonzero(match_mask(batch, self._filter))
+        return pc.add(rows, pa.scalar(first, pa.uint64())) if first else rows
 
 
 def _group_statistics(records: list[StatisticsRecord | None], type_: pa.DataType) -> GroupStatistics:

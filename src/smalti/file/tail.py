@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti._core.index import RowGroupIndex
 from smalti._core.schema import SchemaBlock
 from smalti.errors import CorruptFileError, MosaicError
 from smalti.format.footer import Footer, parse_footer
 from smalti.format.index import BucketEntry
-from smalti.format.schema import parse_schema_section
+from smalti.format.schema import inflated_size, parse_schema_section
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
-from smalti.spec import FOOTER_SIZE, Compression
+from smalti.spec import FOOTER_SIZE, MAX_BLOCK_SIZE, Compression
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,14 @@ def parse_schema(section: bytes, compression: Compression) -> tuple[SchemaBlock,
 
 
 def read_tail(
-    source: Source, parse: Callable[[bytes, Compression], tuple[SchemaBlock, int]] = parse_schema
+    source: Source,
+    parse: Callable[[bytes, Compression], tuple[SchemaBlock, int]] = parse_schema,
+    memory_limit: int = MAX_BLOCK_SIZE,
 ) -> tuple[Tail, bytes]:
     """Read and check the end of a file; also return the bytes that were read for it.
 
-    `parse` may know the schema block already, see `smalti.file.columns.SharedSchemas`.
+    `parse` may know the schema block already, see `smalti.file.columns.SharedSchemas`. A block that would have more
+    than `memory_limit` bytes is refused before it is decompressed.
     """
     size = source.size
     guess = min(size, source.tail_size)
@@ -72,6 +76,7 @@ def read_tail(
     read, data = data, data[start - size :]
     index_at = footer.index_offset - start
     try:
+        Allowance(memory_limit).take(inflated_size(data[:index_at], footer.compression))
         schema, schema_size = parse(data[:index_at], footer.compression)
     except MosaicError as error:
         raise error.locate(section="schema block") from None

@@ -88,6 +88,7 @@ def read_table(
     *,
     filter: AnyFilter = None,
     filesystem: AnyFileSystem = None,
+    memory_limit: int | None = None,
 ) -> pa.Table:
     """Read a file to a table, or all files of a directory, pattern or list.
 
@@ -97,6 +98,8 @@ def read_table(
     columns, filters, filter
         As in `MosaicFile.read`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    memory_limit : int, optional
+        Bytes that the table may take, with what it takes to read it; see `smalti.open`.
 
     Examples
     --------
@@ -105,5 +108,5 @@ def read_table(
     >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
     {'b': ['y', 'z']}
     """
-    with open_any(source, filesystem) as opened:
+    with open_any(source, filesystem, memory_limit=memory_limit) as opened:
         return opened.scan(columns, filters, filter=filter).to_table()
