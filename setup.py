@@ -17,21 +17,15 @@ DIRECTIVES = {
     "embedsignature": True,
     "embedsignature.format": "python",
 }
-FLAGS = ["-O3", "-Wno-unused-function", "-Wno-unreachable-code"]
-#: `make test-asan` builds the kernels so that they stop at the first byte outside an object, and at undefined behaviour.
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+#: `SMALTI_CFLAGS` adds what an instrumented build needs; the last one of contradicting flags counts.
+FLAGS = ["-O3", "-Wno-unused-function", "-Wno-unreachable-code", *os.environ.get("SMALTI_CFLAGS", "").split()]
 CORES = os.cpu_count() or 1
 
 
 def kernels() -> list[Extension]:
     paths = sorted(Path("src").glob("smalti/**/*.pyx"))
     names = [".".join(path.relative_to("src").with_suffix("").parts) for path in paths]
-    checked = SANITIZERS if os.environ.get("SMALTI_SANITIZE") else []
-    flags = [*FLAGS, *checked, "-O1", "-g", "-fno-omit-frame-pointer"] if checked else FLAGS
-    return [
-        Extension(name, [str(path)], extra_compile_args=flags, extra_link_args=checked)
-        for name, path in zip(names, paths, strict=True)
-    ]
+    return [Extension(name, [str(path)], extra_compile_args=FLAGS) for name, path in zip(names, paths, strict=True)]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         CorruptFileError,
         MemoryLimitError,
         MosaicError,
+        PaimonTableError,
         SchemaError,
         UnsupportedFeatureError,
     )
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from smalti.file.streams import Scan
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
+    from smalti.io.sources import ReadAt
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.reading import read_table, scan
@@ -33,6 +35,8 @@ __all__ = [
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
+    "PaimonTableError",
+    "ReadAt",
     "RowGroup",
     "Scan",
     "SchemaError",
@@ -53,6 +57,7 @@ _HOMES = {
         "CorruptFileError",
         "MemoryLimitError",
         "MosaicError",
+        "PaimonTableError",
         "SchemaError",
         "UnsupportedFeatureError",
     ),
@@ -60,6 +65,7 @@ _HOMES = {
     "smalti.file.streams": ("Scan",),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
+    "smalti.io.sources": ("ReadAt",),
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
     "smalti.table.reading": ("read_table", "scan"),

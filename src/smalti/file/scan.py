@@ -32,6 +32,7 @@ from smalti.spec import Compression
 
 if TYPE_CHECKING:
     from smalti.file.filtering import FilterPlan
+    from smalti.file.logical import Assembly
 
 
 #: One of so many rows, or fewer, are decoded by themselves; more are decoded with all others and then taken.
@@ -72,10 +73,20 @@ class BucketRead:
 
 @dataclass(frozen=True)
 class Projection:
-    """Some columns of a file as one Arrow schema, and the buckets that hold them."""
+    """Some columns of a file as one Arrow schema, and the buckets that hold them.
+
+    With an `assembly`, the columns are made of stored ones, which `stored_schema` has.
+    """
 
     schema: pa.Schema
     buckets: list[BucketRead]
+    assembly: Assembly | None = None
+    stored_schema: pa.Schema | None = None
+
+    @property
+    def stored(self) -> pa.Schema:
+        """The columns as they are stored."""
+        return self.schema if self.stored_schema is None else self.stored_schema
 
     @cached_property
     def bucket_ids(self) -> frozenset[int]:
@@ -86,7 +97,7 @@ class Projection:
         """Bytes of a row in Arrow's memory: of fixed-size values exactly, of others what their offsets take."""
         widths: dict[pa.DataType, int] = {}
         bits = 0
-        for type_ in self.schema.types:
+        for type_ in self.stored.types:
             if type_ not in widths:
                 try:
                     # Each boolean takes a byte while it is decoded.
@@ -246,7 +257,7 @@ class Scanner:
         if not plan.output.buckets and not read.is_filtered:
             return num_rows
         columns = [plan.output] + [plan.filter_columns] * (read.is_filtered and plan.filter_columns is not None)
-        if sum(num_rows * MAX_WIDTH * len(part.schema) for part in columns if part) <= target:
+        if sum(num_rows * MAX_WIDTH * len(part.stored) for part in columns if part) <= target:
             return num_rows  # Few rows, as in most wide tables: not worth an estimate.
         size = sum(estimate_decoded(self.tail, part, read.row_group) for part in columns if part)
         return slice_rows(num_rows, size, target, batch_size)
@@ -276,7 +287,7 @@ class Scanner:
         if len(rows) * _FEW_ROWS < num_rows or len(rows) == num_rows:
             selected = None if len(rows) == num_rows else rows
             return self.decode(group, plan.output, buckets, allowance, rows=selected)
-        batch = self.decode(group, plan.output, buckets, Allowance(allowance.left)).take(rows)
+        batch = self.decode(group, plan.output, buckets, Allowance(allowance.left), then_take=rows)
         allowance.take(batch.nbytes)
         return batch
 
@@ -385,9 +396,12 @@ class Scanner:
         allowance: Allowance,
         *,
         rows: pa.UInt64Array | range | None = None,
+        then_take: pa.UInt64Array | None = None,
         keep: bool = False,
     ) -> pa.RecordBatch:
         """Columns of a row group from the buckets that were fetched for them, all rows or some, in ascending order.
+
+        `rows` are selected before they are decoded, `then_take` afterwards, which is faster if they are many.
 
         With `keep`, buckets stay decompressed, so that more of their columns can be decoded later. What is decompressed
         and decoded counts against the allowance before memory is allocated for it.
@@ -397,7 +411,7 @@ class Scanner:
             first = rows.start
         elif rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
-        batch = Batch(len(columns.schema), num_rows if rows is None else len(rows), allowance)
+        batch = Batch(len(columns.stored), num_rows if rows is None else len(rows), allowance)
         weights = [_weight(bucket) for bucket in buckets]
         runs = threads.share_out(weights, threads.cpu_count())
         cache = self._cache if self._cache is not None and self._cache.takes(sum(weights)) else None
@@ -425,7 +439,15 @@ class Scanner:
 
         for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
             pass
-        return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
+        result = pa.RecordBatch._import_from_c(batch.address(), columns.stored)
+        if then_take is not None:
+            result = result.take(then_take)
+        if columns.assembly is None:
+            return result
+        try:
+            return columns.assembly.assemble(result)
+        except MosaicError as error:
+            raise error.locate(path=self.source.name, row_group=group) from None
 
     def inflate_pages(
         self, group: int, reads: Sequence[BucketRead], buckets: Sequence[FetchedBucket], allowance: Allowance

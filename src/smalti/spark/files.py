@@ -30,9 +30,7 @@ def stored_columns(opened: MosaicFile, file: FoundFile, schema: pa.Schema) -> pa
     SchemaError
         If a column cannot be read as the type asked for, or is missing and must not be null.
     """
-    wanted = [name for name in schema.names if name not in file.partition]
-    found = zip(wanted, opened.find_columns(wanted), strict=True)
-    columns = [name for name, position in found if position is not None]
+    columns = opened.columns.present(schema.names)
     stored = opened.schema_of(columns)
     # Names and types are asked for in lists, which is cheaper than a field object for each of 10,000 columns.
     targets = dict(zip(schema.names, schema.types, strict=True))

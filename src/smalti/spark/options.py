@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, without_secrets
+from smalti.io.services import StorageOptions
 from smalti.options import WriterOptions, parse_bytes
 
 T = TypeVar("T")
@@ -88,8 +89,16 @@ def _option(kind: Kind, default: T) -> T:
     return field(default=default, metadata={"kind": kind})
 
 
-@dataclass(frozen=True)
-class ReadOptions:
+class _Discreet:
+    """Options that show no secrets: those of a storage by their names only, and URIs without their secret parts."""
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return without_secrets(f"{type(self).__name__}({given})")
+
+
+@dataclass(frozen=True, repr=False)
+class ReadOptions(_Discreet):
     """How a table is read. docs/spark.md says what each option does."""
 
     paths: tuple[str, ...] = _option(_NAMES, ())
@@ -102,14 +111,18 @@ class ReadOptions:
     bad_files_path: str | None = _option(_PATH, None)
     metrics_path: str | None = _option(_PATH, None)
     max_files_per_trigger: int | None = _option(_COUNT, None)
+    plain: bool = _option(_BOOL, False)
+    snapshot_id: int | None = _option(_COUNT, None)
+    tag_name: str | None = _option(_TEXT, None)
+    timestamp: str | None = _option(_TEXT, None)
     #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
-    storage: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=StorageOptions)
     #: Whether the source object serves one scan only. Then files may be dropped by the filters of that scan.
     own_scan: bool = False
 
 
-@dataclass(frozen=True)
-class WriteOptions:
+@dataclass(frozen=True, repr=False)
+class WriteOptions(_Discreet):
     """How a table is written. docs/spark.md says what each option does."""
 
     path: str
@@ -119,7 +132,7 @@ class WriteOptions:
     max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
     stream_id: str | None = _option(_TEXT, None)
     time_columns: tuple[str, ...] = _option(_NAMES, ())
-    storage: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=StorageOptions)
 
 
 _READ = {option.name: option.metadata["kind"] for option in fields(ReadOptions) if option.metadata}
@@ -171,7 +184,7 @@ def _parse(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Values by the names of their fields, and the texts of the keys in `others`, which are no options."""
     by_key = {camel_case(name).lower(): name for name in kinds}
-    storage: dict[str, str] = {}
+    storage = StorageOptions()
     values: dict[str, Any] = {"storage": storage}
     for key, text in given.items():
         lower = key.lower()

@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import Filter
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
@@ -26,6 +27,9 @@ from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece, cut, pack
+
+if TYPE_CHECKING:
+    from smalti.spark.paimon import SnapshotTable
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
@@ -58,12 +62,13 @@ class Table:
         #: All files, sorted by name.
         self.files: list[FoundFile] = []
         with suppress(FileNotFoundError) if self._may_be_empty else nullcontext():
-            self.files = list_files(self._places).files
+            self.files = list_files(self._places, plain=self._options.plain).files
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         self._schemas = SharedSchemas()
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
         self._has_derived_schema = False
+        self._stored_partitions: set[str] | None = None
 
     def schema(self) -> pa.Schema:
         """The union of the schemas of all files, or the schema of the first file; then the partition columns."""
@@ -102,7 +107,7 @@ class Table:
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = self.files if files is None else files
-        kept = _matching(files, schema, filters)
+        kept = _matching(files, schema, filters, self._find_stored_partitions()) if filters else files
         large = {file.path for file in kept if file.size > self._options.max_partition_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
         with ThreadPoolExecutor(_PARALLEL) as pool:
@@ -112,6 +117,18 @@ class Table:
             [piece.num_bytes + self._options.open_cost_bytes for piece in pieces], self._options.max_partition_bytes
         )
         return [tuple(pieces[place] for place in group) for group in packed]
+
+    def _find_stored_partitions(self) -> set[str]:
+        """The partition columns that files store too, so that the text of a directory decides nothing about them.
+
+        The first file stands for all.
+        """
+        if self._stored_partitions is None:
+            self._stored_partitions = set()
+            if self.files and self.files[0].partition:
+                with MosaicFile(open_found(self.files[0], self._filesystem)) as opened:
+                    self._stored_partitions = set(opened.columns.present(list(self.files[0].partition)))
+        return self._stored_partitions
 
     def _unchecked(self) -> Sequence[FoundFile]:
         """The files that are checked on the driver against a schema that may be the user's.
@@ -145,9 +162,25 @@ class Table:
             return None
 
 
-def _matching(files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter]) -> list[FoundFile]:
-    """The files whose partition values leave a chance that rows match."""
-    partitions = [comparable_values(file.partition, schema) for file in files]
+def find_table(options: ReadOptions) -> Table | SnapshotTable:
+    """The table that read options name: a plain directory, or a Paimon table as of a snapshot."""
+    if options.plain or (options.snapshot_id or options.tag_name or options.timestamp) is None:
+        try:
+            return Table(options)
+        except PaimonTableError as error:
+            if len(options.paths) > 1 or error.place["path"] != locate(options.paths[0]).path.rstrip("/"):
+                raise
+    from smalti.spark.paimon import SnapshotTable
+
+    return SnapshotTable(options)
+
+
+def _matching(
+    files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter], stored: set[str]
+) -> list[FoundFile]:
+    """The files whose partition values, but for those of `stored` columns, leave a chance that rows match."""
+    spelled = [{name: text for name, text in file.partition.items() if name not in stored} for file in files]
+    partitions = [comparable_values(partition, schema) for partition in spelled]
     types = {name: value.type for partition in partitions for name, value in partition.items()}
     tree = filter_tree(filters, types)
     may_match = [True] * len(files) if tree is None else prune_partitions(tree, partitions)

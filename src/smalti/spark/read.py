@@ -30,6 +30,15 @@ from smalti.table.splits import Piece, rows_per_batch
 _BATCH_BYTES = 16 << 20
 
 
+@dataclass(frozen=True)
+class OwnPiece(Piece):
+    """A piece that knows how it is read, such as a split of a Paimon table."""
+
+    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Batches of `schema`."""
+        raise NotImplementedError
+
+
 @dataclass
 class FileMetrics:
     """What a task has read of one file."""
@@ -75,6 +84,11 @@ def read_split(
     started = time.monotonic()
     filesystem = locate(options.paths[0], storage=options.storage).filesystem
     for piece in split:
+        if isinstance(piece, OwnPiece):
+            for batch in piece.read(schema):
+                metrics.rows += batch.num_rows
+                yield batch
+            continue
         try:
             for batch in _read_piece(piece, filesystem, schema, options, filters, metrics):
                 metrics.rows += batch.num_rows

@@ -27,6 +27,7 @@ from smalti.spark.options import ReadOptions, parse_read_options, parse_write_op
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from smalti.spark.paimon import SnapshotTable
     from smalti.spark.plan import Table
 
 FORMAT = "mosaic"
@@ -36,7 +37,7 @@ class MosaicDataSource(DataSource):
     """`spark.read.format("mosaic")`, `df.write.format("mosaic")` and their streaming twins."""
 
     #: The table that the schema was derived from. The same files are then read.
-    _table: Table | None = None
+    _table: Table | SnapshotTable | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -47,10 +48,10 @@ class MosaicDataSource(DataSource):
         return parse_read_options(self.options)
 
     def schema(self) -> StructType:
-        from smalti.spark.plan import Table
+        from smalti.spark.plan import find_table
         from smalti.spark.types import spark_schema
 
-        self._table = Table(self._read_options)
+        self._table = find_table(self._read_options)
         return spark_schema(self._table.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -58,9 +59,16 @@ class MosaicDataSource(DataSource):
         return MosaicReader(self._read_options, schema, table)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from smalti.io import locate
         from smalti.spark.write import MosaicBatchWriter
+        from smalti.table.paimon_layout import is_paimon_table
 
-        return MosaicBatchWriter(parse_write_options(self.options), schema, overwrite)
+        options = parse_write_options(self.options)
+        if is_paimon_table(locate(options.path, storage=options.storage)):
+            from smalti.spark.paimon import PaimonBatchWriter
+
+            return PaimonBatchWriter(options, schema, overwrite)
+        return MosaicBatchWriter(options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2; everything else needs 4.1
@@ -81,7 +89,7 @@ class MosaicReader(DataSourceReader):
     that has a source object to itself. So only those scans get the method, on the instance.
     """
 
-    def __init__(self, options: ReadOptions, schema: StructType, table: Table | None) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType, table: Table | SnapshotTable | None) -> None:
         from smalti.spark.types import arrow_schema
 
         self._options = options
@@ -93,9 +101,9 @@ class MosaicReader(DataSourceReader):
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
-        from smalti.spark.plan import Table
+        from smalti.spark.plan import find_table
 
-        splits = (self._table or Table(self._options)).splits(self._schema, self._filters)
+        splits = (self._table or find_table(self._options)).splits(self._schema, self._filters)
         return [InputPartition(split) for split in splits] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -177,7 +177,8 @@ def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pt.is_list(source) or pt.is_large_list(source) or pt.is_map(source):
         from smalti.file.logical import rebuild  # see there why not at the top
 
-        return rebuild(array, target, convert)
+        rebuilt: pa.Array = rebuild(array, target, convert)
+        return rebuilt
     if pt.is_timestamp(source) and source.unit == "ns" and pt.is_timestamp(target) and target.unit == "us":
         array = _floor_to_microseconds(array)
     if pt.is_integer(source) and pt.is_time(target):

@@ -29,6 +29,7 @@ from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Commit, Mode, plan_commit, staging_directory
 from smalti.table.listing import list_files, list_table, open_found
+from smalti.table.paimon_layout import refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
 from smalti.table.schemas import unify_schemas
 
@@ -72,6 +73,7 @@ class WritePlan:
         schema = stored_schema(rows, options.time_columns)
         check_partition_columns(options.partition_by, schema)
         root = locate(options.path, storage=options.storage)
+        refuse_writing(root)
         return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, options.max_file_bytes)
 
     @property

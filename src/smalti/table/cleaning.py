@@ -12,6 +12,7 @@ from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Place, lo
 from smalti.io.sinks import is_object_store
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS
+from smalti.table.paimon_layout import SCHEMAS, is_paimon_table, refuse_writing, table_of_schema_file, writing_error
 
 
 def clean(
@@ -44,6 +45,8 @@ def clean(
     ------
     ConflictError
         If a commit is pending on a file system where only one process may write at a time.
+    PaimonTableError
+        If there is a Paimon table in the directory or above it.
     MosaicError
         If a commit cannot be carried out and its record is not old. Everything else is cleaned all the same.
 
@@ -54,7 +57,9 @@ def clean(
     []
     """
     place = locate(directory, filesystem, storage).absolute()
-    removed = [name for name in _leftovers(place, datetime.now(timezone.utc) - older_than) if _delete(place, name)]
+    refuse_writing(place)
+    leftovers = list(_leftovers(place, datetime.now(timezone.utc) - older_than))
+    removed = [name for name in leftovers if _delete(place, name)]
     return CommitLog(place).clean(older_than) + removed
 
 
@@ -67,12 +72,17 @@ def _leftovers(place: Place, limit: datetime) -> Iterator[str]:
         for directory, below, names in os.walk(place.path):  # Links to other directories are not followed.
             if Path(directory).name == JOBS:
                 below.clear()
+            if SCHEMAS in below and is_paimon_table(Place(place.filesystem, directory)):
+                raise writing_error(directory)
             for path in (Path(directory, name) for name in names if _is_temporary(name)):
                 with contextlib.suppress(FileNotFoundError):  # Its writer has finished meanwhile.
                     if datetime.fromtimestamp(path.lstat().st_mtime, timezone.utc) <= limit:
                         yield str(path.relative_to(place.path))
     elif not is_object_store(place.filesystem):
         for info in place.entries(recursive=True):
+            table = table_of_schema_file(info.path)
+            if table is not None and is_paimon_table(Place(place.filesystem, table)):
+                raise writing_error(table)
             inside = info.path.partition(f"/{JOBS}/")[2]
             if _is_temporary(info.base_name) and "/" not in inside and info.mtime is not None and info.mtime <= limit:
                 yield info.path.removeprefix(place.path).lstrip("/")

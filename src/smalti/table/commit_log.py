@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from smalti.errors import ConflictError, MosaicError, UnsupportedFeatureError
 from smalti.io import Place, open_sink, write_whole
 from smalti.io.places import sync_directory
+from smalti.io.replacing import keep_access
 from smalti.table.commits import (
     JOBS,
     MAX_NUMBER,
@@ -408,6 +409,8 @@ class CommitLog:
                 ) from None
 
     def _rename(self, staged: str, final: str) -> None:
+        if self._root.is_local:
+            keep_access(Path(self.path(staged)), Path(self.path(final)))
         self._root.filesystem.move(self.path(staged), self.path(final))
 
     def _copy(self, staged: str, final: str) -> None:
