@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import smalti
+from smalti.cli.main import main as command_line
 from smalti.file import scan
 from smalti.memory import default_limit, slice_rows
 from tests.bombs import BOMBS, WAYS
@@ -82,6 +83,20 @@ def test_the_limit_can_be_raised_and_lowered() -> None:
     with smalti.open(data, memory_limit=1_000_000) as file:
         assert sum(batch.num_rows for batch in file.iter_batches()) == 1_000_000
         assert file.count_rows([("a", "=", 7)]) == 1_000_000
+
+
+def test_the_command_line_and_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sevens.mosaic"
+    smalti.write_table(pa.table({"a": pa.repeat(7, 1_000_000)}), path)
+    for arguments, code in ((["--memory-limit", "9"], 1), (["--memory-limit", "1K"], 0), ([], 0)):
+        assert command_line(["head", "-n", "1", str(path), *arguments]) == code
+    assert "memory_limit raises it" in capsys.readouterr().err
+    monkeypatch.setenv("SMALTI_MEMORY_LIMIT", "5000")
+    with pytest.raises(smalti.MemoryLimitError):
+        smalti.read_table(path)
+    assert smalti.read_table(path, memory_limit=1 << 30).num_rows == 1_000_000
 
 
 def test_all_row_groups_of_a_table_count(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,6 +14,34 @@ from pathlib import Path
 LEAST_LIMIT, EXPANSION = 640 << 20, 256
 #: The share of the machine's memory that a read may take unless more is asked for.
 SHARE = 0.75
+
+
+#: Bytes that every read of a process and its children may take unless its caller says otherwise.
+VARIABLE = "SMALTI_MEMORY_LIMIT"
+
+
+def asked_limit() -> int | None:
+    """The limit that the environment sets for all reads, such as `smalti --memory-limit` does for its process."""
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{VARIABLE} is a number of bytes, 1 or more, not {text!r}")
+    return int(text)
+
+
+@contextmanager
+def memory_limit(limit: int | None) -> Iterator[None]:
+    """Set the limit of all reads of this process and of those it starts; None leaves it as it is."""
+    before = os.environ.get(VARIABLE)
+    if limit is not None:
+        os.environ[VARIABLE] = str(limit)
+    try:
+        yield
+    finally:
+        if limit is not None:
+            os.environ.pop(VARIABLE)
+            os.environ.update({} if before is None else {VARIABLE: before})
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from smalti.memory import default_limit, most_memory
+from smalti.memory import asked_limit, default_limit, most_memory
 from smalti.threads import cpu_count
 
 Result = TypeVar("Result")
@@ -87,6 +87,7 @@ class Budget:
         if readahead is None:
             local = 0 if is_file or unit_bytes < MIN_LOCAL_BYTES or cpu_count() == 1 else cpu_count()
             readahead = REMOTE_READAHEAD if is_remote else local
+        memory_limit = asked_limit() if memory_limit is None else memory_limit
         if memory_limit is not None:
             return cls(readahead, memory_limit)
         limit = default_limit(unit_bytes if total_bytes is None else total_bytes, most_memory())

@@ -108,7 +108,8 @@ def _read_piece(
     filters: Sequence[Filter],
     metrics: Metrics,
 ) -> Iterator[pa.RecordBatch]:
-    with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
+    source = CountingSource(open_found(piece.file, filesystem), metrics)
+    with MosaicFile(source, memory_limit=options.memory_limit) as file:
         stored = stored_columns(file, piece.file, schema)
         columns = stored.names
         groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
