@@ -1,6 +1,6 @@
 """Compiles the Cython kernels; everything else about the package is in pyproject.toml.
 
-`SMALTI_SANITIZE=address` (or `undefined`, or both with a comma) builds the kernels for the sanitizers, with symbols.
+`SMALTI_CFLAGS` adds flags for the compiler, such as those of a sanitizer, and keeps symbols.
 Wheels are built for the limited API of Python, one for 3.11 and all later versions; with `SMALTI_ABI3=0` for one,
 as editable installs are.
 `SMALTI_BUILD_CACHE=DIRECTORY` keeps translated and compiled kernels there, and takes unchanged ones from there.
@@ -29,15 +29,16 @@ DIRECTIVES = {
     "embedsignature": True,
     "embedsignature.format": "python",
 }
+#: `SMALTI_CFLAGS` adds what an instrumented build needs; the last one of contradicting flags counts.
+MORE_FLAGS = os.environ.get("SMALTI_CFLAGS", "").split()
 CORES = os.cpu_count() or 1
-SANITIZE = os.environ.get("SMALTI_SANITIZE")
 CACHE = os.environ.get("SMALTI_BUILD_CACHE")
 #: The limited API has buffers since 3.11. In a checkout, kernels of an older build would be preferred to these.
 ABI3 = (
     sys.version_info >= (3, 11)
     and "bdist_wheel" in sys.argv
     and os.environ.get("SMALTI_ABI3") != "0"
-    and not SANITIZE
+    and not MORE_FLAGS
     and not sysconfig.get_config_var("Py_GIL_DISABLED")
 )
 #: What the limited API has under another name: functions, where Python itself has macros.
@@ -72,11 +73,11 @@ class BuildKernels(build_ext):
     def _flags(self) -> tuple[list[str], list[str]]:
         if self.compiler.compiler_type == "msvc":
             return ["/O2"], []
-        if SANITIZE:
-            sanitize = [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer"]
-            return ["-O1", "-g", "-Wno-unused-function", *sanitize], sanitize
+        quiet = ["-Wno-unused-function", "-Wno-unreachable-code"]
+        if MORE_FLAGS:  # with symbols, for whoever looks at what such a build finds
+            return ["-O3", *quiet, *MORE_FLAGS], []
         strip = ["-Wl,-x"] if sys.platform == "darwin" else ["-Wl,--strip-all"]
-        return ["-O3", "-g0", "-Wno-unused-function", "-Wno-unreachable-code"], strip
+        return ["-O3", "-g0", *quiet], strip
 
     def build_extension(self, ext: Extension) -> None:
         """Compile one kernel, or take it from the cache if nothing it is made of has changed."""

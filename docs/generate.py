@@ -9,13 +9,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pyarrow as pa
-from annotate import listing, tiny_file
+from annotate import companion_listing, listing, tiny_file
 from benchmarks import report
 from benchmarks.measure import Measurement
 
@@ -105,6 +106,19 @@ def types() -> str:
     return markdown(["Arrow type", "stored as", "read by others, or without companion, as", "statistics"], rows)
 
 
+def round_trips(kind: str) -> str:
+    """What comes back from each format, as ``python -m tests.round_trips`` has recorded it."""
+    document = json.loads((DOCS / "round_trips.json").read_text())
+    cases = document[kind]
+    formats = list(next(iter(cases.values())))
+    counts = [f"**{sum(found[name] == 'same' for found in cases.values())} of {len(cases)}**" for name in formats]
+    rows = [
+        [f"`{name}`" if re.match(r"\w+($|[\[(<])", name) else name, *found.values()] for name, found in cases.items()
+    ]
+    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    return f"{markdown(['', *formats], [['the same', *counts], *rows])}\nMade with {versions}.\n"
+
+
 LIMITS = [
     ("MAX_NAME_SIZE", "bytes of one column name (UTF-8)"),
     ("MAX_NAMES_SIZE", "bytes of all column names of a file together"),
@@ -128,6 +142,11 @@ def limits() -> str:
 def bytes_of_a_file() -> str:
     """The annotated file."""
     return f"```text\n{listing(tiny_file())}\n```\n"
+
+
+def bytes_of_a_companion() -> str:
+    """The annotated companion."""
+    return f"```text\n{companion_listing()}\n```\n"
 
 
 def cost_of(read: Measurement | None) -> str:
@@ -160,8 +179,11 @@ def layouts(source: Path = DOCS / "benchmarks" / "layouts.json") -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "types": types,
+    "round-trips-arrow": partial(round_trips, "arrow"),
+    "round-trips-pandas": partial(round_trips, "pandas"),
     "limits": limits,
     "bytes": bytes_of_a_file,
+    "companion": bytes_of_a_companion,
     "layouts": layouts,
 }
 

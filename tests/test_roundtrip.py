@@ -138,11 +138,11 @@ TAKEN: dict[str, tuple[pa.Array, pa.Array]] = {
     "time32[s]": (pa.array([0, 86399, None], pa.time32("s")), pa.array([0, 86_399_000, None], pa.time32("ms"))),
     "date64 on whole days": (pa.array([0, -DAY, None, 5 * DAY], pa.date64()), pa.array([0, -1, None, 5], pa.date32())),
     "decimal32": (
-        pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal32(5, 2)),
+        pa.array([Decimal("1.23"), None, Decimal("-9.99")], getattr(pa, "decimal32", pa.decimal128)(5, 2)),
         pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal128(5, 2)),
     ),
     "decimal64": (
-        pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal64(17, 2)),
+        pa.array([Decimal("1.23"), None, Decimal("-9.99")], getattr(pa, "decimal64", pa.decimal128)(17, 2)),
         pa.array([Decimal("1.23"), None, Decimal("-9.99")], pa.decimal128(17, 2)),
     ),
     "decimal256 of 38 digits": (
@@ -157,7 +157,7 @@ TAKEN: dict[str, tuple[pa.Array, pa.Array]] = {
         pa.array([0, 2**64 - 1, None], pa.uint64()),
         pa.array([Decimal(0), Decimal(2**64 - 1), None], pa.decimal128(20, 0)),
     ),
-    "float16": (pa.array([1.5, None, -0.0], pa.float16()), pa.array([1.5, None, -0.0], pa.float32())),
+    "float16": (pa.array([1.5, None, -0.0]).cast(pa.float16()), pa.array([1.5, None, -0.0], pa.float32())),
     "duration": (pa.array([1, None, -5], pa.duration("s")), pa.array([1, None, -5], pa.int64())),
     "time64": (pa.array([1, None, 5], pa.time64("us")), pa.array([1, None, 5], pa.int64())),
     "fixed_size_binary": (pa.array([b"ab", None], pa.binary(2)), pa.array([b"ab", None], pa.binary())),

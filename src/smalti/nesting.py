@@ -17,8 +17,11 @@ import pyarrow.types as pt
 
 from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
-from smalti.spec import MAX_NESTING
+from smalti.spec import MAX_NAME_SIZE, MAX_NESTING
 from smalti.types import is_legacy_timestamp, is_list_like, pack_descriptor, storage_type
+
+#: Bytes of a name that is too long for the format, as it is stored.
+SHORTENED_NAME_SIZE = 1000
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
     """
     if depth > MAX_NESTING:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
-    if not _has_parts(type_):
+    if not has_parts(type_):
         return Leaf(type_, storage_type(type_, depth))
     if isinstance(type_, pa.BaseExtensionType):
         return Wrapped(type_, plan_column(type_.storage_type, nullable, depth + 1))
@@ -85,17 +88,17 @@ def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
     raise SchemaError("type has no place in Mosaic", found=str(type_))
 
 
-def _has_parts(type_: Any) -> bool:
+def has_parts(type_: Any) -> bool:
     """Whether a column of the type takes more than one stored column."""
     if isinstance(type_, pa.BaseExtensionType):
-        return _has_parts(type_.storage_type)
+        return has_parts(type_.storage_type)
     if pt.is_struct(type_):
         return not is_legacy_timestamp(type_)
     if is_list_like(type_):
-        return _has_parts(type_.value_type)
+        return has_parts(type_.value_type)
     if pt.is_map(type_):
         key = storage_kind(type_.key_type)
-        return _has_parts(type_.key_type) or _has_parts(type_.item_type) or pt.is_nested(key)
+        return has_parts(type_.key_type) or has_parts(type_.item_type) or pt.is_nested(key)
     return False
 
 
@@ -173,6 +176,19 @@ def entry_field(type_: Any) -> pa.Field:
     return field
 
 
+def storable_name(name: str) -> str:
+    """A name that the format can hold; the companion keeps the one that was given.
+
+    Examples
+    --------
+    >>> storable_name("a"), storable_name(""), storable_name("a\\0b")
+    ('a', '_', 'a␀b')
+    """
+    name = name.replace("\0", "␀") or "_"
+    data = name.encode()
+    return name if len(data) <= MAX_NAME_SIZE else data[:SHORTENED_NAME_SIZE].decode(errors="ignore")
+
+
 def unique_names(wanted: Sequence[str], taken: set[str]) -> list[str]:
     """Names that are not taken: ``user.age`` becomes ``user.age#2`` where a column has that name already."""
     names = []
@@ -199,8 +215,9 @@ class LogicalColumn:
 
     @property
     def is_converted(self) -> bool:
-        """Whether what is stored has another type; False if there is only metadata to keep."""
-        return len(self.stored) != 1 or self.stored[0].type != self.field.type
+        """Whether what is stored has another type or name; False if there is only metadata to keep."""
+        one, *others = self.stored
+        return bool(others) or (one.name, one.type) != (self.field.name, self.field.type)
 
     def leaf_type(self, name: str) -> pa.DataType | None:
         """The type that the values of one of the stored columns were given with, None if it is the stored one."""
@@ -224,6 +241,13 @@ class StoredSchema:
     starts: Sequence[int]
 
 
+def _renamed(names: list[str]) -> set[int]:
+    """The places of names that the format cannot hold. Nearly always all can be ruled out together."""
+    if "" not in names and "\0" not in "".join(names) and max(map(len, names), default=0) * 4 <= MAX_NAME_SIZE:
+        return set()
+    return {place for place, name in enumerate(names) if storable_name(name) != name}
+
+
 def stored_schema(schema: pa.Schema) -> StoredSchema:
     """How a schema is stored. Looks at each type once.
 
@@ -233,18 +257,27 @@ def stored_schema(schema: pa.Schema) -> StoredSchema:
         With the name of the first column that cannot be stored.
     """
     known: dict[Any, bytes] = {}
+    #: Types that are stored as another one: the tree of a column, and its packed type.
+    alike: dict[Any, tuple[Leaf, list[bytes]]] = {}
     columns: dict[int, LogicalColumn] = {}
     packed: list[list[bytes]] = []
     taken: set[str] | None = None
+    renamed = _renamed(schema.names)
     for i, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
-        found = known.get(kind) if kind is not None else None
+        found = known.get(kind) if kind is not None and i not in renamed else None
         if found is not None:
             packed.append([found])
             continue
         field = schema.field(i)
+        if kind in alike and i not in renamed:
+            leaf, descriptor = alike[kind]
+            packed.append(descriptor)
+            columns[i] = LogicalColumn(field, leaf, (StoredColumn(field.name, leaf.stored, field.nullable),))
+            continue
         try:
             node = plan_column(field.type, field.nullable)
             stored = stored_columns(node, field.name, field.nullable)
+            stored = [replace(column, name=storable_name(column.name)) for column in stored]
             packed.append([pack_descriptor(column.type, column.nullable) for column in stored])
         except SchemaError as error:
             raise error.locate(column=field.name) from None
@@ -259,6 +292,8 @@ def stored_schema(schema: pa.Schema) -> StoredSchema:
             names = unique_names([c.name for c, is_own in zip(stored, own, strict=True) if not is_own], taken)
             fresh = iter(names)
             stored = [c if is_own else replace(c, name=next(fresh)) for c, is_own in zip(stored, own, strict=True)]
+        elif kind is not None and isinstance(node, Leaf):
+            alike[kind] = node, packed[-1]
         columns[i] = LogicalColumn(field, node, tuple(stored))
     if not columns:
         return StoredSchema(schema.remove_metadata(), [part for (part,) in packed], {}, range(len(packed) + 1))

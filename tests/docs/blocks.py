@@ -5,7 +5,7 @@ A comment line right above a block changes that:
 
     <!-- output -->           the block is what the one before it prints; `...` stands for anything
     <!-- output, numbers may differ -->   likewise, but sizes and times need not be the same
-    <!-- needs: spark -->     runs where it can: "spark", "s3", "jobs"; for the whole page if it stands at its top
+    <!-- needs: spark -->     runs where it can: "spark", "s3", "paimon"; for the whole page if it stands at its top
     <!-- raises: Error -->    the block ends in this error
     <!-- skip: reason -->     does not run, and says why
 """

@@ -15,7 +15,7 @@ from smalti.cli.arguments import add_files, add_output, whole_number
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import open_table, pieces_of, schema_of
+from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
 from smalti.file.streams import Scannable
 from smalti.nesting import stored_schema
 
@@ -39,7 +39,7 @@ def run_bench(options: argparse.Namespace, screen: Screen) -> None:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
         shape = {"rows": rows.count_rows(), "columns": len(schema_of(rows))}
     if options.json:
-        screen.json({"file": ", ".join(options.files), **shape, "level": options.level, "results": results})
+        screen.json({"file": shown_paths(options.files), **shape, "level": options.level, "results": results})
         return
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []

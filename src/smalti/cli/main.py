@@ -14,8 +14,10 @@ import importlib
 import os
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
 import smalti
 from smalti.cli.commands import COMMANDS, Command, command_of
@@ -37,7 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in arguments:
-            raise
+            from smalti.cli.render.text import printable
+
+            for line in "".join(traceback.format_exception(error)).split("\n"):
+                print(printable(line), file=sys.stderr)
+            return 1
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         if isinstance(error, BrokenPipeError):
@@ -56,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def one_line(error: BaseException) -> str:
     """The message of an error, in one line."""
     from smalti.cli.render.text import printable
+    from smalti.errors import without_secrets
 
     is_arrows = type(error).__module__.partition(".")[0] == "pyarrow"
     if isinstance(error, OSError) and error.strerror:
@@ -67,7 +74,7 @@ def one_line(error: BaseException) -> str:
         text = f"out of memory ({error})" if str(error) else "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
-    return printable(as_typed(" ".join(text.split())))
+    return printable(without_secrets(as_typed(" ".join(text.split()))))
 
 
 #: What the library says in its own words, and how the same is typed here.
@@ -110,10 +117,12 @@ def _run(argv: list[str]) -> int:
         return 0
     command = command_of(options.command)
     from smalti.cli.screen import Screen
+    from smalti.memory import memory_limit
 
     screen = Screen(pager=not getattr(options, "no_pager", False), markdown=getattr(options, "markdown", False))
-    run = getattr(_module(command), f"run_{command.name}")
-    return int(run(options, screen) or 0)
+    run = getattr(_module(command), f"run_{command.function}")
+    with memory_limit(options.memory_limit):
+        return int(run(options, screen) or 0)
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -122,7 +131,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     `only` names the one command whose arguments are needed: the others are left without, because the module of a
     command takes time to import.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="smalti",
         description="Look at and work on Mosaic files, and files of other formats: local paths and URIs (s3://, gs://, az://).",
         epilog="`smalti COMMAND --help` tells more, and what the command reads from the file.",
@@ -140,12 +149,25 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only in (command.name, *command.aliases):
-            getattr(_module(command), f"arguments_{command.name}")(sub)
+            from smalti.cli.arguments import byte_count
+
+            about = "bytes that reading may take, such as 2G; by default 640 MiB and 256 times the size of the file"
+            sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
+            getattr(_module(command), f"arguments_{command.function}")(sub)
     return parser
 
 
 def _module(command: Command) -> ModuleType:
     return importlib.import_module(f"smalti.cli.{command.module}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages repeat arguments without what could steer a terminal: a shell puts in names of files."""
+
+    def error(self, message: str) -> NoReturn:
+        from smalti.cli.render.text import printable
+
+        super().error(printable(message))
 
 
 class _Version(argparse.Action):

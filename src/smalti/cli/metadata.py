@@ -24,7 +24,7 @@ from smalti.cli.render.rows import plain_values
 from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of
+from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
 from smalti.report.units import show_count
@@ -49,7 +49,7 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         for field in [schema.field(position)]
     ]
     if options.json:
-        screen.json({"file": ", ".join(options.files), "num_columns": len(names), "columns": columns})
+        screen.json({"file": shown_paths(options.files), "num_columns": len(names), "columns": columns})
         return
     rows = [
         [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
@@ -98,7 +98,6 @@ def _files_meta(options: argparse.Namespace, screen: Screen) -> None:
 
 def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile) -> None:
     layout, num_rows = file.layout(buckets=()), file.num_rows
-    (name,) = options.files
     block, index = layout.schema_block, layout.index
     groups = []
     for group in layout.row_groups:
@@ -116,7 +115,7 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
     if options.json:
         screen.json(
             {
-                "file": name,
+                "file": shown_paths(options.files),
                 "size": layout.size,
                 "rows": num_rows,
                 "columns": layout.num_columns,
@@ -132,7 +131,7 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
         return
     smaller = f"({ratio(block.size, block.uncompressed_size)} compressed), {_NAMES[layout.name_encoding]}"
     pairs = [
-        ("file", cell(name)),
+        ("file", cell(shown_paths(options.files))),
         ("size", f"{size(layout.size)} ({layout.size:,} bytes)"),
         ("rows", f"{num_rows:,}"),
         ("columns", f"{layout.num_columns:,}"),
@@ -167,7 +166,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     ]
     if options.json:
         num_rows = sum(rows for rows, _ in groups)
-        screen.json({"file": ", ".join(options.files), "rows": num_rows, "columns": columns})
+        screen.json({"file": shown_paths(options.files), "rows": num_rows, "columns": columns})
     elif not columns:
         screen.note("smalti: no statistics were written for these columns (see stats_columns in the writer's options)")
     else:

@@ -15,7 +15,7 @@ from smalti.cli.arguments import add_columns, add_files, add_output, add_where, 
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
-from smalti.cli.sources import column_names, open_table, schema_of
+from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
 from smalti.file.streams import Scannable
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
@@ -97,9 +97,9 @@ def show_rows(
 ) -> None:
     """Print rows in the shape that the options of `add_row_output` ask for."""
     if options.json:
-        screen.lines(json_lines(batches))
+        screen.data(json_lines(batches))
     elif options.csv:
-        screen.lines(csv_lines(batches, schema))
+        screen.data(csv_lines(batches, schema))
     elif options.vertical:
         screen.lines(vertical(batches, schema, screen.room, screen.table))
     else:
@@ -199,6 +199,6 @@ def run_count(options: argparse.Namespace, screen: Screen) -> None:
                 rows = sum(batch.num_rows for batch in matching.to_batches())
             total = table.count_rows() if options.json else 0
     if options.json:
-        screen.json({"file": ", ".join(options.files), "rows": rows, "of": total})
+        screen.json({"file": shown_paths(options.files), "rows": rows, "of": total})
     else:
         screen.lines([str(rows)])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import smalti
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, without_secrets
 from smalti.file.streams import Scannable
 from smalti.spec import FILE_SUFFIX, MAGIC
 from smalti.table.reading import open_any
@@ -155,6 +155,11 @@ def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
         for listed in listing.files:
             with smalti.open(listed.path, filesystem=listing.filesystem) as file:
                 yield listed.name, file
+
+
+def shown_paths(paths: Sequence[str]) -> str:
+    """The paths as they are shown, without what a URI may hold that is nobody's business."""
+    return ", ".join(map(without_secrets, paths))
 
 
 def schema_of(table: Scannable) -> pa.Schema:

@@ -10,13 +10,10 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
-from smalti.format.companion import Description
+from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.nesting import LogicalColumn, leaves, plan_column, stored_columns, stored_schema
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 from smalti.types import has_statistics
-
-#: A dictionary of more entries comes back with its entries in the order of the values.
-MAX_ENTRIES = 65_536
 
 
 class Intake:
@@ -26,6 +23,8 @@ class Intake:
     ----------
     schema : pyarrow.Schema
         As the user gave it.
+    has_companion : bool
+        Whether names that the format cannot hold can be kept.
 
     Attributes
     ----------
@@ -37,8 +36,7 @@ class Intake:
         The columns of which the stored ones do not tell everything, by their places in the schema that was given.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        check_names(schema.names)
+    def __init__(self, schema: pa.Schema, has_companion: bool = True) -> None:
         self.given = schema
         stored = stored_schema(schema)
         self.schema = stored.schema
@@ -46,8 +44,9 @@ class Intake:
         self.columns = stored.columns
         self._starts = stored.starts
         self._entries: dict[str, pa.Array | None] = {}
+        check_names(self.schema.names)
         if self.schema.names != schema.names:
-            check_names(self.schema.names)
+            (refuse_repeated if has_companion else check_names)(schema.names)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns of the schema, found by name, in its order and its stored types."""
@@ -81,23 +80,32 @@ class Intake:
             self._entries[name] = None
         elif known is entries or not entries.equals(known.slice(0, len(entries))):
             try:
-                self._entries[name] = pa.concat_arrays([known, entries]).unique().drop_null()
+                merged = pa.concat_arrays([known, entries]).unique().drop_null()
             except pa.ArrowNotImplementedError:
-                self._entries[name] = None
+                merged = None
+            fits = merged is not None and len(merged) <= MAX_ENTRIES and merged.nbytes <= MAX_ENTRY_BYTES
+            self._entries[name] = merged if fits else None
 
     def describe(self) -> Description | None:
         """What the stored columns do not tell; None if they tell everything."""
         if not self.columns and not self.given.metadata:
             return None
         columns = list(self.columns.values())
-        names = []
-        for column in columns:
+        names = {}
+        for place, column in enumerate(columns):
+            if len(column.stored) == 1 and column.stored[0].name == column.field.name:
+                continue
             stored = tuple(each.name for each in column.stored)
-            usual = tuple(each.name for each in stored_columns(column.node, column.field.name, True))
-            names.append(() if stored == usual else stored)
-        entries = {name: known for name, known in self._entries.items() if known is not None}
+            if stored != tuple(each.name for each in stored_columns(column.node, column.field.name, True)):
+                names[place] = stored
+        entries: dict[str, pa.Array] = {}
+        room = MAX_ENTRY_BYTES
+        for name, known in self._entries.items():
+            if known is not None and known.nbytes <= room:
+                entries[name] = known
+                room -= known.nbytes
         schema = pa.schema([column.field for column in columns]).with_metadata(self.given.metadata or {})
-        return Description(schema, tuple(names), entries)
+        return Description(schema, names, entries)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""
@@ -131,7 +139,7 @@ class Intake:
         }
 
     def _reorder(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        check_names(batch.schema.names)
+        refuse_repeated(batch.schema.names)
         positions = {name: i for i, name in enumerate(batch.schema.names)}
         missing = [name for name in self.given.names if name not in positions]
         if missing:
@@ -194,6 +202,10 @@ def check_names(names: list[str]) -> None:
         raise SchemaError("column name is too long", found=f"{max(sizes)} bytes", expected=f"at most {MAX_NAME_SIZE}")
     if sum(sizes) > MAX_NAMES_SIZE:
         raise SchemaError("column names are too long together", found=sum(sizes), expected=MAX_NAMES_SIZE)
+    refuse_repeated(names)
+
+
+def refuse_repeated(names: list[str]) -> None:
     if len(set(names)) != len(names):
         seen: set[str] = set()
         repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

@@ -20,6 +20,7 @@ from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.columns import restore_bound
+from smalti.file.inspection import Inspector
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
 from smalti.file.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
 from smalti.file.open_row_group import OpenRowGroup, Slice
@@ -85,9 +86,21 @@ class WriteSummary:
             for group in self._records
         )
 
+    @property
+    def raw_statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
+        """The same with `min` and `max` as bytes; see `RowGroup.raw_statistics`."""
+        return tuple(
+            {field.name: ColumnStatistics(record.null_count, record.low, record.high) for record, field, _ in group}
+            for group in self._records
+        )
+
 
 class MosaicWriter:
     """Writes one Mosaic file, batch by batch.
+
+    Several threads may share a writer: one call is carried out at a time, so the rows of a call stay together, in the
+    order in which the calls come. A writer belongs to the process that made it: it cannot be pickled, and in a forked
+    child it can only be dropped.
 
     Parameters
     ----------
@@ -120,8 +133,10 @@ class MosaicWriter:
         **option_values: Unpack[WriterOptionValues],
     ) -> None:
         self._closed = True  # until there is something to close
+        self._lock = threads.OwnLock("a MosaicWriter")
         self.options = WriterOptions.of(options, option_values)
-        self._intake = Intake(schema)
+        self._intake = Intake(schema, self._has_companion)
+        self._inspector = Inspector()
         #: As it was given.
         self.schema = schema
         self._stored = self._intake.schema
@@ -233,22 +248,28 @@ class MosaicWriter:
             saves the copy for a caller who promises to leave the buffers of `data` as they are. By default, Tables
             and RecordBatches are copied, and what a stream hands over is not: no one else has it.
         """
-        self._usable()
-        if copy is None:
-            copy = isinstance(data, (pa.RecordBatch, pa.Table))
-        try:
-            for batch in arrow_batches(data):
-                self._add(self._intake.conform(batch))
-            self._open.keep(copy)
-        except BaseException as error:
-            self._fail(error)
-            raise
+        with self._lock:
+            self._usable()
+            if copy is None:
+                copy = isinstance(data, (pa.RecordBatch, pa.Table))
+            try:
+                for batch in arrow_batches(data):
+                    self._add(self._take_in(batch))
+                self._open.keep(copy)
+            except BaseException as error:
+                self._fail(error)
+                raise
 
-    def _add(self, batch: pa.RecordBatch) -> None:
-        """Check a batch, then hand its rows to row groups, writing those that are full."""
-        if batch.num_rows == 0:
+    def _take_in(self, batch: pa.RecordBatch) -> InputBatch:
+        """A batch as it will be stored, after the proof that its arrays may be read."""
+        sound = self._inspector.inspect(batch)
+        conformed = self._intake.conform(sound.batch)
+        return sound if conformed is sound.batch else InputBatch(conformed)
+
+    def _add(self, taken: InputBatch) -> None:
+        """Check the values of a batch, then hand its rows to row groups, writing those that are full."""
+        if taken.num_rows == 0:
             return
-        taken = InputBatch(batch)
         self._check_values(taken)
         start = 0
         while start < taken.num_rows:
@@ -356,6 +377,10 @@ class MosaicWriter:
     @property
     def estimated_size(self) -> int:
         """Bytes the file would have if it were closed now; open rows are judged by how well others compressed."""
+        with self._lock:
+            return self._estimate()
+
+    def _estimate(self) -> int:
         if self.summary is not None:
             return self.summary.num_bytes
         ratio = 1.0
@@ -376,6 +401,10 @@ class MosaicWriter:
         If sending the file to a store fails, what was there before stays, and `close` may be called again to send it
         once more. `abort` gives it up.
         """
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._closed:
             if self._failure is not None:
                 self._usable()
@@ -424,11 +453,17 @@ class MosaicWriter:
         return b"" if description is None else pack_description(description)
 
     def abort(self) -> None:
-        """Give up: no file appears, and a file that was there before stays as it is."""
-        if not self._closed:
-            self._closed = True
-            self._open.clear()
-            self._sink.abort()
+        """Give up: no file appears, and a file that was there before stays as it is.
+
+        In a forked child this does nothing: the file is the parent's.
+        """
+        if self._closed or not self._lock.is_ours:
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._open.clear()
+                self._sink.abort()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
@@ -450,6 +485,9 @@ class MosaicWriter:
             self.close()
         else:
             self.abort()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a MosaicWriter cannot be pickled: let each process write a file of its own")
 
     def __del__(self) -> None:
         if not self._closed:
@@ -511,7 +549,7 @@ def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, 
     try:
         for batch in arrow_batches(data):
             if batch.num_rows and not writer._open.is_full:
-                writer._open.take(InputBatch(writer._intake.conform(batch)), 0)
+                writer._open.take(writer._take_in(batch), 0)
         fixed = writer._layout
         if fixed is not None or not writer._open.num_rows:
             none = LayoutChoice(writer._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")

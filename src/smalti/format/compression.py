@@ -17,6 +17,8 @@ from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
 Page: TypeAlias = "bytes | zstandard.BufferSegment"
+#: The magic number of skippable frames, and the kind of block that has one byte for all.
+_SKIPPABLE, _REPEATED = 0x184D2A50, 1
 #: Whether many frames can be worked on in one call. The package for PyPy cannot.
 _IN_BULK = {"multi_compress_to_buffer", "multi_decompress_to_buffer"} <= zstandard.backend_features
 
@@ -36,12 +38,7 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
     Like other decoders, this takes several frames in a row and skips skippable frames. Anything else after a frame is
     refused.
     """
-    if size > len(data) * MAX_ZSTD_RATIO:
-        raise CorruptFileError(
-            "declared size is beyond what zstd can expand", found=size, expected=f"at most {len(data) * MAX_ZSTD_RATIO}"
-        )
-    if size > MAX_BLOCK_SIZE:
-        raise UnsupportedFeatureError("block is too large", found=size, expected=f"at most {MAX_BLOCK_SIZE}")
+    check_declared(size, len(data))
     try:
         if zstandard.frame_content_size(data) == size:
             # One frame that declares the expected size, the usual case: one allocation and one call.
@@ -55,7 +52,18 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
         raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
 
 
+def check_declared(size: int, compressed_size: int) -> None:
+    """Refuse a size that so many compressed bytes cannot have, or that no block has."""
+    if size > compressed_size * MAX_ZSTD_RATIO:
+        most = f"at most {compressed_size * MAX_ZSTD_RATIO}"
+        raise CorruptFileError("declared size is beyond what zstd can expand", found=size, expected=most)
+    if size > MAX_BLOCK_SIZE:
+        raise UnsupportedFeatureError("block is too large", found=size, expected=f"at most {MAX_BLOCK_SIZE}")
+
+
 def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
+    if not _ends_with_a_frame(data):  # The reader does not tell, and a cut frame has no checksum to fail by.
+        raise CorruptFileError("zstd block cannot be decompressed (its last frame is not complete)")
     reader = _contexts.decompressor.stream_reader(io.BytesIO(data), read_across_frames=True)
     out = reader.read(size + 1)
     while len(out) <= size and (more := reader.read(size + 1 - len(out))):
@@ -64,6 +72,26 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
         found: object = len(out) if len(out) < size else f"more than {size}"
         raise CorruptFileError("zstd block has another size than declared", found=found, expected=size)
     return out
+
+
+def _ends_with_a_frame(data: bytes | memoryview) -> bool:
+    """Whether the bytes are whole frames, by the sizes of their blocks."""
+    at = 0
+    while at < len(data):
+        if int.from_bytes(data[at : at + 4], "little") & 0xFFFFFFF0 == _SKIPPABLE:
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+            continue
+        has_checksum = bool(data[at + 4] & 4) if at + 4 < len(data) else False
+        at += zstandard.frame_header_size(data[at:])
+        is_last = False
+        while not is_last and at < len(data):
+            head = int.from_bytes(data[at : at + 3], "little")
+            is_last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
+            at += 3 + (1 if kind == _REPEATED else size)
+        if not is_last:
+            return False
+        at += 4 * has_checksum
+    return at == len(data)
 
 
 def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:

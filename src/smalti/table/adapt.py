@@ -44,7 +44,7 @@ class Adapter:
     stored : sequence of str
         The columns of the batches that come, in their order. `adapt` takes no others.
     partition : mapping, optional
-        Partition values of the file, as text. They replace stored columns of the same name.
+        Partition values of the file, as text, for the columns that are not stored.
     convert : callable, optional
         Brings an array to its field, if types differ; by default it is widened.
     """
@@ -61,7 +61,7 @@ class Adapter:
         self._convert = convert
         places = {name: place for place, name in enumerate(stored)}
         #: Each field, with the place of its column in the batches that come; None if there is none.
-        self._fields = [(field, None if field.name in partition else places.get(field.name)) for field in schema]
+        self._fields = [(field, places.get(field.name)) for field in schema]
 
     def adapt(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of the schema."""

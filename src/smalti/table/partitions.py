@@ -1,12 +1,13 @@
 """Partitions: directories called `name=value` on one side, columns on the other. Pure.
 
 When a table is read, a partition column whose values are all whole numbers is int64 and any other is string, unless a
-schema says more. When it is written, values take Arrow's text form, and what a path could misread is escaped.
+schema says more. A column that files store as well is read from them. When it is written, values take Arrow's text
+form, and what a path could misread is escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -18,8 +19,8 @@ from smalti.errors import SchemaError, no_column
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
 
-#: What Hive and Spark write for a null partition value.
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+#: What Hive and Spark write for a null partition value, and what Paimon does.
+HIVE_NULL, PAIMON_NULL = "__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"
 
 # --- names of directories -------------------------------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
     for directory in directories:
         key, equals, value = directory.partition("=")
         if equals and key:
-            values[unquote(key)] = None if value == HIVE_NULL else unquote(value)
+            values[unquote(key)] = None if value in (HIVE_NULL, PAIMON_NULL) else unquote(value)
     return values
 
 
@@ -48,28 +49,51 @@ def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
     >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
     'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
     """
-    return "/".join(
-        f"{quote(name, safe='')}={HIVE_NULL if text is None else quote(text, safe='')}" for name, text in values
-    )
+    return "/".join(f"{quote(name, safe='')}={_quoted(text)}" for name, text in values)
+
+
+def _quoted(text: str | None) -> str:
+    """The text of a value as part of a path. One that says what stands for null is escaped, so that it stays text.
+
+    Examples
+    --------
+    >>> _quoted("__HIVE_DEFAULT_PARTITION__")
+    '%5F_HIVE_DEFAULT_PARTITION__'
+    """
+    if text is None:
+        return HIVE_NULL
+    return f"%5F{HIVE_NULL[1:]}" if text == HIVE_NULL else quote(text, safe="")
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def partition_schema(files: Sequence[FoundFile]) -> pa.Schema:
-    """The partition columns of some files, which must all be partitioned in the same way."""
+def partition_schema(
+    files: Sequence[FoundFile], infer: Callable[[Collection[str | None]], pa.DataType] | None = None
+) -> pa.Schema:
+    """The partition columns of some files, which must all be partitioned in the same way.
+
+    `infer` tells the type of a column from its values, by default `infer_type`.
+    """
+    infer = infer or infer_type
     names = list(files[0].partition) if files else []
     for file in files:
         if list(file.partition) != names:
             raise SchemaError(
                 "files are partitioned in different ways", path=file.path, found=list(file.partition), expected=names
             )
-    fields = []
-    for name in names:
-        values = [file.partition[name] for file in files if file.partition[name] is not None]
-        whole = bool(values) and all(_is_whole(value) for value in values)
-        fields.append(pa.field(name, pa.int64() if whole else pa.string()))
-    return pa.schema(fields)
+    return pa.schema([pa.field(name, infer({file.partition[name] for file in files} - {None})) for name in names])
+
+
+def infer_type(values: Collection[str | None]) -> pa.DataType:
+    """The type of a partition column with these values.
+
+    Examples
+    --------
+    >>> infer_type({"1", "-2"}), infer_type({"1", "007"})
+    (DataType(int64), DataType(string))
+    """
+    return pa.int64() if values and all(map(_is_whole, values)) else pa.string()
 
 
 def _is_whole(text: str | None) -> bool:
@@ -81,9 +105,10 @@ def _is_whole(text: str | None) -> bool:
 
 
 def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
-    """A schema with the partition columns at its end; they replace stored columns of the same name."""
-    names = set(partitions.names)
-    fields = [*(field for field in stored if field.name not in names), *partitions]
+    """A schema with the partition columns at its end, but for those that are stored: what a file stores is the value,
+    and the text of its directory may be another form of it, as Paimon's numbers of days are for dates."""
+    names = set(stored.names)
+    fields = [*stored, *(field for field in partitions if field.name not in names)]
     return pa.schema(fields).with_metadata(stored.metadata or {})
 
 

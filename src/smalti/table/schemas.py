@@ -13,7 +13,7 @@ from smalti.nesting import with_entry
 from smalti.spec import MAX_DECIMAL_PRECISION
 from smalti.types import is_list_like, storage_type
 
-_SIGNED = {16: pa.int16(), 32: pa.int32(), 64: pa.int64(), 128: pa.decimal128(20, 0)}
+_SIGNED: dict[int, pa.DataType] = {16: pa.int16(), 32: pa.int32(), 64: pa.int64(), 128: pa.decimal128(20, 0)}
 _TEXTS = pt.is_string, pt.is_large_string, pt.is_string_view
 _BYTES = pt.is_binary, pt.is_large_binary, pt.is_binary_view, pt.is_fixed_size_binary
 _UNITS = ["s", "ms", "us", "ns"]
