@@ -16,7 +16,7 @@ from smalti.cli.render.rows import plain_values
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
-from smalti.cli.sources import batches_of, open_table, schema_of
+from smalti.cli.sources import batches_of, open_table, schema_of, shown_paths
 from smalti.file.logical import to_stored
 from smalti.file.streams import Scannable
 from smalti.nesting import stored_schema
@@ -110,7 +110,7 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
             compare_rows(a, b, shared, found, options.n)
     equal = found.is_equal(options.strict)
     if options.json:
-        screen.json({"a": options.a, "b": options.b, "equal": equal, **vars(found)})
+        screen.json({"a": shown_paths([options.a]), "b": shown_paths([options.b]), "equal": equal, **vars(found)})
     else:
         screen.lines(_lines(found, options.schema, screen))
     return 0 if equal else 1

@@ -152,7 +152,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     groups: list[tuple[int, dict[str, ColumnStatistics]]] = []
     for count, (_, file) in enumerate(open_each(options.files)):
         if count and options.row_group is not None:
-            raise MosaicError("--row-group is for a single file", found=", ".join(options.files))
+            raise MosaicError("--row-group is for a single file", found=shown_paths(options.files))
         names.update(dict.fromkeys(file.column_names))
         check_below("row group", options.row_group, file.num_row_groups)
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]

@@ -8,7 +8,7 @@ from smalti.cli.arguments import add_mosaic_files, add_output
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import local_paths
+from smalti.cli.sources import local_paths, shown_paths
 from smalti.io.places import locate
 from smalti.report import write_report
 
@@ -38,6 +38,6 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
             write_report(paths[0] if len(paths) == 1 else paths, options.output)
     written = place.info().size
     if options.json:
-        screen.json({"file": ", ".join(options.files), "page": options.output, "size": written})
+        screen.json({"file": shown_paths(options.files), "page": options.output, "size": written})
     else:
         screen.lines([f"wrote {printable(options.output)} ({size(written)})"])

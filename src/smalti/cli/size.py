@@ -28,7 +28,7 @@ from smalti.cli.render.rows import plain_values
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import format_of, list_inputs, local_paths, open_each
+from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.errors import MosaicError
 from smalti.file.layout import FileLayout
 from smalti.io.places import Place
@@ -100,7 +100,7 @@ def run_size(options: argparse.Namespace, screen: Screen) -> None:
     total = sum(column.stored for column in columns)
     if options.json:
         documents = [vars(item) for item in lines]
-        screen.json({"file": ", ".join(options.files), "stored": total, "columns": documents})
+        screen.json({"file": shown_paths(options.files), "stored": total, "columns": documents})
         return
     shares = accumulate(item.stored for item in lines)
     rows = [

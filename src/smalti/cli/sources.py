@@ -145,7 +145,7 @@ def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
                     raise
             else:
                 with file:
-                    yield paths[0], file
+                    yield shown_paths(paths), file
                 return
         from smalti.table.listing import list_files
 
