@@ -41,6 +41,7 @@ class FileFacts:
         groups = [opened.row_group(group) for group in range(opened.num_row_groups)]
         statistics = tuple(group.statistics for group in groups)
         names = list(dict.fromkeys(name for group in statistics for name in group))
+        names = opened.columns.whole(names)  # Spark asks for statistics of columns, not of the fields of structs.
         return cls(tuple(group.num_rows for group in groups), statistics, _types(opened, names))
 
     @property
