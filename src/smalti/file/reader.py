@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.cache import BucketCache
+from smalti.file.casting import cast_batches, chosen_fields
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
@@ -142,6 +143,7 @@ class MosaicFile(Scannable):
         row_groups: Sequence[int] | None = None,
         *,
         filter: AnyFilter = None,
+        schema: pa.Schema | None = None,
     ) -> pa.Table:
         """Read to a table.
 
@@ -157,7 +159,14 @@ class MosaicFile(Scannable):
             name for it.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
+        schema : pyarrow.Schema, optional
+            Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
+            type cannot hold them. `columns` may choose among them. Filters are about the columns as the file has them.
         """
+        if schema is not None:
+            target = chosen_fields(schema, columns)
+            plan = self._plan(self.columns.present(target.names), one_filter(filters, filter), row_groups)
+            return pa.Table.from_batches(list(cast_batches(self._batches(plan), target)), schema=target)
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
         return pa.Table.from_batches(list(self._batches(plan)), schema=plan.output.schema)
 
@@ -223,6 +232,9 @@ class MosaicFile(Scannable):
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self._project(columns).schema
+
+    def _present(self, names: Sequence[str]) -> list[str]:
+        return self.columns.present(names)
 
     def _scan_table(self, scan: Scan) -> pa.Table:
         return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self._scan_schema(scan.columns))

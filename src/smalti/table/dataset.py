@@ -46,8 +46,10 @@ class MosaicDataset(Scannable):
         partitioned: bool,
         readahead: int | None = None,
         memory_limit: int | None = None,
+        logical: bool = True,
     ) -> None:
         self._find = find
+        self._logical = logical
         self._given_schema = schema
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
@@ -141,7 +143,7 @@ class MosaicDataset(Scannable):
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        return MosaicFile(open_found(file, self._filesystem), self._schemas)
+        return MosaicFile(open_found(file, self._filesystem), self._schemas, logical=self._logical)
 
     def _visit(
         self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
@@ -377,6 +379,7 @@ def dataset(
     readahead: int | None = None,
     memory_limit: int | None = None,
     plain: bool = False,
+    logical: bool = True,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -400,6 +403,9 @@ def dataset(
         Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
         and what was never committed included. `smalti.paimon.dataset` reads its rows.
 
+    logical : bool
+        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
+
     Raises
     ------
     PaimonTableError
@@ -416,4 +422,4 @@ def dataset(
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
     find = partial(list_files, source, filesystem, plain=plain)
-    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)
+    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)
