@@ -77,6 +77,8 @@ def to_stored(array: pa.Array, target: pa.DataType) -> pa.Array:
     SchemaError
         If a value does not fit, such as a date64 with a time of day.
     """
+    if not len(array):
+        return pa.array([], target)  # an empty array may lack its buffers, which Arrow's functions do not expect
     try:
         stored: pa.Array = array if array.type == target else _change(array, target)
         return stored

@@ -107,6 +107,7 @@ def read_table(
     *,
     filter: AnyFilter = None,
     filesystem: AnyFileSystem = None,
+    memory_limit: int | None = None,
     plain: bool = False,
     schema: pa.Schema | None = None,
     logical: bool = True,
@@ -119,6 +120,8 @@ def read_table(
     columns, filters, filter
         As in `MosaicFile.read`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    memory_limit : int, optional
+        Bytes that the table may take, with what it takes to read it; see `smalti.open`.
     plain : bool
         As in `smalti.dataset`.
     schema : pyarrow.Schema, optional
@@ -136,5 +139,5 @@ def read_table(
     >>> smalti.read_table("three.mosaic", schema=wanted).to_pydict()
     {'id': [1, 2, 3], 'c': [None, None, None]}
     """
-    with open_any(source, filesystem, plain=plain, logical=logical) as opened:
+    with open_any(source, filesystem, memory_limit=memory_limit, plain=plain, logical=logical) as opened:
         return opened.scan(columns, filters, filter=filter, schema=schema).to_table()
