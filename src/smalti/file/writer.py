@@ -34,6 +34,7 @@ from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
 from smalti.options import LAYOUTS, WriterOptions
+from smalti.report.notebook import html_summary
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -45,6 +46,8 @@ from smalti.spec import (
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
+#: Columns shown in a notebook.
+NOTEBOOK_COLUMNS = 20
 #: Bytes of both bounds of a column; longer ones are left out unless they are asked for.
 MAX_AUTO_BOUNDS = 128
 
@@ -60,6 +63,18 @@ class WriteSummary:
     #: The columns that were stored as another type, or as several columns, and what as.
     stored_as: dict[str, tuple[pa.Field, ...]]
     _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: counts, and the columns that were stored as another type."""
+        facts = [
+            ("rows", f"{self.num_rows:,} in {self.num_row_groups:,} row groups"),
+            ("size", f"{self.num_bytes:,} bytes"),
+            ("layout", self.layout.reason),
+        ]
+        shown = list(self.stored_as.items())[:NOTEBOOK_COLUMNS]
+        rows = [[name, ", ".join(f"{field.name}: {field.type}" for field in fields)] for name, fields in shown]
+        header = ["column", "stored as"]
+        return html_summary("Mosaic file, written", facts, header, rows, hidden=len(self.stored_as) - len(rows))
 
     @cached_property
     def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
