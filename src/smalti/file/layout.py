@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import zstandard
 
@@ -15,11 +16,14 @@ from smalti.file.tail import Tail
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
 from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes
+from smalti.report.units import show_bytes, show_count
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 
 #: Row groups shown in a notebook.
 NOTEBOOK_ROWS = 20
+#: Names by code: looked up for every column of every row group.
+_TYPES = {type_.value: type_.name for type_ in TypeId}
+_ENCODINGS = {encoding.value: encoding.name for encoding in Encoding}
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,15 @@ class ColumnLayout:
     num_values: int
     size: int
     stored_size: int | None
+
+
+@dataclass
+class ColumnBytes:
+    """Bytes of a column in a file, before compression, and how many row groups have it in which encoding."""
+
+    stored: int = 0
+    unpacked: int = 0
+    encodings: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -149,16 +162,39 @@ class FileLayout:
             return f"monolithic: {together}"
         return f"{paged:,} of {len(buckets):,} buckets paged, each column by itself; in the others {together}"
 
+    def bytes_by_column(self) -> dict[str, ColumnBytes]:
+        """What each column takes, over all row groups and with everything below arrays and maps.
+
+        Columns that were compressed together share the compressed bytes by their sizes.
+        """
+        found: dict[str, ColumnBytes] = {}
+        for group in self.row_groups:
+            for bucket in group.buckets:
+                whole = sum(part.size for part in bucket.columns) or 1
+                before = 0
+                for part in bucket.columns:
+                    column = found.get(part.name)
+                    if column is None:
+                        column = found[part.name] = ColumnBytes()
+                    # Differences of rounded sums add up to the whole bucket; rounded shares would not.
+                    shared = bucket.size * (before + part.size) // whole - bucket.size * before // whole
+                    before += part.size
+                    column.stored += shared if part.stored_size is None else part.stored_size
+                    column.unpacked += part.size
+                    if part.path == part.name:
+                        column.encodings[part.encoding] += 1
+        return found
+
     def _repr_html_(self) -> str:
         """A small table for notebooks: row groups, and how many bytes are in which encoding."""
         facts = [
-            ("size", f"{self.size:,} bytes"),
-            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
+            ("size", show_bytes(self.size)),
+            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
             ("layout", self.in_words),
             ("compression", self.compression),
-            ("schema block", f"{self.schema_block.size:,} bytes"),
+            ("schema block", show_bytes(self.schema_block.size)),
             ("companion in it", self.companion_in_words),
-            ("index", f"{self.index.size:,} bytes"),
+            ("index", show_bytes(self.index.size)),
         ]
         rows = [
             [
@@ -240,8 +276,8 @@ def _columns(
         ColumnLayout(
             name=names[paths[node][0]],
             path=paths[node][1],
-            type=TypeId(types[node]).name,
-            encoding=Encoding(encoding).name,
+            type=_TYPES[types[node]],
+            encoding=_ENCODINGS[encoding],
             has_nulls=has_nulls,
             dict_entries=entries,
             num_values=values,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, no_column
 from smalti.file.cache import BucketCache
 from smalti.file.casting import cast_batches, chosen_fields
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
@@ -26,6 +26,7 @@ from smalti.io.places import AnyFileSystem
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -216,22 +217,25 @@ class MosaicFile(Scannable):
 
     def __repr__(self) -> str:
         return (
-            f"<smalti.MosaicFile {self._source.name or ''}: {self.num_rows:,} rows, {self.num_columns:,} columns, "
-            f"{self.num_row_groups:,} row groups, {self.num_buckets:,} buckets>"
+            f"<smalti.MosaicFile {self._source.name or ''}: {show_count(self.num_rows, 'row')}, "
+            f"{show_count(self.num_columns, 'column')}, {show_count(self.num_row_groups, 'row group')}, "
+            f"{show_count(self.num_buckets, 'bucket')}>"
         )
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: counts, and the first columns with their types; reads nothing."""
+        """For notebooks: counts, a small map of row groups and buckets, the first columns; reads nothing."""
         names = self.column_names[:NOTEBOOK_COLUMNS]
+        groups = self.layout(()).row_groups
+        bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in groups]
         facts = [
             ("file", self._source.name or "in memory"),
-            ("rows", f"{self.num_rows:,} in {self.num_row_groups:,} row groups"),
-            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
-            ("size", f"{self._source.size:,} bytes"),
+            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
+            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
+            ("size", show_bytes(self._source.size)),
         ]
         rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in self.schema_of(names)]
         header = ["column", "type", ""]
-        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows))
+        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows), bands=bands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A file travels as what was opened, and is opened again where it arrives."""
@@ -290,7 +294,7 @@ class MosaicFile(Scannable):
         missing = set(names).difference(self.columns.present(names))
         if missing:
             found = next(name for name in names if name in missing)
-            raise SchemaError("no such column", path=self._source.name, found=found)
+            raise no_column(found, self.column_names, path=self._source.name)
 
     def _project(self, columns: Sequence[str] | None) -> Projection:
         """The columns of a read, each once, in the order they are asked for."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from smalti._core.input import Feeds, InputBatch
 from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.columns import restore_bound
 from smalti.file.inspection import Inspector
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
@@ -33,8 +33,9 @@ from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
-from smalti.options import LAYOUTS, WriterOptions
+from smalti.options import LAYOUTS, WriterOptions, WriterOptionValues
 from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -44,10 +45,11 @@ from smalti.spec import (
     Compression,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # in typing since Python 3.11
+
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
-#: Columns shown in a notebook.
-NOTEBOOK_COLUMNS = 20
 #: Bytes of both bounds of a column; longer ones are left out unless they are asked for.
 MAX_AUTO_BOUNDS = 128
 
@@ -65,16 +67,18 @@ class WriteSummary:
     _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: counts, and the columns that were stored as another type."""
+        """For notebooks: how much was written, and in which layout."""
         facts = [
-            ("rows", f"{self.num_rows:,} in {self.num_row_groups:,} row groups"),
-            ("size", f"{self.num_bytes:,} bytes"),
+            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
+            ("size", show_bytes(self.num_bytes)),
             ("layout", self.layout.reason),
+            ("with statistics", show_count(len(self.statistics[0]) if self.statistics else 0, "column")),
         ]
-        shown = list(self.stored_as.items())[:NOTEBOOK_COLUMNS]
-        rows = [[name, ", ".join(f"{field.name}: {field.type}" for field in fields)] for name, fields in shown]
-        header = ["column", "stored as"]
-        return html_summary("Mosaic file, written", facts, header, rows, hidden=len(self.stored_as) - len(rows))
+        rows = [
+            [name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in self.stored_as.items()
+        ]
+        shown = rows[:20]
+        return html_summary("Written Mosaic file", facts, ["column", "stored as"], shown, hidden=len(rows) - len(shown))
 
     @cached_property
     def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
@@ -128,7 +132,7 @@ class MosaicWriter:
         options: WriterOptions | None = None,
         *,
         filesystem: AnyFileSystem = None,
-        **option_values: Any,
+        **option_values: Unpack[WriterOptionValues],
     ) -> None:
         self._closed = True  # until there is something to close
         self._lock = threads.OwnLock("a MosaicWriter")
@@ -222,7 +226,7 @@ class MosaicWriter:
         for name in wanted_by:
             column = self._stored.get_field_index(name)
             if column < 0 and self.schema.get_field_index(name) < 0:
-                raise SchemaError("no such column to keep statistics of", found=name)
+                raise no_column(name, self.schema.names, "to keep statistics of")
             if column < 0 or not ordered(column):
                 type_ = self.schema.field(name).type if name in self.schema.names else self._stored.field(name).type
                 raise SchemaError(
@@ -504,7 +508,7 @@ def write_table(
     options: WriterOptions | None = None,
     *,
     filesystem: AnyFileSystem = None,
-    **option_values: Any,
+    **option_values: Unpack[WriterOptionValues],
 ) -> WriteSummary:
     """Write a table, or anything with an Arrow stream (pandas, Polars, DuckDB), to a Mosaic file.
 
