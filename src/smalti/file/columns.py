@@ -36,6 +36,7 @@ from smalti.nesting import (
     stored_columns,
 )
 from smalti.spec import Compression
+from smalti.types import is_list_like
 
 #: Projections, and schema blocks, that are kept; then the oldest is forgotten. A table rarely has more than a few.
 MAX_KEPT = 64
@@ -139,8 +140,8 @@ class LogicalView:
         """Refuse a dictionary for a column that has none, or another one."""
         for each, leaf in zip(column.stored, leaves(column.node), strict=True):
             entries, type_ = self.entries.get(each.name), None if leaf is None else leaf.type
-            while isinstance(type_, pa.BaseExtensionType):
-                type_ = type_.storage_type
+            while type_ is not None and (isinstance(type_, pa.BaseExtensionType) or is_list_like(type_)):
+                type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_.value_type
             if entries is not None and not (isinstance(type_, pa.DictionaryType) and type_.value_type == entries.type):
                 raise CorruptFileError(
                     "companion has a dictionary of another type",
