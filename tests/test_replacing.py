@@ -112,6 +112,19 @@ def test_a_private_file_is_private_while_it_is_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_a_job_stages_it_in_private(tmp_path: Path) -> None:
+    target, source, modes = tmp_path / "t.mosaic", tmp_path / "s.csv", []
+    source.write_text("a\n1\n")
+    for mode in (0o600, 0o644):
+        target.write_bytes(b"old")
+        target.chmod(mode)
+        staging = tmp_path / "_mosaic_jobs"
+        look = lambda _: modes.extend(path.stat().st_mode & 0o077 for path in staging.iterdir() if path.is_dir())  # noqa: E731, B023
+        jobs.convert(source, target, overwrite=True, progress=look)
+    assert modes[0] == 0
+    assert modes[-1] != 0
+
+
 def test_links_are_followed(write: Callable[[Path], None], tmp_path: Path, other_disk: Path) -> None:
     """Also a chain of them, over several file systems, to a file of another ending, or to nothing yet."""
     real = other_disk / "real.bin"
