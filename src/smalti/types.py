@@ -89,6 +89,12 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
         return _STORED_AS[type_]
     if depth > MAX_NESTING:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
+    if pt.is_dictionary(type_) and (
+        pt.is_nested(type_.value_type)
+        or pt.is_dictionary(type_.value_type)
+        or isinstance(type_.value_type, pa.BaseExtensionType)
+    ):  # Arrow cannot make such a dictionary of values, and its schema message cannot say all of them.
+        raise SchemaError("a dictionary of this type has no place in Mosaic", found=str(type_.value_type))
     if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
         return storage_type(type_.value_type, depth)
     if pt.is_duration(type_) or pt.is_time64(type_):

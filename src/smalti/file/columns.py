@@ -28,6 +28,7 @@ from smalti.nesting import (
     Node,
     StoredColumn,
     Wrapped,
+    leaves,
     paths,
     plan_column,
     prune,
@@ -76,11 +77,12 @@ class LogicalView:
                 if len(names) != len(stored):
                     raise CorruptFileError("companion has another number of columns", column=field.name)
                 stored = [replace(column, name=name) for column, name in zip(stored, names, strict=True)]
-            self.columns[field.name] = LogicalColumn(field, node, tuple(stored))
-            for column in stored:
-                if column.name in self.owner:
-                    raise CorruptFileError("companion uses a column twice", column=column.name)
-                self.owner[column.name] = field.name
+            self.columns[field.name] = column = LogicalColumn(field, node, tuple(stored))
+            self._check_entries(column)
+            for each in stored:
+                if each.name in self.owner:
+                    raise CorruptFileError("companion uses a column twice", column=each.name)
+                self.owner[each.name] = field.name
         for name, logical in self.columns.items():
             for path in paths(logical.node, name):
                 self.paths.setdefault(path, name)
@@ -88,12 +90,30 @@ class LogicalView:
         for path, type_ in zip(unowned, describe(unowned), strict=True):
             if type_ is not None or path in self.columns:  # Another column has this name.
                 del self.paths[path]
+        unowned = [name for name in self.columns if name not in self.owner]
+        for name, type_ in zip(unowned, describe(unowned), strict=True):
+            if type_ is not None:
+                raise CorruptFileError("companion gives two columns one name", column=name)
         types = describe(list(self.owner))
         expected = [column.type for logical in self.columns.values() for column in logical.stored]
         for name, type_, wanted in zip(self.owner, types, expected, strict=True):
             if type_ != wanted:
                 raise CorruptFileError(
                     "companion expects another column", column=name, found=str(type_), expected=str(wanted)
+                )
+
+    def _check_entries(self, column: LogicalColumn) -> None:
+        """Refuse a dictionary for a column that has none, or another one."""
+        for each, leaf in zip(column.stored, leaves(column.node), strict=True):
+            entries, type_ = self.entries.get(each.name), None if leaf is None else leaf.type
+            while isinstance(type_, pa.BaseExtensionType):
+                type_ = type_.storage_type
+            if entries is not None and not (isinstance(type_, pa.DictionaryType) and type_.value_type == entries.type):
+                raise CorruptFileError(
+                    "companion has a dictionary of another type",
+                    column=each.name,
+                    found=str(entries.type),
+                    expected=str(type_),
                 )
 
     def logical_names(self, stored: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, width
+from smalti.spec import MAX_BLOCK_SIZE
 from smalti.types import is_legacy_timestamp, is_list_like, storage_type
 
 #: Type stubs of pyarrow do not know the functions for runs.
@@ -81,7 +82,9 @@ def _change(array: Any, target: pa.DataType) -> Any:
         entries = to_stored(array.dictionary, target)
         return pa.DictionaryArray.from_arrays(array.indices, entries).dictionary_decode()
     if pt.is_run_end_encoded(source):
-        return to_stored(_run_ends.run_end_decode(array), target)
+        # Changes the values of the runs: Arrow cannot expand runs of every type.
+        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, to_stored(array.values, target))
+        return _run_ends.run_end_decode(runs.slice(array.offset, len(array)))
     if is_list_like(source) or pt.is_map(source):
         return rebuild(array, target, to_stored)
     if is_legacy_timestamp(source):
@@ -175,7 +178,7 @@ class Assembly:
             columns = zip([batch.column(place) for place in part.places], part.entries, strict=True)
             try:
                 arrays.append(_assemble(part.node, columns))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, CorruptFileError) as error:
+            except (pa.ArrowException, ValueError, TypeError) as error:  # also those of ours, and of extension types
                 reason = f"column does not fit what the companion says of it ({error})"
                 raise CorruptFileError(reason, column=part.field.name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -235,6 +238,7 @@ def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
 def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
     """Lists of one size: their elements as they are, or with room made for those of null lists."""
     size, lengths = type_.list_size, pc.subtract(offsets.slice(1), offsets.slice(0, len(offsets) - 1))
+    _check_room(len(lengths), size)
     present = lengths if mask is None else lengths.filter(pc.invert(mask))
     if not pc.all(pc.equal(present, size), min_count=0).as_py():
         raise CorruptFileError("a list of fixed size has another one", expected=size)
@@ -246,6 +250,12 @@ def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> 
         return dense
     number = pc.subtract(pc.cumulative_sum(pc.invert(mask).cast(pa.int64())), 1)
     return dense.take(pc.if_else(mask, pa.scalar(None, pa.int64()), number))
+
+
+def _check_room(rows: int, size: int) -> None:
+    """Refuse rows of a size that only the companion tells: nulls of that size need no bytes in the file."""
+    if rows * size > MAX_BLOCK_SIZE:
+        raise CorruptFileError("values of fixed size are too large", found=rows * size, expected=MAX_BLOCK_SIZE)
 
 
 def _as_maps(offsets: Any, mask: Any, keys: Any, items: Any, type_: Any) -> Any:
@@ -261,7 +271,8 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
     if pt.is_dictionary(type_):
         return _encode_dictionary(array, type_, entries)
     if pt.is_run_end_encoded(type_):
-        return _run_ends.run_end_encode(from_stored(array, type_.value_type), run_end_type=type_.run_end_type)
+        runs = _run_ends.run_end_encode(array, run_end_type=type_.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(runs.run_ends, from_stored(runs.values, type_.value_type))
     if pt.is_null(type_):
         return pa.nulls(len(array))
     if is_list_like(type_) or pt.is_map(type_):
@@ -270,6 +281,8 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
         return pa.StructArray.from_arrays(_split_nanoseconds(array), fields=list(type_), mask=array.is_null())
     if pt.is_decimal256(type_) and pt.is_binary(array.type):
         return _bytes_to_decimals(array, type_)
+    if pt.is_fixed_size_binary(type_):
+        _check_room(len(array), type_.byte_width)
     if pt.is_float16(type_):
         return array.cast(type_, safe=False)
     return array.cast(type_)

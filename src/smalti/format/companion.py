@@ -24,13 +24,15 @@ from __future__ import annotations
 
 import struct
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import google_crc32c
 import pyarrow as pa
 import zstandard
 
-from smalti.errors import CorruptFileError
+from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.format.compression import deflate, inflate
 from smalti.format.varint import pack_varint
 
@@ -46,6 +48,10 @@ _FRAME_HEAD = 8
 ENVELOPE_SIZE = _FRAME_HEAD + _HEAD.size + _END.size
 #: A payload is refused if it is larger than this uncompressed.
 MAX_PAYLOAD = 64 << 20
+#: Entries of one dictionary. A larger one comes back with its entries as they are met among the values.
+MAX_ENTRIES = 65_536
+#: Bytes of the entries of all dictionaries together; those that do not fit come back like larger ones.
+MAX_ENTRY_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,11 @@ def pack_description(description: Description) -> bytes:
     Uncompressed: the size of an Arrow IPC schema message (varint) and the message; then for each of its fields the
     number of columns it is stored as (varint) and their names (each a varint of its size, then UTF-8); then an Arrow
     IPC stream with one column for each dictionary, one row, a list of its entries; nothing if there is none.
+
+    Raises
+    ------
+    SchemaError
+        If it is too large to be read again, because of its metadata.
     """
     parts = []
     message = description.schema.serialize().to_pybytes()
@@ -144,6 +155,9 @@ def pack_description(description: Description) -> bytes:
             parts += [pack_varint(len(data)), data]
     if description.dictionaries:
         parts.append(_pack_dictionaries(description.dictionaries))
+    size = sum(map(len, parts))
+    if size > MAX_PAYLOAD:
+        raise SchemaError("schema and metadata are too large", found=size, expected=f"at most {MAX_PAYLOAD} bytes")
     return deflate(b"".join(parts), 3, True)
 
 
@@ -172,22 +186,69 @@ def parse_description(payload: bytes) -> Description:
             raise CorruptFileError("companion is too large", found=size, expected=f"at most {MAX_PAYLOAD}")
         cursor = _Cursor(inflate(payload, size))
         schema = pa.ipc.read_schema(pa.py_buffer(cursor.take(cursor.varint())))
+        _check_names(schema)
         names = tuple(
             tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count())) for _ in range(len(schema))
         )
         return Description(schema, names, _parse_dictionaries(cursor.rest()))
-    except (pa.ArrowException, UnicodeDecodeError, OSError, zstandard.ZstdError) as error:
+    except (MosaicError, MemoryError):
+        raise
+    except Exception as error:  # Extension types are read by code of their own, which may raise anything.
         raise CorruptFileError(f"companion cannot be read ({error})") from None
+
+
+def _check_names(fields: Iterable[pa.Field]) -> None:
+    """Arrow looks at the text of a name when it is first asked for it."""
+    names = []
+    for field in fields:
+        names.append(field.name)
+        inner: Any = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+        _check_names(inner.field(i) for i in range(inner.num_fields) if pa.types.is_nested(inner))
+    if len(set(names)) != len(names):
+        raise CorruptFileError("companion has two columns or fields of one name", found=names[:5])
 
 
 def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
     if not stream:
         return {}
-    batch = pa.ipc.open_stream(stream).read_next_batch()
+    source = pa.BufferReader(stream)
+    messages = list(pa.ipc.MessageReader.open_stream(source))
+    kinds = [message.type for message in messages]
+    if kinds != ["schema", "record batch"] or source.tell() != len(stream):
+        raise CorruptFileError("dictionaries of the companion are no stream of one batch", found=kinds)
+    if _is_compressed(messages[1].metadata.to_pybytes()):
+        raise CorruptFileError("dictionaries of the companion are compressed once more")
+    schema = pa.ipc.read_schema(messages[0])
+    _check_names(schema)
+    batch = pa.ipc.read_record_batch(messages[1], schema)
     batch.validate(full=True)
-    if batch.num_rows != 1 or not all(pa.types.is_list(type_) for type_ in batch.schema.types):
-        raise CorruptFileError("dictionaries of the companion are not lists", found=str(batch.schema))
-    return {name: column[0].values for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    if batch.num_rows != 1 or not all(pa.types.is_list(type_) for type_ in schema.types):
+        raise CorruptFileError("dictionaries of the companion are not lists", found=str(schema))
+    entries = {name: column[0].values for name, column in zip(schema.names, batch.columns, strict=True)}
+    for name, values in entries.items():
+        if values is None or len(values) > MAX_ENTRIES or values.null_count:
+            raise CorruptFileError("companion has no such dictionary", column=name, expected=f"{MAX_ENTRIES} entries")
+    return entries
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Whether the buffers of a record batch are compressed, and could be of any size: field 3 of its flatbuffer.
+
+    pyarrow has checked the flatbuffer, but does not tell.
+    """
+
+    def field(table: int, number: int) -> int:
+        """Where a field of a table is, 0 if it is not there."""
+        fields = table - int.from_bytes(message[table : table + 4], "little", signed=True)
+        size = int.from_bytes(message[fields : fields + 2], "little")
+        at = fields + 4 + 2 * number
+        offset = int.from_bytes(message[at : at + 2], "little") if 4 + 2 * number < size else 0
+        return table + offset if offset else 0
+
+    def follow(at: int) -> int:
+        return at + int.from_bytes(message[at : at + 4], "little")
+
+    return field(follow(field(follow(0), 2)), 3) != 0
 
 
 class _Cursor:
