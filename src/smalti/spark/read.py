@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from smalti.errors import SchemaError
+from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
@@ -155,13 +156,14 @@ class Scan:
         """All batches of a split."""
         started = time.monotonic()
         first = locate(self.options.paths[0], storage=self.options.storage)
+        schemas = SharedSchemas()
         for piece in split:
             uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
             try:
                 for batch in (
                     piece.read(self.stored)
                     if isinstance(piece, OwnPiece)
-                    else self._read_piece(piece, first.filesystem, metrics)
+                    else self._read_piece(piece, first.filesystem, schemas, metrics)
                 ):
                     yield uri, self._complete(batch, piece, uri)
             except UNREADABLE as error:
@@ -179,9 +181,11 @@ class Scan:
             return batch
         return add_hidden(batch, self.schema, piece, uri, self.modified.get(piece.file.name, 0))
 
-    def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    def _read_piece(
+        self, piece: Piece, filesystem: FileSystem, schemas: SharedSchemas, metrics: Metrics
+    ) -> Iterator[pa.RecordBatch]:
         schema, options = self.stored, self.options
-        with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
+        with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics), schemas) as file:
             stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
             columns = stored.schema.names
             filters = rename_columns(self.filters, stored.spelling)
