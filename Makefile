@@ -3,13 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 PAIMON := $(VENV)/paimon
 OLDEST := $(VENV)/oldest
-OLDEST_PYARROW := 16.1.0
+OLDEST_PYARROW := 18.0.0
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-paimon test-oldest test-spark lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
+.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -54,12 +54,14 @@ $(PAIMON)/.installed: $(VENV)/.installed
 	@echo ">> installing pypaimon beside a pyarrow that it accepts"
 	@$(PYTHON) -m venv $(PAIMON)
 	@$(PAIMON)/bin/python -m pip install --quiet --disable-pip-version-check $(call extra,paimon-dev)
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m smalti "$$@"\n' >$(PAIMON)/bin/smalti
+	@chmod +x $(PAIMON)/bin/smalti
 	@touch $@
 
 $(OLDEST)/.installed: $(VENV)/.installed
 	@echo ">> installing pyarrow $(OLDEST_PYARROW)"
 	@$(PYTHON) -m venv $(OLDEST)
-	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow==$(OLDEST_PYARROW) 'numpy<2' \
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow==$(OLDEST_PYARROW) pyspark==4.3.0 \
 		$$(echo $(call extra,dev) | tr ' ' '\n' | grep -Ev 'Cython|mypy|pyarrow-stubs|pyspark|ruff|selenium|setuptools')
 	@touch $@
 
@@ -103,6 +105,7 @@ test: lint browser
 test-paimon: $(PAIMON)/.installed
 	@echo ">> pytest, with pypaimon"
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup tests/paimon tests/test_paimon_guard.py
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
 
 # Spark needs pyarrow 18, so its tests run on pypaimon's only.
 test-oldest: $(OLDEST)/.installed $(PAIMON)/.installed
@@ -126,6 +129,9 @@ bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.remote
 	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.spark
+
+bench-paimon: $(PAIMON)/.installed
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m benchmarks.paimon
 
 bench-full: $(VENV)/.bench
 	@echo ">> running the whole benchmark (an hour or more)"

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,11 @@ class TestReading:
 
     def test_the_command_line(self, warehouse: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         table = f"{warehouse}/t"
-        for command in (["verify", table], ["profile", table], ["convert", table, str(tmp_path / "out")]):
+        refused = [["convert", table, str(tmp_path / "out")], ["compact", table, "--plain"], ["clean", table]]
+        if find_spec("pypaimon") is None:  # with it, they are about the newest snapshot: tests/paimon/test_jobs.py
+            refused += [["verify", table], ["profile", table], ["convert", str(tmp_path / "a.mosaic"), table]]
+        smalti.write_table(ROWS, tmp_path / "a.mosaic")
+        for command in refused:
             assert main(command) != 0
             assert "a Paimon table" in capsys.readouterr().err
         assert main(["verify", table, "--plain"]) == 0

@@ -157,7 +157,7 @@ TAKEN: dict[str, tuple[pa.Array, pa.Array]] = {
         pa.array([0, 2**64 - 1, None], pa.uint64()),
         pa.array([Decimal(0), Decimal(2**64 - 1), None], pa.decimal128(20, 0)),
     ),
-    "float16": (pa.array([1.5, None, -0.0], pa.float16()), pa.array([1.5, None, -0.0], pa.float32())),
+    "float16": (pa.array([1.5, None, -0.0]).cast(pa.float16()), pa.array([1.5, None, -0.0], pa.float32())),
     "duration": (pa.array([1, None, -5], pa.duration("s")), pa.array([1, None, -5], pa.int64())),
     "time64": (pa.array([1, None, 5], pa.time64("us")), pa.array([1, None, 5], pa.int64())),
     "fixed_size_binary": (pa.array([b"ab", None], pa.binary(2)), pa.array([b"ab", None], pa.binary())),

@@ -6,6 +6,7 @@ It is imported when a job is run, so that `--help` need not wait for it.
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 import smalti
@@ -44,7 +45,12 @@ def _at_snapshot(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_paimon(path: str) -> bool:
-    """Whether there is a Paimon table at a path, so that the job is one of `smalti.paimon`."""
+    """Whether there is a Paimon table at a path, so that the job is one of `smalti.paimon`.
+
+    Without pypaimon it is not, and the job on files then refuses the table and says what to install.
+    """
+    if find_spec("pypaimon") is None:
+        return False
     from smalti.io import locate
     from smalti.table.paimon_layout import is_paimon_table
 

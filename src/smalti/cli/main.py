@@ -83,7 +83,7 @@ def _run(argv: list[str]) -> int:
     from smalti.memory import memory_limit
 
     screen = Screen(pager=not getattr(options, "no_pager", False))
-    run = getattr(_module(command), f"run_{command.name}")
+    run = getattr(_module(command), f"run_{command.function}")
     with memory_limit(options.memory_limit):
         return int(run(options, screen) or 0)
 
@@ -115,7 +115,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
             about = "bytes that reading may take, such as 2G; by default 640 MiB and 256 times the size of the file"
             sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
-            getattr(_module(command), f"arguments_{command.name}")(sub)
+            getattr(_module(command), f"arguments_{command.function}")(sub)
     return parser
 
 

@@ -89,8 +89,37 @@ class SnapshotTable:
         """The partition columns."""
         return self._dataset.schema_of(self._dataset.table.table.partition_keys)
 
+    def partition_values(self, schema: pa.Schema) -> list[list[object]]:
+        """Spark's catalog does not manage the partitions of a Paimon table."""
+        raise UnsupportedFeatureError("partitions of a Paimon table are Paimon's to show", found=schema.names)
+
+    def filterable(self) -> set[str]:
+        """The columns by which values that a join has found may rule out files."""
+        return set(self.partitions().names)
+
+    def learn(self, most: int | None = None) -> None:
+        """Nothing: what Paimon's manifests tell is used in `splits`."""
+
+    @property
+    def num_row_groups(self) -> None:
+        """Not known without opening files."""
+
+    def by_row_group(self, piece: Piece) -> list[Piece]:
+        return [piece]
+
+    def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
+        """Splits, and bytes of their files."""
+        return {"files": len(pieces), "bytes": sum(piece.num_bytes for piece in pieces)}
+
+    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> None:
+        """Rows of a Paimon table may replace each other, so they are read."""
+
     def splits(
-        self, schema: pa.Schema, filters: Sequence[Any] = (), files: Sequence[FoundFile] | None = None
+        self,
+        schema: pa.Schema,
+        filters: Sequence[Any] = (),
+        files: Sequence[FoundFile] | None = None,
+        limit: int | None = None,
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions, buckets and files that cannot match are left out."""
         assert files is None

@@ -26,8 +26,8 @@ _SCHEMA_FILE = re.compile(r"schema-(\d+)")
 _BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
 _READING = (
     "a Paimon table: its snapshots decide which rows there are, and its directory also holds old versions of rows, "
-    "deleted rows and files of writers that never committed. Read it with smalti.paimon.dataset (in Spark: install "
-    "smalti[paimon]), or ask for the files as they are with plain=True (--plain)"
+    "deleted rows and files of writers that never committed. Read it with smalti.paimon.dataset (pip install "
+    "'smalti[paimon]', also for Spark and for commands), or ask for the files as they are with plain=True (--plain)"
 )
 _WRITING = (
     "a Paimon table: only its own commits may change it. Files written beside its snapshots are in no snapshot, and "
