@@ -326,6 +326,7 @@ def test_short_run_on_s3(tmp_path):
 def test_short_run_of_spark(tmp_path):
     """A process of its own, because it starts and stops sessions."""
     command = [sys.executable, "-m", "benchmarks.spark", "--columns=20", "--rows=40", "--files=2", "--rounds=1"]
+    command += ["--sessions=1", "--only", "first", "read", "convert"]
     done = subprocess.run([*command, f"--out={tmp_path}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     document = json.loads((tmp_path / "spark.json").read_text())
@@ -335,6 +336,11 @@ def test_short_run_of_spark(tmp_path):
         assert measured["times"] == pytest.approx(measured["seconds"] / document["convert"]["job"]["seconds"])
     assert len(document["read"]["mosaic"]["collect"]) == len(document["read"]["parquet"]["load_and_collect"]) == 1
     assert document["read"]["mosaic"]["peak_bytes"] > document["read"]["mosaic"]["idle_bytes"] > 1 << 26
+    first = document["first"]
+    assert first["ratio"] == pytest.approx(first["mosaic"]["seconds"] / first["parquet"]["seconds"])
+    assert first["parquet"]["processes"] == 0
+    assert 2 <= first["mosaic"]["processes"] <= 3  # a daemon, a worker that plans and reads, and perhaps a second one
     text = (tmp_path / "spark.md").read_text()
+    assert "first query of a session" in text
     assert "Converting 20 columns x 40 rows" in text
     assert "Reading 10 of 20 columns" in text

@@ -6,19 +6,24 @@ import argparse
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.environment import describe
 from benchmarks.report import markdown, publish, size, warning
+from benchmarks.spark import fresh, tpch
 from benchmarks.spark.converting import convert
 from benchmarks.spark.reading import read
 from benchmarks.spark.shared import Shape, say
 
+WORKS = ("first", "many", "tpch", "read", "convert")
 DOCS = Path(__file__).parent.parent.parent / "docs" / "benchmarks"
 #: A job on splits against either of the roads through rows.
 CONVERT_GOAL = 5.0
+#: At most these times of Parquet's: the median query of TPC-H, each of them, a first query, many wide files.
+TPCH_MEDIAN_GOAL, TPCH_MOST_GOAL, FIRST_GOAL, MANY_GOAL = 1.2, 2.5, 1.5, 1 / 3
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -27,7 +32,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--files", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=7, help="of reading")
-    parser.add_argument("--only", choices=["convert", "read"])
+    parser.add_argument("--scale", type=float, default=0.1, help="of TPC-H")
+    parser.add_argument("--many", type=int, nargs=2, default=(300, 5_000), metavar=("FILES", "COLUMNS"))
+    parser.add_argument("--sessions", type=int, default=5, help="fresh sessions of each format")
+    parser.add_argument("--only", nargs="+", choices=WORKS, default=WORKS)
     parser.add_argument("--out", type=Path, default=DOCS)
     return parser.parse_args(arguments)
 
@@ -39,10 +47,19 @@ def main(arguments: list[str] | None = None) -> None:
     document: dict[str, Any] = {"environment": describe([]), **asdict(shape)}
     root = Path(tempfile.mkdtemp(prefix="smalti-bench-spark-"))
     try:
-        if args.only != "convert":
-            document["read"] = read(root, shape, args.rounds)
-        if args.only != "read":
-            document["convert"] = convert(root, shape)
+        works: dict[str, Callable[[], dict[str, Any]]] = {
+            "first": lambda: fresh.measure(root / "first", "first", Shape(20, 10_000, 1), args.sessions),
+            "many": lambda: fresh.measure(
+                root / "many", "many", Shape(args.many[1], 10 * args.many[0], args.many[0]), max(1, args.sessions // 2)
+            ),
+            "tpch": lambda: tpch.measure(root / "tpch", args.scale, args.rounds),
+            "read": lambda: read(root, shape, args.rounds),
+            "convert": lambda: convert(root, shape),
+        }
+        for name, work in works.items():
+            if name in args.only:
+                document[name] = work()
+                shutil.rmtree(root / name, ignore_errors=True)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     document["load_at_end"] = os.getloadavg()[0]
@@ -58,6 +75,8 @@ def page(document: dict[str, Any]) -> str:
         warning(document["environment"]),
         convert_part(document) if "convert" in document else "",
         read_part(document) if "read" in document else "",
+        tpch_part(document["tpch"]) if "tpch" in document else "",
+        fresh_part(document),
         "`local[2]`, 4 GB for Java, with the settings Spark starts it with. "
         f"{document['environment']['processor']}, {document['environment']['cores']} cores.",
     ]
@@ -100,6 +119,54 @@ def read_part(document: dict[str, Any]) -> str:
         "the most that Java and all Python workers hold together, shared pages counted once. A session that has read "
         f"nothing yet holds {size(found['mosaic']['idle_bytes'])}."
     )
+
+
+def tpch_part(found: dict[str, Any]) -> str:
+    """Every query in both formats, and what the goals ask of all of them."""
+    rows = [
+        [name, f"{times['parquet']:.2f} s", f"{times['mosaic']:.2f} s", f"{times['ratio']:.2f} x"]
+        for name, times in found["queries"].items()
+    ]
+    reached = _reached(found["median"], TPCH_MEDIAN_GOAL), _reached(found["most"], TPCH_MOST_GOAL)
+    return (
+        f"## TPC-H, scale factor {found['scale']:g}\n\n"
+        f"The median query takes {found['median']:.2f} times what it takes with Parquet (goal: at most "
+        f"{TPCH_MEDIAN_GOAL:g}: {reached[0]}), the slowest {found['most']:.2f} times (goal: at most "
+        f"{TPCH_MOST_GOAL:g}: {reached[1]}). All rows are equal. Best of {found['rounds']}, both formats in turn in one application.\n\n"
+        + markdown(["query", "Parquet", "Mosaic", "ratio"], rows)
+    )
+
+
+def fresh_part(document: dict[str, Any]) -> str:
+    """What fresh sessions took."""
+    labels = {
+        "first": ("first query of a session", FIRST_GOAL),
+        "many": ("load, count, and aggregate 3 columns", MANY_GOAL),
+    }
+    rows = []
+    for name, (label, goal) in labels.items():
+        if name in document:
+            found = document[name]
+            shape = f"{found['files']:,} files x {found['columns']:,} columns"
+            times = [f"{found[format_]['seconds']:.2f} s" for format_ in ("parquet", "mosaic")]
+            processes = str(found["mosaic"]["processes"])
+            rows.append(
+                [
+                    label,
+                    shape,
+                    *times,
+                    f"{found['ratio']:.2f} x",
+                    f"{goal:.2g} x",
+                    _reached(found["ratio"], goal),
+                    processes,
+                ]
+            )
+    header = ["work", "table", "Parquet", "Mosaic", "ratio", "goal", "reached", "Python processes"]
+    return "## Fresh sessions\n\n" + markdown(header, rows) if rows else ""
+
+
+def _reached(measured: float, most: float) -> str:
+    return "yes" if measured <= most else "**no**"
 
 
 if __name__ == "__main__":

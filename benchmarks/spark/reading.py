@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -18,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.spark.shared import Shape, say, spark_session, write_parquet
+from benchmarks.spark.shared import Shape, family, say, spark_session, write_parquet
 
 CHOSEN = 10
 #: Rounds in which memory is looked at, and the seconds between looks.
@@ -139,15 +138,8 @@ class Watch:
 
 def held_by_session() -> int:
     """What this process's children, Java and the workers below it, hold now; shared pages count once among them."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # gone since
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    family = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= more
     held = 0
-    for pid in family - {os.getpid()}:
+    for pid in family():
         with contextlib.suppress(OSError):
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
             held += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

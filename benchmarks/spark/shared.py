@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -41,6 +43,32 @@ def spark_session() -> Any:
     spark = smalti.spark.session("local[2]", driver_memory="4g", driver_extraJavaOptions="")
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def session_processes() -> list[str]:
+    """The names of the programs that this process's session runs: Java, and the Python processes below it."""
+    return [_program(pid) for pid in family()]
+
+
+def family() -> set[int]:
+    """The processes below this one."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # gone since
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                parents[int(stat.parent.name)] = int(parent)
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def say(text: str) -> None:

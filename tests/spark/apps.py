@@ -3,6 +3,8 @@
 python -m tests.spark.apps endless <table>            overwrites the table with rows that never end
 python -m tests.spark.apps cluster <master> <table>   writes and reads while tasks are slow, copied and lost; compacts
 python -m tests.spark.apps connect <table>            reads and writes through Spark Connect; says what it found
+python -m tests.spark.apps client <url> <file> <columns>  the same with a Connect server that has the jar
+python -m tests.spark.apps enable <directory>         adds the provider to a session that runs
 """
 
 from __future__ import annotations
@@ -87,5 +89,56 @@ def connect(table: str) -> None:
     spark.stop()
 
 
+def client(url: str, file: str, *columns: str) -> None:
+    """A client that does not import smalti. `file` has 3 rows, and a damaged bucket that `columns` do not need."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote(url).getOrCreate()
+    frame = spark.read.format("mosaic").load(file)
+    try:
+        everything = str(len(frame.collect()))
+    except Exception as error:
+        everything = "checksum" if "checksum" in str(error) or "bucket" in str(error) else str(error)
+    target = file + ".table"
+    spark.range(3).selectExpr("id", "id % 2 AS p").write.format("mosaic").partitionBy("p").save(target)
+    spark.range(1).selectExpr("id", "id AS p").write.format("mosaic").partitionBy("p").mode("append").save(target)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    spark.sql("SELECT 7L AS id, 1L AS p").write.format("mosaic").partitionBy("p").mode("overwrite").save(target)
+    by_partition = spark.read.format("mosaic").load(target).groupBy("p").count().orderBy("p").collect()
+    found = {
+        "rows": [list(row) for row in frame.select(*columns).orderBy(columns[0]).collect()],
+        "all": everything,
+        "table": spark.sql(f"SELECT max(p) + 1 AS n FROM mosaic.`{target}`").collect()[0].n,
+        "partitions": [[row.p, row["count"]] for row in by_partition],
+    }
+    print("found", json.dumps(found), flush=True)
+    spark.stop()
+
+
+def enable(directory: str) -> None:
+    from pyspark.sql import SparkSession
+
+    from smalti.spark.local import SETTINGS
+
+    builder = SparkSession.builder.master("local[1]")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    spark = builder.config("spark.driver.memory", "1g").getOrCreate()
+    frame = spark.range(3)
+    found: dict[str, object] = {"before": "written"}
+    try:
+        frame.write.format("mosaic").save(f"{directory}/t")
+    except Exception as error:
+        found["before"] = error.getCondition()  # type: ignore[attr-defined]
+    found["enabled"] = [smalti.spark.enable(spark), smalti.spark.enable(spark)]
+    frame.write.format("mosaic").save(f"{directory}/t")
+    read = spark.read.format("mosaic").load(f"{directory}/t")
+    found["rows"] = len(read.collect())
+    found["planned"] = "PushedFilters" in read._jdf.queryExecution().toString()  # type: ignore[operator]
+    print("found", json.dumps(found), flush=True)
+    spark.stop()
+
+
 if __name__ == "__main__":
-    {"endless": endless, "cluster": cluster, "connect": connect}[sys.argv[1]](*sys.argv[2:])
+    applications = {"endless": endless, "cluster": cluster, "connect": connect, "client": client, "enable": enable}
+    applications[sys.argv[1]](*sys.argv[2:])  # type: ignore[operator]

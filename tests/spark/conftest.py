@@ -22,14 +22,23 @@ def spark() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def stock(spark: Any) -> Any:
-    """A session of the same application without column pruning."""
-    return spark.newSession()
+def plain(spark: Any) -> str:
+    """The name of a format that is the Python source alone, as Spark runs it where the provider is missing."""
+    from smalti.spark.source import MosaicDataSource
+
+    class PlainDataSource(MosaicDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "mosaic_plain"
+
+    spark.dataSource.register(PlainDataSource)
+    return PlainDataSource.name()
 
 
-@pytest.fixture(params=["enabled", "stock"])
-def either(request: pytest.FixtureRequest, spark: Any, stock: Any) -> Any:
-    return spark if request.param == "enabled" else stock
+@pytest.fixture(params=["provider", "plain"])
+def either(request: pytest.FixtureRequest, plain: str) -> str:
+    """The name of the format, with the provider and without."""
+    return "mosaic" if request.param == "provider" else plain
 
 
 @pytest.fixture

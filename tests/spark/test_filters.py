@@ -12,15 +12,13 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import datasource as ds
 
 import smalti
 from smalti.predicate import prune_partitions
-from smalti.spark.filters import filter_tree
+from smalti.spark.filters import SparkFilter, filter_tree, parse_filters
 from tests.files import written
 
 NAN = float("nan")
-A = ("a",)
 
 #: Types of columns, and values that Spark sees in them.
 POOLS: dict[pa.DataType, list[Any]] = {
@@ -40,16 +38,16 @@ POOLS: dict[pa.DataType, list[Any]] = {
 #: Partition values of these types are decided.
 DECIDED = (pa.int8(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
 COMPARISONS = {
-    ds.EqualTo: operator.eq,
-    ds.LessThan: operator.lt,
-    ds.LessThanOrEqual: operator.le,
-    ds.GreaterThan: operator.gt,
-    ds.GreaterThanOrEqual: operator.ge,
+    "EqualTo": operator.eq,
+    "LessThan": operator.lt,
+    "LessThanOrEqual": operator.le,
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqual": operator.ge,
 }
-TEXT: dict[Any, Callable[[str, str], bool]] = {
-    ds.StringStartsWith: str.startswith,
-    ds.StringEndsWith: str.endswith,
-    ds.StringContains: operator.contains,
+TEXT: dict[str, Callable[[str, str], bool]] = {
+    "StringStartsWith": str.startswith,
+    "StringEndsWith": str.endswith,
+    "StringContains": operator.contains,
 }
 
 
@@ -58,43 +56,54 @@ def ordered(value: Any) -> Any:
     return (value != value, 0.0 if value != value else value) if isinstance(value, float) else value
 
 
-def spark_says(filter_: Any, value: Any) -> bool | None:
-    if isinstance(filter_, ds.Not):
-        inner = spark_says(filter_.child, value)
-        return None if inner is None else not inner
-    if isinstance(filter_, (ds.IsNull, ds.IsNotNull)):
-        return (value is None) is isinstance(filter_, ds.IsNull)
-    if isinstance(filter_, ds.EqualNullSafe):
-        return bool(ordered(value) == ordered(filter_.value))
+def spark_says(filter_: SparkFilter, value: Any) -> bool | None:
+    kind, *rest = filter_
+    if kind in ("And", "Or", "Not"):
+        said = [spark_says(child, value) for child in rest]
+        if kind == "Not":
+            return None if said[0] is None else not said[0]
+        decisive = kind == "Or"
+        return decisive if decisive in said else None if None in said else not decisive
+    if kind in ("IsNull", "IsNotNull"):
+        return (value is None) is (kind == "IsNull")
+    asked_for = rest[1]
+    if kind == "EqualNullSafe":
+        return bool(ordered(value) == ordered(asked_for))
     if value is None:
         return None
-    if isinstance(filter_, ds.In):
-        found = ordered(value) in [ordered(each) for each in filter_.value]
-        return found or (None if None in filter_.value else False)
-    if type(filter_) in TEXT:
-        return TEXT[type(filter_)](value, filter_.value)
-    return bool(COMPARISONS[type(filter_)](ordered(value), ordered(filter_.value)))
+    if kind == "In":
+        found = ordered(value) in [ordered(each) for each in asked_for]
+        return found or (None if None in asked_for else False)
+    if kind in TEXT:
+        return TEXT[kind](value, asked_for)
+    return bool(COMPARISONS[kind](ordered(value), ordered(asked_for)))
 
 
 @st.composite
-def asked(draw: st.DrawFn, type_: pa.DataType) -> ds.Filter:
+def condition(draw: st.DrawFn, type_: pa.DataType) -> SparkFilter:
     literals = st.sampled_from(POOLS[type_])
-    kinds: list[Any] = [*COMPARISONS, ds.EqualNullSafe, ds.In, ds.IsNull, ds.IsNotNull]
+    kinds = [*COMPARISONS, "EqualNullSafe", "In", "IsNull", "IsNotNull"]
     kind = draw(st.sampled_from([*kinds, *(TEXT if type_ == pa.string() else ())]))
-    filter_: ds.Filter
-    if kind in (ds.IsNull, ds.IsNotNull):
-        filter_ = kind(A)
-    elif kind is ds.In:
-        filter_ = ds.In(A, tuple(draw(st.lists(st.none() | literals, max_size=3))))
-    else:
-        filter_ = kind(A, draw(st.none() | literals if kind is ds.EqualNullSafe else literals))
-    for _ in range(draw(st.integers(0, 2))):
-        filter_ = ds.Not(filter_)
-    return filter_
+    if kind in ("IsNull", "IsNotNull"):
+        return (kind, "a")
+    if kind == "In":
+        return (kind, "a", tuple(draw(st.lists(st.none() | literals, max_size=3))))
+    return (kind, "a", draw(st.none() | literals if kind == "EqualNullSafe" else literals))
+
+
+def asked(type_: pa.DataType) -> st.SearchStrategy[SparkFilter]:
+    """Conditions, and what `And`, `Or` and `Not` make of them."""
+    return st.recursive(
+        condition(type_),
+        lambda children: (
+            st.tuples(st.just("Not"), children) | st.tuples(st.sampled_from(["And", "Or"]), children, children)
+        ),
+        max_leaves=4,
+    )
 
 
 @st.composite
-def columns(draw: st.DrawFn) -> tuple[pa.DataType, list[Any], list[ds.Filter]]:
+def columns(draw: st.DrawFn) -> tuple[pa.DataType, list[Any], list[SparkFilter]]:
     type_ = draw(st.sampled_from(list(POOLS)))
     values = draw(st.lists(st.none() | st.sampled_from(POOLS[type_]), max_size=10))
     return type_, values, draw(st.lists(asked(type_), min_size=1, max_size=2))
@@ -102,7 +111,9 @@ def columns(draw: st.DrawFn) -> tuple[pa.DataType, list[Any], list[ds.Filter]]:
 
 @settings(max_examples=400)
 @given(columns(), st.integers(1, 4))
-def test_row_groups_that_spark_needs_are_kept(case: tuple[pa.DataType, list[Any], list[ds.Filter]], group: int) -> None:
+def test_row_groups_that_spark_needs_are_kept(
+    case: tuple[pa.DataType, list[Any], list[SparkFilter]], group: int
+) -> None:
     type_, values, filters = case
     tree = filter_tree(filters, {"a": type_})
     if tree is None:
@@ -116,7 +127,7 @@ def test_row_groups_that_spark_needs_are_kept(case: tuple[pa.DataType, list[Any]
 
 @settings(max_examples=400)
 @given(columns())
-def test_partitions_are_decided(case: tuple[pa.DataType, list[Any], list[ds.Filter]]) -> None:
+def test_partitions_are_decided(case: tuple[pa.DataType, list[Any], list[SparkFilter]]) -> None:
     """Exactly, but for lists with nulls, of which more may be kept."""
     type_, values, filters = case
     if type_ not in DECIDED:
@@ -125,7 +136,26 @@ def test_partitions_are_decided(case: tuple[pa.DataType, list[Any], list[ds.Filt
     assert tree is not None
     kept = prune_partitions(tree, [{"a": pa.scalar(value, type_)} for value in values])
     wanted = [all(spark_says(f, value) for f in filters) for value in values]
-    if "None" in repr([f for f in filters if "In(" in repr(f)]):
+    if "None" in repr([f for f in filters if "'In'" in repr(f)]):
         assert [may and want for may, want in zip(kept, wanted, strict=True)] == wanted
     else:
         assert kept == wanted
+
+
+def test_what_cannot_be_decided_is_left_out() -> None:
+    """A filter of a column that is not there: dropped from an `And`, but not below a `Not`, nor from an `Or`."""
+    known, other = ("EqualTo", "a", 1), ("EqualTo", "b", 2)
+    types = {"a": pa.int64()}
+    assert filter_tree([("And", known, other)], types) == filter_tree([known], types)
+    assert filter_tree([("Or", known, other)], types) is None
+    assert filter_tree([("Not", ("And", known, other))], types) is None
+    assert filter_tree([("Not", ("Or", known, other))], types) is None
+
+
+def test_values_that_json_has_no_place_for() -> None:
+    written_ = [["In", "a", [{"date": "2024-02-29"}, {"decimal": "1.50"}, {"timestamp": -1}, {"binary": "AA=="}, None]]]
+    ((_, _, values),) = parse_filters(written_)
+    assert values[:2] == (dt.date(2024, 2, 29), Decimal("1.50"))
+    assert values[2:] == (dt.datetime(1969, 12, 31, 23, 59, 59, 999999), b"\0", None)
+    unknown = parse_filters([["EqualTo", "a", {"date": "+12345-01-01"}]])
+    assert filter_tree(unknown, {"a": pa.date32()}) is None

@@ -11,7 +11,7 @@ import pytest
 import smalti
 from smalti.spark.offsets import added, advance, first_offset
 from smalti.spark.options import WriteOptions
-from smalti.spark.stream import query_name
+from smalti.spark.write import query_name
 from smalti.table.commits import JOBS
 from tests.spark import versions
 
@@ -127,16 +127,14 @@ def test_a_query_is_known_by_its_checkpoint(tmp_path: Path) -> None:
 
 
 @versions.streaming
-def test_a_stream_needs_a_name(spark: Any, tmp_path: Path) -> None:
+def test_a_query_is_known_without_a_checkpoint_of_its_own(spark: Any, tmp_path: Path) -> None:
     file(tmp_path / "in/a.mosaic", [1])
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "cp"))
     try:
         frame = spark.readStream.format("mosaic").load(str(tmp_path / "in"))
-        query = frame.writeStream.format("mosaic").trigger(availableNow=True).start(str(tmp_path / "out"))
-        with pytest.raises(Exception, match="checkpointLocation on the writer, or streamId"):
-            query.awaitTermination(60)
-        writer = frame.writeStream.format("mosaic").option("streamId", "mine").trigger(availableNow=True)
-        writer.start(str(tmp_path / "out")).awaitTermination(60)
+        for _ in range(2):
+            writer = frame.writeStream.format("mosaic").queryName("named").trigger(availableNow=True)
+            writer.start(str(tmp_path / "out")).awaitTermination(60)
         assert table(tmp_path / "out") == [1]
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")

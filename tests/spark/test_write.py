@@ -126,7 +126,7 @@ class TestModes:
         dated = spark.range(2).selectExpr("id", "id AS p")
         save(dated.where("id > 5"), tmp_path / "dated", partitionBy="p")
         save(dated, tmp_path / "dated", partitionBy="p")
-        assert spark.read.format("mosaic").load(str(tmp_path / "dated")).dtypes == [("id", "bigint"), ("p", "bigint")]
+        assert spark.read.format("mosaic").load(str(tmp_path / "dated")).dtypes == [("id", "bigint"), ("p", "int")]
         assert values(spark, tmp_path / "dated", "p") == [0, 1]
 
     def test_partitions(self, spark: Any, tmp_path: Path) -> None:

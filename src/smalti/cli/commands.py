@@ -20,6 +20,11 @@ class Command(NamedTuple):
     summary: str
     reads: str
 
+    @property
+    def function(self) -> str:
+        """The name as it is part of the names of functions."""
+        return self.name.replace("-", "_")
+
 
 # What the commands read.
 TAIL = "the tail"
@@ -49,6 +54,7 @@ COMMANDS = {
         Command("clean", "jobs", "finish interrupted commits, remove what killed jobs left", "records of commits"),
         Command("verify", "jobs", "check every checksum, invariant and statistic", FILES),
         Command("profile", "jobs", "values, nulls and encodings of every column of many files", FILES),
+        Command("spark-jar", "spark", "the jar that makes Mosaic a full format of Spark, for `--jars`", "no file"),
         Command("bench", "bench", "this file as Mosaic and as Parquet: size and time", "all of the file"),
     )
 }

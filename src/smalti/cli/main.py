@@ -82,7 +82,7 @@ def _run(argv: list[str]) -> int:
     from smalti.cli.screen import Screen
 
     screen = Screen(pager=not getattr(options, "no_pager", False))
-    run = getattr(_module(command), f"run_{command.name}")
+    run = getattr(_module(command), f"run_{command.function}")
     return int(run(options, screen) or 0)
 
 
@@ -109,7 +109,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only == command.name:
-            getattr(_module(command), f"arguments_{command.name}")(sub)
+            getattr(_module(command), f"arguments_{command.function}")(sub)
     return parser
 
 

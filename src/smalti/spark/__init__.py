@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from smalti.spark.local import session as session
-    from smalti.spark.pruning import enable as enable
+    from smalti.spark.provider import enable as enable
     from smalti.table.cleaning import clean as clean
 
 __all__ = ["clean", "enable", "session"]
-_HOMES = {"clean": "smalti.table.cleaning", "enable": "smalti.spark.pruning", "session": "smalti.spark.local"}
+_HOMES = {"clean": "smalti.table.cleaning", "enable": "smalti.spark.provider", "session": "smalti.spark.local"}
 
 
 def __getattr__(name: str) -> object:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -22,7 +23,30 @@ UNREADABLE = (CorruptFileError, UnsupportedFeatureError)
 _log = logging.getLogger(__name__)
 
 
-def stored_columns(opened: MosaicFile, file: FoundFile, schema: pa.Schema) -> pa.Schema:
+@dataclass(frozen=True)
+class StoredColumns:
+    """The columns of a file that a scan reads.
+
+    Attributes
+    ----------
+    wanted : list of str
+        Their names, as Spark spells them.
+    schema : pyarrow.Schema
+        Their names and types, as they are stored, in the same order.
+    """
+
+    wanted: list[str]
+    schema: pa.Schema
+
+    @property
+    def spelling(self) -> dict[str, str]:
+        """The names in the file by the names that Spark uses."""
+        return dict(zip(self.wanted, self.schema.names, strict=True))
+
+
+def stored_columns(
+    opened: MosaicFile, file: FoundFile, schema: pa.Schema, *, case_sensitive: bool = True
+) -> StoredColumns:
     """The columns of a file that a scan for `schema` reads, with the types they are stored in.
 
     Raises
@@ -30,11 +54,17 @@ def stored_columns(opened: MosaicFile, file: FoundFile, schema: pa.Schema) -> pa
     SchemaError
         If a column cannot be read as the type asked for, or is missing and must not be null.
     """
-    columns = opened.columns.present(schema.names)
-    stored = opened.schema_of(columns)
+    wanted = schema.names
+    present = set(opened.columns.present(wanted))
+    found = [name if name in present else None for name in wanted]
+    if not case_sensitive and None in found:
+        spelled = {name.lower(): name for name in reversed(opened.column_names)}
+        found = [name or spelled.get(asked.lower()) for name, asked in zip(found, wanted, strict=True)]
+    pairs = [(asked, name) for asked, name in zip(wanted, found, strict=True) if name is not None]
+    stored = opened.schema_of([name for _, name in pairs])
     # Names and types are asked for in lists, which is cheaper than a field object for each of 10,000 columns.
     targets = dict(zip(schema.names, schema.types, strict=True))
-    types = dict(zip(columns, stored.types, strict=True))
+    types = dict(zip([asked for asked, _ in pairs], stored.types, strict=True))
     for name, type_ in types.items():
         if type_ != targets[name] and not fits(type_, targets[name]):
             raise SchemaError(
@@ -47,7 +77,24 @@ def stored_columns(opened: MosaicFile, file: FoundFile, schema: pa.Schema) -> pa
     for name in targets:
         if name not in types and name not in file.partition and not schema.field(name).nullable:
             raise SchemaError("a column that must not be null is not in the file", path=file.path, column=name)
-    return stored
+    return StoredColumns(list(types), stored)
+
+
+def spell_alike(schemas: Iterable[tuple[str, pa.Schema]]) -> Iterator[tuple[str, pa.Schema]]:
+    """Schemas with every name spelled as where it comes first, so that columns that differ in case are one.
+
+    Files that share a schema share the object, which is looked at once.
+    """
+    first: dict[str, str] = {}
+    seen: dict[int, tuple[pa.Schema, pa.Schema]] = {}
+    for path, schema in schemas:
+        if id(schema) not in seen:
+            names = [first.setdefault(name.lower(), name) for name in schema.names]
+            if len(set(names)) < len(names):
+                names = schema.names  # The file has both spellings, and only the user can tell which one is meant.
+            renamed = schema if names == schema.names else pa.schema(map(pa.Field.with_name, schema, names))
+            seen[id(schema)] = schema, renamed
+        yield path, seen[id(schema)][1]
 
 
 def skip_unreadable(file: FoundFile, error: Exception, options: ReadOptions) -> None:

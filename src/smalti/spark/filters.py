@@ -6,80 +6,164 @@ keep: a filter that means something else to Arrow, or is about values that Spark
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql import datasource as ds
 
-from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Tree
+from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree
 from smalti.spark.types import is_exact
 from smalti.table.partitions import partition_value
 
+#: A filter: the name of its kind, then its columns, values or children. `jvm/Filters.java` writes them.
+SparkFilter = tuple[Any, ...]
 #: Filters of a column and a value, and Arrow's names for what they ask.
-_OPERATORS: dict[type[ds.Filter], str] = {
-    ds.EqualTo: "equal",
-    ds.LessThan: "less",
-    ds.LessThanOrEqual: "less_equal",
-    ds.GreaterThan: "greater",
-    ds.GreaterThanOrEqual: "greater_equal",
-    ds.StringStartsWith: "starts_with",
-    ds.StringEndsWith: "ends_with",
-    ds.StringContains: "match_substring",
+_OPERATORS = {
+    "EqualTo": "equal",
+    "LessThan": "less",
+    "LessThanOrEqual": "less_equal",
+    "GreaterThan": "greater",
+    "GreaterThanOrEqual": "greater_equal",
+    "StringStartsWith": "starts_with",
+    "StringEndsWith": "ends_with",
+    "StringContains": "match_substring",
+}
+_EPOCH = dt.datetime(1970, 1, 1)
+#: Values that JSON has no place for, by the name of their kind.
+_VALUES: dict[str, Callable[[Any], object]] = {
+    "double": float,
+    "decimal": Decimal,
+    "date": dt.date.fromisoformat,
+    "timestamp": lambda micros: _EPOCH + dt.timedelta(microseconds=micros),
+    "binary": base64.b64decode,
 }
 
 
-def filter_tree(filters: Sequence[ds.Filter], types: Mapping[str, pa.DataType]) -> Tree | None:
+def parse_filters(written: Sequence[Any]) -> tuple[SparkFilter, ...]:
+    """The filters that the provider has written.
+
+    Examples
+    --------
+    >>> parse_filters([["EqualTo", "day", {"date": "2024-02-29"}]])
+    (('EqualTo', 'day', datetime.date(2024, 2, 29)),)
+    """
+    return tuple(_parse(filter_) for filter_ in written)
+
+
+def _parse(filter_: Sequence[Any]) -> SparkFilter:
+    name, *rest = filter_
+    if name in ("And", "Or", "Not"):
+        return (name, *map(_parse, rest))
+    return (name, rest[0], *map(_parse_value, rest[1:]))
+
+
+def _parse_value(value: Any) -> object:
+    if isinstance(value, list):
+        return tuple(map(_parse_value, value))
+    if isinstance(value, dict):
+        ((kind, text),) = value.items()
+        try:
+            return _VALUES[kind](text)
+        except (ValueError, OverflowError):
+            return _Unknown()  # such as a date after the year 9999
+    return value
+
+
+class _Unknown:
+    """A value that Python cannot hold. No column is compared with it."""
+
+
+def rename_columns(filters: Sequence[SparkFilter], names: Mapping[str, str]) -> list[SparkFilter]:
+    """Filters on the columns of a file, whose names may be spelled otherwise.
+
+    Examples
+    --------
+    >>> rename_columns([("Not", ("EqualTo", "ID", 3))], {"ID": "id"})
+    [('Not', ('EqualTo', 'id', 3))]
+    """
+    return [
+        (name, *rename_columns(rest, names))
+        if name in ("And", "Or", "Not")
+        else (name, names.get(rest[0], rest[0]), *rest[1:])
+        for name, *rest in filters
+    ]
+
+
+def columns_of(filters: Sequence[SparkFilter]) -> set[str]:
+    """The columns that filters are about.
+
+    Examples
+    --------
+    >>> sorted(columns_of([("Or", ("IsNull", "a"), ("EqualTo", "b", 3))]))
+    ['a', 'b']
+    """
+    found: set[str] = set()
+    for name, *rest in filters:
+        found |= columns_of(rest) if name in ("And", "Or", "Not") else {rest[0]}
+    return found
+
+
+def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]) -> Tree | None:
     """The tree of a conjunction of filters, as far as it can be decided; None if nothing of it can.
 
     Parameters
     ----------
-    filters : sequence of Filter
+    filters : sequence of SparkFilter
     types : mapping of column name to pyarrow.DataType
         The columns that can be asked, with the types in which their values are compared.
 
     Examples
     --------
-    >>> filter_tree([ds.EqualTo(("day",), 3), ds.EqualTo(("other",), 4)], {"day": pa.int32()})
+    >>> filter_tree([("EqualTo", "day", 3), ("EqualTo", "other", 4)], {"day": pa.int32()})
     Compare(column='day', op='equal', value=<pyarrow.Int64Scalar: 3>)
     """
     trees = [tree for filter_ in filters if (tree := _tree(filter_, types)) is not None]
     return reduce(And, trees) if trees else None
 
 
-def _tree(filter_: ds.Filter, types: Mapping[str, pa.DataType]) -> Tree | None:
-    if isinstance(filter_, ds.Not):
-        child = _tree(filter_.child, types)
+def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool = False) -> Tree | None:
+    """The tree of one filter. Of an `And`, a part that cannot be decided is left out, unless it must be `whole`."""
+    name, *rest = filter_
+    if name == "Not":  # What the child lets through too much, its negation would drop.
+        child = _tree(rest[0], types, whole=True)
         return None if child is None else Not(child)
-    column, *nested = getattr(filter_, "attribute", ("",))
+    if name in ("And", "Or"):
+        left, right = (_tree(child, types, whole=whole) for child in rest)
+        if left is not None and right is not None:
+            return And(left, right) if name == "And" else Or(left, right)
+        return None if name == "Or" or whole else left or right
+    column = rest[0]
     type_ = types.get(column)
-    if nested or type_ is None or pt.is_nested(type_) or not is_exact(type_):
+    if type_ is None or pt.is_nested(type_) or not is_exact(type_):
         return None
     try:
-        return _condition(filter_, column, type_)
+        return _condition(name, column, rest[1] if len(rest) > 1 else None, type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None  # the value cannot be compared with the column here: Spark knows better
 
 
-def _condition(filter_: ds.Filter, column: str, type_: pa.DataType) -> Tree | None:
-    match filter_:
-        case ds.IsNull() | ds.EqualNullSafe(value=None):
-            return IsNull(column)
-        case ds.IsNotNull():
-            return Not(IsNull(column))
-        case ds.EqualNullSafe(value=value):
-            return And(Compare(column, "equal", _values([value], type_)[0]), Not(IsNull(column)))
-        case ds.In(value=values):
-            # A list with nulls says null, not false, of values it does not have. Taken as false, they are dropped
-            # all the same, and `not` keeps them where Spark does not.
-            return IsIn(column, _values([value for value in values if value is not None], type_))
-        case ds.StringStartsWith(value=text) | ds.StringEndsWith(value=text) | ds.StringContains(value=text):
-            return MatchText(column, _OPERATORS[type(filter_)], text) if pt.is_string(type_) else None
-        case ds.GreaterThan() | ds.GreaterThanOrEqual() if pt.is_floating(type_):
-            return None  # to Spark NaN is greater than anything, and bounds do not tell whether the column has it
-    op = _OPERATORS.get(type(filter_))
-    return None if op is None else Compare(column, op, _values([filter_.value], type_)[0])  # type: ignore[attr-defined]
+def _condition(name: str, column: str, value: Any, type_: pa.DataType) -> Tree | None:
+    if name == "IsNull" or (name == "EqualNullSafe" and value is None):
+        return IsNull(column)
+    if name == "IsNotNull":
+        return Not(IsNull(column))
+    if name == "EqualNullSafe":
+        return And(Compare(column, "equal", _values([value], type_)[0]), Not(IsNull(column)))
+    if name == "In":
+        # A list with nulls says null, not false, of values it does not have. Taken as false, they are dropped
+        # all the same, and `not` keeps them where Spark does not.
+        return IsIn(column, _values([item for item in value if item is not None], type_))
+    if name.startswith("String"):
+        return MatchText(column, _OPERATORS[name], value) if pt.is_string(type_) else None
+    if name in ("GreaterThan", "GreaterThanOrEqual") and pt.is_floating(type_):
+        return None  # to Spark NaN is greater than anything, and bounds do not tell whether the column has it
+    op = _OPERATORS.get(name)
+    return None if op is None else Compare(column, op, _values([value], type_)[0])
 
 
 def _values(values: Sequence[object], type_: pa.DataType) -> pa.Array:

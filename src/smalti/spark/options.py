@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
@@ -20,9 +22,10 @@ from smalti.options import WriterOptions, parse_bytes
 
 T = TypeVar("T")
 
-#: The pruning rule sets this key on scans that have a source object of their own; see `smalti.spark.pruning`.
-OWN_SCAN = "smalti.ownscan"
 _STORAGE = "storage."
+#: Keys that the Java provider sets; see `jvm/Options.java`.
+_PROVIDER, _TABLE, _PROPERTIES = "smalti.provider", "smalti.table", "smalti.properties"
+_PARTITION, _BATCH = "smalti.partition", "smalti.batch"
 
 # --- one value ------------------------------------------------------------------------------------------------------
 
@@ -75,7 +78,8 @@ _INTEGER = Kind(int, "a whole number")
 _SIZE = Kind(parse_bytes, "a size such as 1048576 or 64MB")
 _POSITIVE_SIZE = Kind(parse_bytes, _SIZE.expected, least=1)
 _TEXT = Kind(str, "text")
-_PATH = Kind(absolute, "a path")
+_PATH = Kind(lambda text: absolute(text.removeprefix("file:")), "a path")
+_MOMENT = Kind(lambda text: datetime.fromisoformat(text).isoformat(), "a moment such as 2024-02-29T13:30:00")
 _OVERWRITE = _one_of({"static": "static", "dynamic": "dynamic"})
 _STATISTICS = Kind(
     lambda text: text.strip().lower() if text.strip().lower() in ("all", "auto") else parse_names(text),
@@ -107,6 +111,8 @@ class ReadOptions(_Discreet):
     batch_rows: int | None = _option(_COUNT, None)
     max_partition_bytes: int = _option(_POSITIVE_SIZE, 128 << 20)
     open_cost_bytes: int = _option(_POSITIVE_SIZE, 4 << 20)
+    #: How many tasks there should be at least, if there are bytes enough.
+    min_partitions: int = _option(_COUNT, 1)
     ignore_corrupt_files: bool = _option(_BOOL, False)
     bad_files_path: str | None = _option(_PATH, None)
     metrics_path: str | None = _option(_PATH, None)
@@ -115,10 +121,24 @@ class ReadOptions(_Discreet):
     snapshot_id: int | None = _option(_COUNT, None)
     tag_name: str | None = _option(_TEXT, None)
     timestamp: str | None = _option(_TEXT, None)
+    base_path: str | None = _option(_PATH, None)
+    path_glob_filter: str | None = _option(_TEXT, None)
+    recursive_file_lookup: bool = _option(_BOOL, False)
+    modified_before: str | None = _option(_MOMENT, None)
+    modified_after: str | None = _option(_MOMENT, None)
+    #: The zone of those moments, and of partition values that are moments.
+    time_zone: str = _option(_TEXT, "UTC")
+    ignore_missing_files: bool = _option(_BOOL, False)
+    #: Whether partition columns get a type by their values; otherwise they are texts.
+    infer_partition_types: bool = _option(_BOOL, True)
     #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
     storage: Mapping[str, str] = field(default_factory=StorageOptions)
-    #: Whether the source object serves one scan only. Then files may be dropped by the filters of that scan.
-    own_scan: bool = False
+    #: Whether names that differ in case are different columns.
+    case_sensitive: bool = _option(_BOOL, False)
+    #: Whether this is a table of a catalog, which has a schema and may be empty.
+    of_catalog: bool = False
+    #: Whether the Java provider plans the scan. The Python source alone is planned by Spark.
+    is_planned: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,11 +148,30 @@ class WriteOptions(_Discreet):
     path: str
     writer: WriterOptions
     partition_by: tuple[str, ...] = _option(_NAMES, ())
-    partition_overwrite_mode: Literal["static", "dynamic"] = _option(_OVERWRITE, "static")
+    #: None if the option is not given: then a setting of the session may ask for "dynamic".
+    partition_overwrite_mode: Literal["static", "dynamic"] | None = _option(_OVERWRITE, None)
     max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
+    #: 0 or less for as many as there are.
+    max_records_per_file: int = _option(_INTEGER, 0)
+    #: Whether an empty file called _SUCCESS says that a job is done.
+    success_file: bool = _option(_BOOL, False)
     stream_id: str | None = _option(_TEXT, None)
     time_columns: tuple[str, ...] = _option(_NAMES, ())
     storage: Mapping[str, str] = field(default_factory=StorageOptions)
+    #: Whether the Java provider has passed on what Spark does not tell the Python source.
+    is_planned: bool = False
+    #: With "overwrite": the partitions that are replaced, by values as text; all if there are none.
+    replaced_partition: Mapping[str, str | None] = field(default_factory=dict)
+    #: The number of a stream's batch, where the provider writes it as a DataFrame.
+    batch: int | None = None
+
+    @cached_property
+    def is_paimon(self) -> bool:
+        """Whether the path is a Paimon table, which has commits of its own."""
+        from smalti.io import locate
+        from smalti.table.paimon_layout import is_paimon_table
+
+        return is_paimon_table(locate(self.path, storage=self.storage))
 
 
 _READ = {option.name: option.metadata["kind"] for option in fields(ReadOptions) if option.metadata}
@@ -150,52 +189,66 @@ _WRITER = {option.name: _SPECIAL.get(option.name) or _BY_TYPE[str(option.type)] 
 
 def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     """Options of `spark.read` and `spark.readStream`."""
-    if "owner" in map(str.lower, given):  # only CREATE TABLE sets it
-        raise MosaicError(
-            "tables of a catalog cannot be read back: Spark does not pass their path to Python sources; "
-            "use CREATE TEMPORARY VIEW ... USING mosaic OPTIONS (path ...)"
-        )
-    values, others = _parse(given, _READ, ("path", OWN_SCAN), "reading")
+    values, others = _parse(given, _READ, {**_WRITE, **_WRITER}, "reading")
     paths = [*values.pop("paths", ()), *filter(None, [others.get("path")])]
     if not paths:
-        raise MosaicError(
-            "where to read is missing: give load() a path, or the option paths a list of them (Spark passes none for "
-            "tables made by CREATE TABLE: use CREATE TEMPORARY VIEW ... USING mosaic OPTIONS (path ...))"
-        )
+        raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them")
     if "bad_files_path" in values:
         values["ignore_corrupt_files"] = True
-    return ReadOptions(tuple(map(absolute, paths)), own_scan=others.get(OWN_SCAN) == "true", **values)
+    values.update(of_catalog=_TABLE in others, is_planned=_PROVIDER in others)
+    return ReadOptions(tuple(map(absolute, paths)), **values)
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     """Options of `df.write` and `df.writeStream`."""
-    values, others = _parse(given, {**_WRITE, **_WRITER}, ("path", "checkpointlocation"), "writing")
+    values, others = _parse(given, {**_WRITE, **_WRITER}, _READ, "writing")
     writer = WriterOptions(**{name: values.pop(name) for name in _WRITER if name in values})
     if not others.get("path"):
         raise MosaicError("where to write is missing: give save() a path")
     if values.get("partition_overwrite_mode") == "dynamic" and not values.get("partition_by"):
         raise MosaicError("partitionOverwriteMode=dynamic needs partitionBy")
     values["stream_id"] = values.get("stream_id") or others.get("checkpointlocation")
+    values.update(is_planned=_PROVIDER in others, replaced_partition=json.loads(others.get(_PARTITION, "{}")))
+    values["batch"] = int(others[_BATCH]) if _BATCH in others else None
     return WriteOptions(absolute(others["path"]), writer, **values)
 
 
+#: Options under the names that other formats have for them.
+_ALIASES = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "success_file"}
+#: Keys that are no options, but say where the table is and who asks.
+_OTHERS = ("path", "checkpointlocation", "queryname", _PROVIDER, _TABLE, _PROPERTIES, _PARTITION, _BATCH)
+
+
 def _parse(
-    given: Mapping[str, str], kinds: Mapping[str, Kind], others: tuple[str, ...], doing: str
+    given: Mapping[str, str], kinds: Mapping[str, Kind], elsewhere: Mapping[str, Kind], doing: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values by the names of their fields, and the texts of the keys in `others`, which are no options."""
+    """Values by the names of their fields, and the texts of the keys that are no options.
+
+    A table of a catalog has one set of options for reading and writing, and properties, of which those count that are
+    called like an option. `elsewhere` are the options of the other direction.
+    """
     by_key = {camel_case(name).lower(): name for name in kinds}
+    by_key.update({key: name for key, name in _ALIASES.items() if name in kinds})
+    others = {key.lower(): text for key, text in given.items() if key.lower() in _OTHERS}
+    ignored = {camel_case(name).lower() for name in elsewhere} if _TABLE in others else set()
+    properties = json.loads(others.get(_PROPERTIES, "{}"))
+    known = {key: text for key, text in properties.items() if key.lower() in by_key or _is_storage(key)}
     storage = StorageOptions()
     values: dict[str, Any] = {"storage": storage}
-    for key, text in given.items():
+    for key, text in {**known, **given}.items():
         lower = key.lower()
-        if lower.startswith(_STORAGE):
+        if _is_storage(lower):
             storage[lower.removeprefix(_STORAGE)] = text
         elif lower in by_key:
             values[by_key[lower]] = _parse_one(by_key[lower], text, kinds[by_key[lower]])
-        elif lower not in others:
+        elif lower not in _OTHERS and lower not in ignored:
             there_are = sorted([*map(camel_case, kinds), "storage.*"])
             raise MosaicError(f"unknown option {key!r} for {doing} Mosaic; there are {', '.join(there_are)}")
-    return values, {key.lower(): text for key, text in given.items() if key.lower() in others}
+    return values, others
+
+
+def _is_storage(key: str) -> bool:
+    return key.lower().startswith(_STORAGE)
 
 
 def _parse_one(name: str, text: str, kind: Kind) -> object:

@@ -90,10 +90,15 @@ class SnapshotTable:
         return self._dataset.schema_of(self._dataset.table.table.partition_keys)
 
     def splits(
-        self, schema: pa.Schema, filters: Sequence[Any] = (), files: Sequence[FoundFile] | None = None
+        self,
+        schema: pa.Schema,
+        filters: Sequence[Any] = (),
+        files: Sequence[FoundFile] | None = None,
+        limit: int | None = None,
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions, buckets and files that cannot match are left out."""
-        assert files is None
+        if files is not None:
+            raise UnsupportedFeatureError("Paimon tables are not read as streams", path=self._dataset.table.path)
         for name in schema.names:
             if name not in self._dataset.table.table.field_dict:
                 raise SchemaError("no such column in the table", path=self._dataset.table.path, found=name)
@@ -107,6 +112,29 @@ class SnapshotTable:
         limit = self.options.max_partition_bytes
         groups = pack([piece.num_bytes + self.options.open_cost_bytes for piece in pieces], limit)
         return [tuple(pieces[place] for place in group) for group in groups]
+
+    # What the Java provider asks. Statistics of Paimon tables are in their manifests, where pypaimon looks.
+
+    num_row_groups = None
+
+    def learn(self, most: int | None = None) -> None:
+        """Nothing is learnt from files."""
+
+    def filterable(self) -> set[str]:
+        """The columns by which a filter may rule out files: all, because manifests may have bounds of each."""
+        return set(self._dataset.table.table.field_names)
+
+    def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
+        """Files and bytes of what a scan reads."""
+        files = sum(len(piece.split.files) for piece in pieces if isinstance(piece, SplitPiece))
+        return {"files": files, "bytes": sum(piece.num_bytes for piece in pieces)}
+
+    def by_row_group(self, piece: Piece) -> list[Piece]:
+        """A split is read as a whole."""
+        return [piece]
+
+    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> None:
+        """Rows are counted by reading them, because they may have to be merged."""
 
 
 def found_file(file: Any) -> FoundFile:

@@ -13,16 +13,17 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import Filter
 
 from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
-from smalti.predicate import prune_partitions
-from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
-from smalti.spark.filters import comparable_values, filter_tree
+from smalti.spark.choice import choose_files
+from smalti.spark.facts import FileFacts, aggregate, matching_row_groups
+from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
+from smalti.spark.filters import SparkFilter
 from smalti.spark.options import ReadOptions
+from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
@@ -33,19 +34,22 @@ if TYPE_CHECKING:
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
+#: Statistics of more columns and row groups than this stay in the files, where tasks find them: the list of files
+#: travels to the planner's process with every question.
+_MAX_STATISTICS = 200_000
 
 
 class Table:
     """The table that read options name, as it is when this object is made.
 
     Spark derives the schema in one process and plans the scan in another. The object travels between them, so that the
-    second one finds what the first has learnt. If the table `may_be_empty`, as at the start of a stream, its directory
-    may also be missing.
+    second one finds what the first has learnt. A table whose schema is known `may_be_empty`; at the start of a stream,
+    and in a catalog, even its directory `may_be_missing`.
     """
 
-    def __init__(self, options: ReadOptions, *, may_be_empty: bool = False) -> None:
+    def __init__(self, options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False) -> None:
         places = [locate(path, storage=options.storage) for path in options.paths]
-        self._options = options
+        self.options = options
         self._filesystem = places[0].filesystem
         self._name = ", ".join(map(str, places))
         for place, path in zip(places, options.paths, strict=True):
@@ -55,18 +59,23 @@ class Table:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
         self._places = places
         self._may_be_empty = may_be_empty
+        self._may_be_missing = may_be_missing
         self._list()
 
     def _list(self) -> None:
         """Find the files, and forget what is known of the files that were found before."""
         #: All files, sorted by name.
         self.files: list[FoundFile] = []
-        with suppress(FileNotFoundError) if self._may_be_empty else nullcontext():
-            self.files = list_files(self._places, plain=self._options.plain).files
+        with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
+            base = self.options.base_path
+            base = None if base is None else locate(base, storage=self.options.storage).path
+            found = list_files(self._places, plain=self.options.plain).files
+            self.files = choose_files(found, [place.path for place in self._places], base, self.options)
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         self._schemas = SharedSchemas()
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
+        self._facts: dict[str, FileFacts] = {}
         self._has_derived_schema = False
         self._stored_partitions: set[str] | None = None
 
@@ -75,7 +84,7 @@ class Table:
         return read_again(self._find_schema, self._list)
 
     def _find_schema(self) -> pa.Schema:
-        merge = self._options.merge_schema
+        merge = self.options.merge_schema
         with ThreadPoolExecutor(_PARALLEL) as pool:
             found = (pool.map if merge else map)(self._examine, self.files)
             pairs = zip(self.files, found, strict=True)
@@ -84,16 +93,26 @@ class Table:
         if not schemas:
             raise MosaicError("no file can be read", path=self._name)
         self._has_derived_schema = True
-        schema = with_partitions(unify_schemas(schemas), partition_schema(self.files))
-        if self._options.columns is None:
+        alike = schemas if self.options.case_sensitive else spell_alike(schemas)
+        schema = with_partitions(unify_schemas(alike), self.partitions())
+        if self.options.columns is None:
             return schema
-        for name in self._options.columns:
+        for name in self.options.columns:
             if schema.get_field_index(name) < 0:
                 raise SchemaError("option columns names a column the table does not have", found=name)
-        return pa.schema([schema.field(name) for name in dict.fromkeys(self._options.columns)])
+        return pa.schema([schema.field(name) for name in dict.fromkeys(self.options.columns)])
+
+    def partitions(self) -> pa.Schema:
+        """The partition columns, as Spark infers them from the names of directories."""
+        infer = self.options.infer_partition_types
+        return partition_schema(self.files, infer_partition_type if infer else lambda _: pa.string())
 
     def splits(
-        self, schema: pa.Schema, filters: Sequence[Filter] = (), files: Sequence[FoundFile] | None = None
+        self,
+        schema: pa.Schema,
+        filters: Sequence[SparkFilter] = (),
+        files: Sequence[FoundFile] | None = None,
+        limit: int | None = None,
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions that cannot match are left out, row groups of large files are spread.
 
@@ -101,25 +120,37 @@ class Table:
         ----------
         schema : pyarrow.Schema
             As Spark asks for it. A schema of the user's is checked here, so that the query fails while it is planned.
-        filters : sequence of Filter
+        filters : sequence of SparkFilter
         files : sequence of FoundFile, optional
             The files of one batch of a stream; by default all.
+        limit : int, optional
+            How many rows are enough. Files after those that have them are left out, if it is known how many they have.
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = self.files if files is None else files
-        kept = _matching(files, schema, filters, self._find_stored_partitions()) if filters else files
-        large = {file.path for file in kept if file.size > self._options.max_partition_bytes}
+        if not self.options.case_sensitive:
+            files = [_spelled(file, schema) for file in files]
+        groups = matching_row_groups(self._without_stored(files), self._facts, schema, filters)
+        kept = [file for file in files if file.path in groups]
+        limit_bytes = self._split_bytes(kept)
+        large = {file.path for file in kept if file.size > limit_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(lambda file: self._examine(file, schema), to_open))
-        pieces = [piece for file in kept for piece in self._pieces.get(file.path, [_whole(file)])]
-        packed = pack(
-            [piece.num_bytes + self._options.open_cost_bytes for piece in pieces], self._options.max_partition_bytes
-        )
+            list(pool.map(lambda file: self._examine(file, schema, limit_bytes), to_open))
+        pieces = [
+            smaller
+            for file in kept
+            for piece in self._pieces.get(file.path, [_whole(file)])
+            for smaller in self._narrow(_spelled_piece(piece, file), groups[file.path])
+        ]
+        pieces = pieces if limit is None else self._enough(pieces, limit)
+        # As Spark packs files: opening one more costs nothing where there is room for its bytes.
+        cost = self.options.open_cost_bytes
+        packed = pack([piece.num_bytes + cost for piece in pieces], limit_bytes + cost)
         return [tuple(pieces[place] for place in group) for group in packed]
 
-    def _find_stored_partitions(self) -> set[str]:
-        """The partition columns that files store too, so that the text of a directory decides nothing about them.
+    def _without_stored(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """Files without the partition values of columns that they store, because their directories decide nothing then.
 
         The first file stands for all.
         """
@@ -128,7 +159,100 @@ class Table:
             if self.files and self.files[0].partition:
                 with MosaicFile(open_found(self.files[0], self._filesystem)) as opened:
                     self._stored_partitions = set(opened.columns.present(list(self.files[0].partition)))
-        return self._stored_partitions
+        stored = self._stored_partitions
+        if not stored:
+            return list(files)
+        kept = [{name: text for name, text in file.partition.items() if name not in stored} for file in files]
+        return [replace(file, partition=partition) for file, partition in zip(files, kept, strict=True)]
+
+    def _split_bytes(self, files: Sequence[FoundFile]) -> int:
+        """How much a task reads at most: less than asked for where that would leave cores idle."""
+        cost = self.options.open_cost_bytes
+        total = sum(file.size + cost for file in files)
+        return min(self.options.max_partition_bytes, max(cost, total // self.options.min_partitions))
+
+    def _narrow(self, piece: Piece, matching: Sequence[int] | None) -> list[Piece]:
+        """A piece without the row groups that cannot match; none if nothing is left of it."""
+        known = self._facts.get(piece.file.path)
+        if matching is None or known is None:
+            return [piece]
+        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+        kept = [group for group in groups if group in set(matching)]
+        if len(kept) == len(groups):
+            return [piece]
+        share = sum(known.rows[group] for group in kept) / max(1, sum(known.rows[group] for group in groups))
+        return [replace(piece, row_groups=tuple(kept), num_bytes=int(piece.num_bytes * share))] if kept else []
+
+    def _enough(self, pieces: Sequence[Piece], limit: int) -> list[Piece]:
+        enough: list[Piece] = []
+        rows = 0
+        for piece in pieces:
+            if rows >= limit:
+                break
+            enough.append(piece)
+            rows += self.num_rows(piece) or 0
+        return enough
+
+    def num_rows(self, piece: Piece) -> int | None:
+        """How many rows a piece has, if its file was looked into."""
+        known = self._facts.get(piece.file.path)
+        if known is None:
+            return None
+        return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
+
+    def by_row_group(self, piece: Piece) -> list[Piece]:
+        """A piece for each row group of a piece."""
+        known = self._facts.get(piece.file.path)
+        if known is None:
+            return [piece]
+        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+        return [replace(piece, row_groups=(group,), num_bytes=piece.num_bytes // len(groups)) for group in groups]
+
+    def learn(self, most: int | None = None) -> None:
+        """Look into the files that were not opened for their schema, unless there are more than `most`."""
+        files = [file for file in self.files if file.path not in self._facts]
+        if most is None or len(files) <= most:
+            with ThreadPoolExecutor(_PARALLEL) as pool:
+                list(pool.map(self._learn, files))
+        if sum(known.num_values for known in self._facts.values()) > _MAX_STATISTICS:
+            empty = {
+                path: replace(known, statistics=({},) * len(known.rows), types={})
+                for path, known in self._facts.items()
+            }
+            self._facts = empty
+
+    def _learn(self, file: FoundFile) -> None:
+        with suppress(*UNREADABLE, OSError), MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
+            self._facts[file.path] = FileFacts.of(opened)
+
+    def filterable(self) -> set[str]:
+        """The columns by which a filter may rule out files or row groups."""
+        return {*self.partitions().names, *(name for known in self._facts.values() for name in known.types)}
+
+    def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
+        """Files, bytes and, as far as they are known, rows and row groups of what a scan reads."""
+        facts = {"files": len({piece.file.path for piece in pieces}), "bytes": sum(piece.num_bytes for piece in pieces)}
+        rows = [self.num_rows(piece) for piece in pieces]
+        if None not in rows:
+            facts["rows"] = sum(row for row in rows if row is not None)
+            known = self._facts
+            facts["groups"] = sum(
+                len(known[piece.file.path].rows if piece.row_groups is None else piece.row_groups) for piece in pieces
+            )
+        return facts
+
+    @property
+    def num_row_groups(self) -> int | None:
+        """All row groups of the table, if they are known."""
+        known = [self._facts.get(file.path) for file in self.files]
+        return None if None in known else sum(len(facts.rows) for facts in known if facts is not None)
+
+    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> list[object] | None:
+        """What the index answers of aggregates over all rows; see `smalti.spark.facts.aggregate`."""
+        if self.options.ignore_corrupt_files:
+            return None  # Files that are skipped when they are read still have an index.
+        self.learn()
+        return aggregate(self._without_stored(self.files), self._facts, schema, functions)
 
     def _unchecked(self) -> Sequence[FoundFile]:
         """The files that are checked on the driver against a schema that may be the user's.
@@ -138,35 +262,49 @@ class Table:
         """
         if self._has_derived_schema:
             return ()
-        return self.files[:1] if self._options.own_scan or not self._options.merge_schema else self.files
+        return self.files[:1] if self.options.is_planned or not self.options.merge_schema else self.files
 
-    def _examine(self, file: FoundFile, wanted: pa.Schema | None = None) -> pa.Schema | None:
+    def _examine(self, file: FoundFile, wanted: pa.Schema | None = None, limit: int | None = None) -> pa.Schema | None:
         """Open a file, remember the pieces that it is cut into, and return its columns; None if it is skipped.
 
         `wanted` is the schema that Spark asks for, which the file must fit; without it, the whole file is looked at.
+        A file of more than `limit` bytes is cut.
         """
         self._pieces[file.path] = []
-        limit = self._options.max_partition_bytes
+        limit = limit or self._split_bytes(self.files)
         try:
             with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
-                stored = opened.schema if wanted is None else stored_columns(opened, file, wanted)
+                sensitive = self.options.case_sensitive
+                stored = (
+                    opened.schema
+                    if wanted is None
+                    else stored_columns(opened, file, wanted, case_sensitive=sensitive).schema
+                )
                 self._pieces[file.path] = [_whole(file)]
+                if self.options.is_planned:
+                    self._facts[file.path] = FileFacts.of(opened)
                 if file.size > limit:
                     columns = set(stored.names)
-                    if wanted is None and self._options.columns is not None:
-                        columns &= set(self._options.columns)
+                    if wanted is None and self.options.columns is not None:
+                        columns &= set(self.options.columns)
                     self._pieces[file.path] = cut(_whole(file).file, _row_group_bytes(opened, columns), limit)
                 return stored
         except UNREADABLE as error:
-            skip_unreadable(file, error, self._options)
+            skip_unreadable(file, error, self.options)
+            return None
+        except FileNotFoundError:
+            if not self.options.ignore_missing_files:
+                raise
             return None
 
 
-def find_table(options: ReadOptions) -> Table | SnapshotTable:
+def find_table(
+    options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False
+) -> Table | SnapshotTable:
     """The table that read options name: a plain directory, or a Paimon table as of a snapshot."""
     if options.plain or (options.snapshot_id or options.tag_name or options.timestamp) is None:
         try:
-            return Table(options)
+            return Table(options, may_be_empty=may_be_empty, may_be_missing=may_be_missing)
         except PaimonTableError as error:
             if len(options.paths) > 1 or error.place["path"] != locate(options.paths[0]).path.rstrip("/"):
                 raise
@@ -175,16 +313,17 @@ def find_table(options: ReadOptions) -> Table | SnapshotTable:
     return SnapshotTable(options)
 
 
-def _matching(
-    files: Sequence[FoundFile], schema: pa.Schema, filters: Sequence[Filter], stored: set[str]
-) -> list[FoundFile]:
-    """The files whose partition values, but for those of `stored` columns, leave a chance that rows match."""
-    spelled = [{name: text for name, text in file.partition.items() if name not in stored} for file in files]
-    partitions = [comparable_values(partition, schema) for partition in spelled]
-    types = {name: value.type for partition in partitions for name, value in partition.items()}
-    tree = filter_tree(filters, types)
-    may_match = [True] * len(files) if tree is None else prune_partitions(tree, partitions)
-    return [file for file, keep in zip(files, may_match, strict=True) if keep]
+def _spelled(file: FoundFile, schema: pa.Schema) -> FoundFile:
+    """A file whose partition columns are spelled as in a schema."""
+    asked = {name.lower(): name for name in schema.names} if file.partition else {}
+    partition = {asked.get(name.lower(), name): value for name, value in file.partition.items()}
+    return file if partition == file.partition else replace(file, partition=partition)
+
+
+def _spelled_piece(piece: Piece, file: FoundFile) -> Piece:
+    """A piece that was cut before the spelling of partition columns was known."""
+    partition = file.partition
+    return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
 
 
 def _whole(file: FoundFile) -> Piece:

@@ -6,21 +6,25 @@ and the values of partitions become columns. Row groups that statistics rule out
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
-from pyspark.sql.datasource import Filter
 
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
-from smalti.spark.filters import filter_tree
+from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
+from smalti.spark.hidden import add_hidden, file_uri, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.adapt import Adapter
@@ -59,6 +63,16 @@ class Metrics:
     rows: int = 0
     seconds: float = 0.0
 
+    def totals(self) -> dict[str, float]:
+        """The figures that Spark shows."""
+        return {
+            "files": len(self.files),
+            "row_groups": sum(len(file.row_groups) for file in self.files),
+            "skipped": sum(file.skipped for file in self.files),
+            "bytes": self.bytes_read,
+            "milliseconds": self.seconds * 1000,
+        }
+
 
 class CountingSource(WrappedSource):
     """A source that counts what is read."""
@@ -76,54 +90,130 @@ class CountingSource(WrappedSource):
         return self._source.read_many(spans)
 
 
+@dataclass(frozen=True)
+class Scan:
+    """What all tasks of a scan have in common. It travels to them pickled.
+
+    Attributes
+    ----------
+    options : ReadOptions
+    schema : pyarrow.Schema
+        What batches look like.
+    filters : tuple of SparkFilter
+        Rows that they rule out are left out where that is cheap; Spark applies them again.
+    limit : int, optional
+        How many rows are enough.
+    """
+
+    options: ReadOptions
+    schema: pa.Schema
+    filters: Sequence[SparkFilter] = ()
+    limit: int | None = None
+    #: With a limit: the columns by which the first rows are the wanted ones, and whether each is ascending.
+    order: Sequence[tuple[str, bool]] = ()
+    nulls_first: bool = False
+    #: When each file was modified, in nanoseconds, where the hidden column tells it.
+    modified: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """What comes out of files."""
+        return stored_part(self.schema)
+
+    def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The batches of a pickled split, each with the URI of the file that its rows are from."""
+        if self.order:
+            yield from self._first(self.batches(pickle.loads(split), metrics), metrics)
+            return
+        for file, batch in self.batches(pickle.loads(split), metrics):
+            wanted = batch if self.limit is None else batch.slice(0, self.limit - metrics.rows)
+            metrics.rows += wanted.num_rows
+            yield file, wanted
+            if metrics.rows == self.limit:
+                return
+
+    def _first(
+        self, batches: Iterator[tuple[str, pa.RecordBatch]], metrics: Metrics
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The first rows of each file, in the order that is asked for."""
+        keys: list[tuple[str, Any]] = []
+        for place, (name, ascending) in enumerate(self.order):
+            # Whether there is a value comes first, because Arrow's own place for nulls is the same for all columns.
+            keys.append((f"has value {place}", "ascending" if self.nulls_first else "descending"))
+            keys.append((name, "ascending" if ascending else "descending"))
+        for file, group in groupby(batches, key=lambda pair: pair[0]):
+            best = self.schema.empty_table()
+            for _, batch in group:
+                best = pa.concat_tables([best, pa.Table.from_batches([batch])])
+                flags = {f"has value {place}": best[name].is_valid() for place, (name, _) in enumerate(self.order)}
+                sorted_by = pa.table({**flags, **{name: best[name] for name, _ in self.order}})
+                best = best.take(pc.sort_indices(sorted_by, sort_keys=keys)[: self.limit])
+            metrics.rows += best.num_rows
+            yield from ((file, batch) for batch in best.combine_chunks().to_batches())
+
+    def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """All batches of a split."""
+        started = time.monotonic()
+        first = locate(self.options.paths[0], storage=self.options.storage)
+        for piece in split:
+            uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
+            try:
+                for batch in self._read_piece(piece, first.filesystem, metrics):
+                    yield uri, self._complete(batch, piece, uri)
+            except UNREADABLE as error:
+                skip_unreadable(piece.file, error, self.options)
+            except FileNotFoundError:
+                if not self.options.ignore_missing_files:
+                    raise
+        metrics.seconds = time.monotonic() - started
+        if self.options.metrics_path is not None:
+            write_report(self.options.metrics_path, asdict(metrics), self.options)
+
+    def _complete(self, batch: pa.RecordBatch, piece: Piece, uri: str) -> pa.RecordBatch:
+        """A batch with the hidden column, if it is asked for."""
+        if self.stored is self.schema:
+            return batch
+        return add_hidden(batch, self.schema, piece, uri, self.modified.get(piece.file.name, 0))
+
+    def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+        schema, options = self.stored, self.options
+        if isinstance(piece, OwnPiece):
+            yield from piece.read(schema)
+            return
+        with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
+            stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
+            columns = stored.schema.names
+            filters = rename_columns(self.filters, stored.spelling)
+            groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
+            types = {column.name: column.type for column in stored.schema}
+            tree = filter_tree(filters, types)
+            if tree is not None:
+                matching = set(file.matching_row_groups(tree))
+                kept = [group for group in groups if group in matching]
+            metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
+            adapter = Adapter(schema, stored.wanted, piece.file.partition, partial(_to_spark, piece.file.path))
+            # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
+            wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
+            for batch in file.iter_batches(columns=columns, row_groups=kept, filters=wanted):
+                # A batch without columns, as for `count()`, takes no memory and is passed on whole.
+                fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
+                rows = options.batch_rows or fitting
+                for start in range(0, batch.num_rows, rows):
+                    yield adapter.adapt(batch.slice(start, rows))
+
+
+def load_scan(pickled: bytes) -> Scan:
+    """The scan that the driver has pickled."""
+    scan = pickle.loads(pickled)
+    assert isinstance(scan, Scan)
+    return scan
+
+
 def read_split(
-    split: Sequence[Piece], schema: pa.Schema, options: ReadOptions, filters: Sequence[Filter] = ()
+    split: Sequence[Piece], schema: pa.Schema, options: ReadOptions, filters: Sequence[SparkFilter] = ()
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in batches of `schema`."""
-    metrics = Metrics()
-    started = time.monotonic()
-    filesystem = locate(options.paths[0], storage=options.storage).filesystem
-    for piece in split:
-        if isinstance(piece, OwnPiece):
-            for batch in piece.read(schema):
-                metrics.rows += batch.num_rows
-                yield batch
-            continue
-        try:
-            for batch in _read_piece(piece, filesystem, schema, options, filters, metrics):
-                metrics.rows += batch.num_rows
-                yield batch
-        except UNREADABLE as error:
-            skip_unreadable(piece.file, error, options)
-    metrics.seconds = time.monotonic() - started
-    if options.metrics_path is not None:
-        write_report(options.metrics_path, asdict(metrics), options)
-
-
-def _read_piece(
-    piece: Piece,
-    filesystem: FileSystem,
-    schema: pa.Schema,
-    options: ReadOptions,
-    filters: Sequence[Filter],
-    metrics: Metrics,
-) -> Iterator[pa.RecordBatch]:
-    with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics)) as file:
-        stored = stored_columns(file, piece.file, schema)
-        columns = stored.names
-        groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
-        tree = filter_tree(filters, {column.name: column.type for column in stored})
-        if tree is not None:
-            matching = set(file.matching_row_groups(tree))
-            kept = [group for group in groups if group in matching]
-        metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
-        adapter = Adapter(schema, columns, piece.file.partition, partial(_to_spark, piece.file.path))
-        for batch in file.iter_batches(columns=columns, row_groups=kept):
-            # A batch without columns, as for `count()`, takes no memory and is passed on whole.
-            fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if len(schema) else batch.num_rows
-            rows = options.batch_rows or fitting
-            for start in range(0, batch.num_rows, rows):
-                yield adapter.adapt(batch.slice(start, rows))
+    return (batch for _, batch in Scan(options, schema, filters).batches(split, Metrics()))
 
 
 def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:

@@ -16,7 +16,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
@@ -59,16 +58,14 @@ class MosaicDataSource(DataSource):
         return MosaicReader(self._read_options, schema, table)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from smalti.io import locate
-        from smalti.spark.write import MosaicBatchWriter
-        from smalti.table.paimon_layout import is_paimon_table
+        from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
 
         options = parse_write_options(self.options)
-        if is_paimon_table(locate(options.path, storage=options.storage)):
+        if options.is_paimon:
             from smalti.spark.paimon import PaimonBatchWriter
 
             return PaimonBatchWriter(options, schema, overwrite)
-        return MosaicBatchWriter(options, schema, overwrite)
+        return (MosaicBatchWriter if options.batch is None else StreamedBatchWriter)(options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2; everything else needs 4.1
@@ -83,10 +80,10 @@ class MosaicDataSource(DataSource):
 
 
 class MosaicReader(DataSourceReader):
-    """One scan: `partitions` runs on the driver, `read` in the tasks.
+    """One DataFrame, where Spark plans it without the Java provider: `partitions` runs on the driver, `read` in tasks.
 
-    Spark refuses a class that overrides `pushFilters` unless a setting is on, and using filters is only safe in a scan
-    that has a source object to itself. So only those scans get the method, on the instance.
+    All scans of a DataFrame share this object, so it must not be told of filters: those of one scan would drop rows of
+    another.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType, table: Table | SnapshotTable | None) -> None:
@@ -95,34 +92,18 @@ class MosaicReader(DataSourceReader):
         self._options = options
         self._schema = arrow_schema(schema)
         self._table = table
-        self._filters: list[Filter] = []
         skip_name_check(schema)
-        if options.own_scan:
-            self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
         from smalti.spark.plan import find_table
 
-        splits = (self._table or find_table(self._options)).splits(self._schema, self._filters)
+        splits = (self._table or find_table(self._options)).splits(self._schema)
         return [InputPartition(split) for split in splits] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from smalti.spark.read import read_split
 
-        return read_split(partition.value, self._schema, self._options, self._filters)
+        return read_split(partition.value, self._schema, self._options)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_table": None}  # a task gets its split and needs no list of files
-
-
-class _PushFilters:
-    """`MosaicReader.pushFilters`. Spark sees by `__func__` whether a method is overridden, and finds its own there."""
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, reader: MosaicReader) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> list[Filter]:
-        self._reader._filters = list(filters)
-        return filters  # Spark applies all of them again to the rows.

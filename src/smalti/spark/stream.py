@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -17,18 +15,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from smalti.errors import MosaicError
-from smalti.io.places import locate
-from smalti.io.services import service_of
 from smalti.spark.names import skip_name_check
 from smalti.spark.offsets import Offset, added, advance, first_offset
-from smalti.spark.options import ReadOptions, WriteOptions
+from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
 from smalti.spark.types import arrow_schema
-from smalti.spark.write import StagingWriter, staged_files
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Commit, Identity, plan_commit
-from smalti.table.listing import list_table
+from smalti.spark.write import StreamCommits, staged_files
 
 
 class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -59,7 +52,7 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = added(start, end)
         if not names:
             return []
-        table = Table(self._options, may_be_empty=True)
+        table = Table(self._options, may_be_empty=True, may_be_missing=True)
         files = {file.name: file for file in table.files}
         gone = [name for name in names if name not in files]
         if gone:
@@ -72,58 +65,14 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _times(self) -> dict[str, int]:
         """When each file was modified, by the name that it keeps once its commit is carried out."""
-        return {file.name: file.modified for file in Table(self._options, may_be_empty=True).files}
+        return {file.name: file.modified for file in Table(self._options, may_be_empty=True, may_be_missing=True).files}
 
 
-class MosaicStreamWriter(StagingWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Commits every batch. A batch that Spark runs again after a failure is known by its number and left out."""
-
-    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
-        if options.stream_id is None:
-            raise MosaicError(
-                "a stream needs a name that lasts: set option checkpointLocation on the writer, or streamId"
-            )
-        query_name(options)  # Fail now rather than at the first commit if the checkpoint cannot be read.
-        self._options = options
-        super().__init__(options, schema, "overwrite" if overwrite else "append")
+class MosaicStreamWriter(StreamCommits, DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Commits every batch of a stream, where Spark calls the Python source itself."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        log = CommitLog(self._plan.root)
-        stream = query_name(self._options)
-        staged = staged_files(messages)
-
-        def plan() -> Commit | None:
-            # The number is looked up first: if the batch is committed after that, this commit comes too late.
-            after = log.settle()
-            if log.has_batch(stream, batchId):
-                log.discard_staged(staged)
-                return None
-            existing: dict[str, Identity] = {}
-            if self._mode == "overwrite":
-                listing = list_table(self._plan.root)
-                after, existing = min(after, listing.number), listing.identities
-            job = self._plan.job
-            return plan_commit(job, staged, existing, self._mode, after=after, stream=stream, batch=batchId)
-
-        log.commit_as_planned(plan)
+        self.commit_batch(staged_files(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002
-        CommitLog(self._plan.root).discard_staged(staged_files(messages))
-
-
-def query_name(options: WriteOptions) -> str:
-    """The name of a query across restarts: the id that Spark keeps in its checkpoint, or else the given name itself."""
-    given = options.stream_id
-    assert given is not None
-    storage = options.storage if service_of(given) == service_of(options.path) else {}
-    try:
-        given = str(json.loads(locate(given, storage=storage).child("metadata").read_bytes())["id"])
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
-        pass  # It is a name of the user's own, or a place that only Spark can reach.
-    except OSError as error:  # Under another name, batches that have been written would be written again.
-        raise MosaicError(
-            "the checkpoint cannot be read, so the query is not known again: set option streamId",
-            path=given,
-            found=str(error),
-        ) from None
-    return hashlib.sha256(given.encode()).hexdigest()[:32]
+        self.discard(staged_files(messages))

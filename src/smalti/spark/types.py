@@ -6,6 +6,7 @@ table may lack it. Structs, intervals, variants and other types that Mosaic cann
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import TypeVar
@@ -110,6 +111,8 @@ def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataTy
         key = pa.field("key", arrow_type(type_.keyType, time), nullable=False)
         item = pa.field("value", arrow_type(type_.valueType, time), type_.valueContainsNull)
         return pa.map_(key, item)  # type: ignore[call-overload, no-any-return]
+    if isinstance(type_, st.StructType):
+        return pa.struct([pa.field(f.name, arrow_type(f.dataType, time), f.nullable) for f in type_.fields])
     if isinstance(type_, st.NullType):
         return pa.null()
     raise SchemaError("Spark type has no place in Mosaic", found=type_.simpleString())
@@ -135,6 +138,38 @@ def stored_schema(schema: st.StructType, time_columns: Collection[str] = ()) -> 
     if unknown:
         raise SchemaError("option timeColumns names a column there is not", found=sorted(unknown))
     return pa.schema(_each(schema.fields, stored))
+
+
+def infer_partition_type(values: Collection[str | None]) -> pa.DataType:
+    """The type of a partition column, from the names of its directories, as Spark infers it for its own formats.
+
+    Examples
+    --------
+    >>> infer_partition_type({"1", "2"}), infer_partition_type({"1", "3000000000"}), infer_partition_type({"1", "x"})
+    (DataType(int32), DataType(int64), DataType(string))
+    >>> infer_partition_type({"2024-02-29"}), infer_partition_type({"1", "0.5"})
+    (DataType(date32[day]), DataType(double))
+    """
+    texts = pa.array(values, pa.string())
+    if not len(texts):
+        return pa.string()
+    for type_, form in _PARTITION_TYPES:
+        if all(form.fullmatch(text) for text in texts.to_pylist() if text is not None):
+            try:
+                texts.cast(type_)
+            except pa.ArrowInvalid:
+                continue
+            return type_
+    return pa.string()
+
+
+#: What texts look like that Spark takes for values of a type, narrowest first. It reads "007" as 7.
+_PARTITION_TYPES = (
+    (pa.int32(), re.compile(r"-?\d+")),
+    (pa.int64(), re.compile(r"-?\d+")),
+    (pa.float64(), re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")),
+    (pa.date32(), re.compile(r"\d{4}-\d{2}-\d{2}")),
+)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

@@ -8,31 +8,35 @@ several times, Spark passes one of the answers to the commit, and only the files
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from smalti.errors import SchemaError
+from smalti.errors import MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
-from smalti.io import Place, locate
+from smalti.io import Place, locate, write_whole
+from smalti.io.services import service_of
 from smalti.options import WriterOptions
 from smalti.spark.options import WriteOptions
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Commit, Mode, plan_commit, staging_directory
-from smalti.table.listing import list_files, list_table, open_found
+from smalti.table.commits import Commit, Identity, Mode, plan_commit, staging_directory
+from smalti.table.listing import Listing, list_files, list_table, open_found
 from smalti.table.paimon_layout import refuse_writing
-from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
+from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.schemas import unify_schemas
 
+_OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
 #: How many files a task writes at the same time, one for each partition. Each file holds a row group in memory, so when
 #: another partition comes, the largest file is finished.
 _MAX_OPEN = 8
@@ -67,6 +71,9 @@ class WritePlan:
     partition_by: tuple[str, ...]
     writer: WriterOptions
     max_file_bytes: int
+    #: 0 or less for as many as there are.
+    max_file_rows: int
+    success_file: bool
 
     @classmethod
     def of(cls, options: WriteOptions, rows: StructType) -> WritePlan:
@@ -74,7 +81,8 @@ class WritePlan:
         check_partition_columns(options.partition_by, schema)
         root = locate(options.path, storage=options.storage)
         refuse_writing(root)
-        return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, options.max_file_bytes)
+        limits = (options.max_file_bytes, options.max_records_per_file)
+        return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, *limits, options.success_file)
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -111,16 +119,22 @@ class TaskWriter:
         self._directory = staging_directory(plan.job, attempt)
         self._number = number
         self._open: dict[str, MosaicWriter] = {}
+        self._rows: dict[str, int] = {}  # in the open files
         self._files: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
         for partition, rows in by_directory(self._adapter.adapt(batch), self._plan.partition_by):
-            writer = self._open.get(partition) or self.start_file(partition)
-            writer.write(rows)
-            if writer.estimated_size >= self._plan.max_file_bytes:
-                self._open.pop(partition).close()
+            while rows.num_rows:
+                writer = self._open.get(partition) or self.start_file(partition)
+                limit, written = self._plan.max_file_rows, self._rows[partition]
+                part = rows.slice(0, limit - written) if limit > 0 else rows
+                writer.write(part)
+                rows = rows.slice(part.num_rows)
+                self._rows[partition] += part.num_rows
+                if writer.estimated_size >= self._plan.max_file_bytes or self._rows[partition] == limit:
+                    self._open.pop(partition).close()
 
     def start_file(self, partition: str) -> MosaicWriter:
         """Begin another file in the directory of a partition."""
@@ -133,6 +147,7 @@ class TaskWriter:
         place.parent.make_directory()
         writer = MosaicWriter(place.path, self._file_schema, self._plan.writer, filesystem=place.filesystem)
         self._open[partition] = writer
+        self._rows[partition] = 0
         self._files.append(staged)
         return writer
 
@@ -166,12 +181,22 @@ class StagingWriter:
     def __init__(self, options: WriteOptions, schema: StructType, mode: Mode) -> None:
         self._plan = WritePlan.of(options, schema)
         self._mode = mode
+        #: Whether this would replace all partitions where Parquet replaces some, if the session says so. The Java
+        #: provider has looked; the Python source alone learns of the session's settings in its tasks.
+        self._must_be_static = (
+            mode == "overwrite"
+            and bool(options.partition_by)
+            and options.partition_overwrite_mode is None
+            and not options.is_planned
+        )
         if mode != "overwrite":
             self._plan.check_append()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task."""
         context = TaskContext.get()
+        if self._must_be_static and context is not None:
+            _refuse_dynamic(context.getLocalProperty(_OVERWRITE_SETTING))
         number = context.partitionId() if context is not None else 0
         writer = TaskWriter(self._plan, f"{number}-{uuid.uuid4().hex[:12]}", number)
         try:
@@ -183,11 +208,20 @@ class StagingWriter:
             raise
 
 
+def _refuse_dynamic(setting: str | None) -> None:
+    if (setting or "").lower() == "dynamic":
+        raise MosaicError(
+            f"the session sets {_OVERWRITE_SETTING}=dynamic, which Spark does not pass to Python sources; nothing was "
+            "changed. Set the option partitionOverwriteMode, or add the Java provider (smalti.spark.enable)"
+        )
+
+
 class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[misc]
     """One `df.write...save()`."""
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         replacing: Mode = "dynamic" if options.partition_overwrite_mode == "dynamic" else "overwrite"
+        self._replaced = options.replaced_partition
         super().__init__(options, schema, replacing if overwrite else "append")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -198,14 +232,94 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
             if staged and self._mode == "append":
                 return plan_commit(self._plan.job, staged, (), "append", after=log.settle())
             listing = list_table(self._plan.root)
-            if not staged and (self._mode == "overwrite" or not listing.files):
+            existing = self._replaceable(listing)
+            if not staged and len(existing) == len(listing.files) and (self._mode == "overwrite" or not existing):
                 # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
                 writer = TaskWriter(self._plan, "empty", 0)
                 writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
                 staged.extend(writer.finish().files)
-            return plan_commit(self._plan.job, staged, listing.identities, self._mode, after=listing.number)
+            return plan_commit(self._plan.job, staged, existing, self._mode, after=listing.number)
 
         log.commit_as_planned(plan)
+        if self._plan.success_file:
+            write_whole(self._plan.root.child("_SUCCESS"), b"")
+
+    def _replaceable(self, listing: Listing) -> dict[str, Identity]:
+        """The files that an overwrite may remove: all, or those of the partitions that INSERT OVERWRITE names."""
+        if not self._replaced:
+            return listing.identities
+        types = {name: self._plan.schema.field(name) for name in self._replaced}
+        wanted = {name: partition_value(self._replaced, field) for name, field in types.items()}
+        kept = [
+            file
+            for file in listing.files
+            if all(partition_value(file.partition, field) == wanted[name] for name, field in types.items())
+        ]
+        return replace(listing, files=kept).identities if kept else {}
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         CommitLog(self._plan.root).abort(self._plan.job)
+
+
+class StreamCommits(StagingWriter):
+    """Commits the batches of a stream. A batch that Spark runs again after a failure is known by its number."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if options.stream_id is None:
+            raise MosaicError(
+                "a stream needs a name that lasts: set option checkpointLocation on the writer, or streamId"
+            )
+        query_name(options)  # Fail now rather than at the first commit if the checkpoint cannot be read.
+        self._options = options
+        super().__init__(options, schema, "overwrite" if overwrite else "append")
+
+    def commit_batch(self, staged: list[str], batch: int) -> None:
+        """Commit the files of a batch, unless an earlier run of the same batch was committed."""
+        log = CommitLog(self._plan.root)
+        stream = query_name(self._options)
+
+        def plan() -> Commit | None:
+            # The number is looked up first: if the batch is committed after that, this commit comes too late.
+            after = log.settle()
+            if log.has_batch(stream, batch):
+                log.discard_staged(staged)
+                return None
+            existing: dict[str, Identity] = {}
+            if self._mode == "overwrite":
+                listing = list_table(self._plan.root)
+                after, existing = min(after, listing.number), listing.identities
+            return plan_commit(self._plan.job, staged, existing, self._mode, after=after, stream=stream, batch=batch)
+
+        log.commit_as_planned(plan)
+
+    def discard(self, staged: list[str]) -> None:
+        CommitLog(self._plan.root).discard_staged(staged)
+
+
+class StreamedBatchWriter(StreamCommits, DataSourceArrowWriter):  # type: ignore[misc]
+    """One batch of a stream, which the provider writes as a DataFrame."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        assert self._options.batch is not None
+        self.commit_batch(staged_files(messages), self._options.batch)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.discard(staged_files(messages))
+
+
+def query_name(options: WriteOptions) -> str:
+    """The name of a query across restarts: the id that Spark keeps in its checkpoint, or else the given name itself."""
+    given = options.stream_id
+    assert given is not None
+    storage = options.storage if service_of(given) == service_of(options.path) else {}
+    try:
+        given = str(json.loads(locate(given, storage=storage).child("metadata").read_bytes())["id"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+        pass  # It is a name of the user's own, or a place that only Spark can reach.
+    except OSError as error:  # Under another name, batches that have been written would be written again.
+        raise MosaicError(
+            "the checkpoint cannot be read, so the query is not known again: set option streamId",
+            path=given,
+            found=str(error),
+        ) from None
+    return hashlib.sha256(given.encode()).hexdigest()[:32]

@@ -42,7 +42,7 @@ _MAX_LISTINGS = 100
 _MAX_SETTLINGS = 100
 #: A read starts over when a file of the listing has gone; more often than this and the table changes too fast.
 _MAX_READS = 10
-_WILDCARDS = "*?["
+_WILDCARDS = "*?[{"
 #: For each table, the number of its last record and the commits that are being carried out.
 _States = dict[str, State]
 Result = TypeVar("Result")
@@ -128,7 +128,8 @@ class Listing:
 class Selection:
     """The files that a path asks for: all below `base`, or those that match `wildcards`, one for each level below it.
 
-    `*`, `?` and `[...]` match within a level. A directory that matches the last wildcard stands for all files below it.
+    `*`, `?`, `[...]` and `{a,b}` match within a level. A directory that matches the last wildcard stands for all files
+    below it.
     """
 
     base: str
@@ -179,7 +180,30 @@ def is_glob(path: str) -> bool:
 
 def matches(name: str, wildcard: str) -> bool:
     """Whether a name matches a wildcard; a hidden name needs a wildcard that starts with a dot or underscore too."""
-    return fnmatchcase(name, wildcard) and (_visible([name]) or wildcard[0] in "._")
+    found = any(fnmatchcase(name, each) for each in expand_braces(wildcard))
+    return found and (_visible([name]) or wildcard[0] in "._")
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """The patterns that one with braces stands for. Braces that do not close stand for themselves.
+
+    Examples
+    --------
+    >>> expand_braces("{a,b{1,2}}.*"), expand_braces("a{b")
+    (['a.*', 'b1.*', 'b2.*'], ['a{b'])
+    """
+    start = pattern.find("{")
+    depth, parts, begin = 0, [], start + 1
+    for place in range(start, len(pattern)) if start >= 0 else ():
+        character = pattern[place]
+        depth += (character == "{") - (character == "}")
+        if (character == "," and depth == 1) or depth == 0:
+            parts.append(pattern[begin:place])
+            begin = place + 1
+        if depth == 0:
+            rest = pattern[place + 1 :]
+            return [each for part in parts for each in expand_braces(pattern[:start] + part + rest)]
+    return [pattern]
 
 
 def _visible(parts: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ form, and what a path could misread is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -68,20 +68,32 @@ def _quoted(text: str | None) -> str:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def partition_schema(files: Sequence[FoundFile]) -> pa.Schema:
-    """The partition columns of some files, which must all be partitioned in the same way."""
+def partition_schema(
+    files: Sequence[FoundFile], infer: Callable[[Collection[str | None]], pa.DataType] | None = None
+) -> pa.Schema:
+    """The partition columns of some files, which must all be partitioned in the same way.
+
+    `infer` tells the type of a column from its values, by default `infer_type`.
+    """
+    infer = infer or infer_type
     names = list(files[0].partition) if files else []
     for file in files:
         if list(file.partition) != names:
             raise SchemaError(
                 "files are partitioned in different ways", path=file.path, found=list(file.partition), expected=names
             )
-    fields = []
-    for name in names:
-        values = [file.partition[name] for file in files if file.partition[name] is not None]
-        whole = bool(values) and all(_is_whole(value) for value in values)
-        fields.append(pa.field(name, pa.int64() if whole else pa.string()))
-    return pa.schema(fields)
+    return pa.schema([pa.field(name, infer({file.partition[name] for file in files} - {None})) for name in names])
+
+
+def infer_type(values: Collection[str | None]) -> pa.DataType:
+    """The type of a partition column with these values.
+
+    Examples
+    --------
+    >>> infer_type({"1", "-2"}), infer_type({"1", "007"})
+    (DataType(int64), DataType(string))
+    """
+    return pa.int64() if values and all(map(_is_whole, values)) else pa.string()
 
 
 def _is_whole(text: str | None) -> bool:

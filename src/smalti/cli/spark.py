@@ -1,0 +1,26 @@
+"""`spark-jar`: write the jar with which Spark has Mosaic as a full format."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from smalti.cli.screen import Screen
+
+
+def arguments_spark_jar(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="where to write the jar")
+    parser.add_argument(
+        "--spark",
+        type=Path,
+        metavar="DIR",
+        help="the home of the Spark it is for (default: the one pyspark starts here)",
+    )
+
+
+def run_spark_jar(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti.spark.jar import spark_jars, spark_version, write_jar
+
+    jars = options.spark / "jars" if options.spark else spark_jars()
+    write_jar(options.output, jars)
+    screen.lines([f"{options.output} for Spark {spark_version(jars)}: spark-sql --jars {options.output}"])

@@ -1,0 +1,200 @@
+"""What the index of each file tells about a table before a row is read: how many rows there are, and their bounds.
+
+Filters rule out row groups of all files in one step, and `count`, `min` and `max` are answered without a task.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti.file.reader import MosaicFile
+from smalti.format.statistics import ColumnStatistics
+from smalti.predicate.prune import GroupStatistics, Outcome, prune
+from smalti.predicate.tree import Tree
+from smalti.spark.filters import SparkFilter, columns_of, comparable_values, filter_tree
+from smalti.spark.types import is_exact
+from smalti.table.listing import FoundFile
+from smalti.table.partitions import partition_value
+
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What the index of one file tells: the rows of each row group, and the statistics of columns that have some."""
+
+    rows: tuple[int, ...]
+    statistics: tuple[Mapping[str, ColumnStatistics], ...]
+    #: The types that columns with statistics are stored in.
+    types: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(cls, opened: MosaicFile) -> FileFacts:
+        groups = [opened.row_group(group) for group in range(opened.num_row_groups)]
+        statistics = tuple(group.statistics for group in groups)
+        names = list(dict.fromkeys(name for group in statistics for name in group))
+        return cls(tuple(group.num_rows for group in groups), statistics, _types(opened, names))
+
+    @property
+    def num_values(self) -> int:
+        return sum(map(len, self.statistics))
+
+
+def _types(opened: MosaicFile, names: list[str]) -> dict[str, pa.DataType]:
+    return dict(zip(names, opened.schema_of(names).types, strict=True)) if names else {}
+
+
+def matching_row_groups(
+    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema, filters: Sequence[SparkFilter]
+) -> dict[str, list[int] | None]:
+    """The row groups that may have matching rows, for the files that have any; None if those of a file are not known.
+
+    Parameters
+    ----------
+    files : sequence of FoundFile
+    facts : mapping of path to FileFacts
+        Of the files that were looked into.
+    schema : pyarrow.Schema
+        As Spark asks for it.
+    filters : sequence of SparkFilter
+    """
+    places: list[tuple[FoundFile, int | None]] = []
+    for file in files:
+        known = facts.get(file.path)
+        places.extend((file, group) for group in (range(len(known.rows)) if known else [None]))
+    statistics, types = _statistics(places, facts, schema, columns_of(filters))
+    tree = filter_tree(filters, types)
+    rows = [1 if group is None else facts[file.path].rows[group] for file, group in places]
+    kept = _decide(tree, statistics, rows)
+    found: dict[str, list[int] | None] = {}
+    for (file, group), keep in zip(places, kept, strict=True):
+        if keep and group is None:
+            found[file.path] = None
+        elif keep:
+            groups = found.setdefault(file.path, [])
+            assert groups is not None
+            groups.append(group)  # type: ignore[arg-type]
+    return found
+
+
+def _decide(tree: Tree | None, statistics: Mapping[str, GroupStatistics], rows: list[int]) -> list[bool]:
+    if tree is None:
+        return [True] * len(rows)
+    return [outcome is not Outcome.NONE for outcome in prune(tree, statistics, rows)]
+
+
+def _statistics(
+    places: Sequence[tuple[FoundFile, int | None]],
+    facts: Mapping[str, FileFacts],
+    schema: pa.Schema,
+    names: set[str],
+) -> tuple[dict[str, GroupStatistics], dict[str, pa.DataType]]:
+    """Statistics of columns over all row groups, in the types in which Spark compares them.
+
+    A partition value is a bound of every row group of its file.
+    """
+    partitions = {file.path: comparable_values(file.partition, schema) for file, _ in places}
+    statistics, types = {}, {}
+    for name in names & set(schema.names):
+        type_ = schema.field(name).type
+        if any(not is_exact(known.types[name]) for known in facts.values() if name in known.types):
+            continue
+        if (
+            not pt.is_date(type_)
+            and not pt.is_primitive(type_)
+            and not pt.is_string(type_)
+            and not pt.is_decimal(type_)
+        ):
+            continue
+        records = [_record(name, partitions[file.path], facts.get(file.path), group) for file, group in places]
+        try:
+            statistics[name] = GroupStatistics(
+                pa.array([record[0] for record in records], pa.int64()),
+                pa.array([record[1] for record in records], type_),
+                pa.array([record[2] for record in records], type_),
+            )
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            continue  # Bounds that do not fit the type that Spark asks for: a task will say so.
+        types[name] = type_
+    return statistics, types
+
+
+def _record(
+    name: str, partition: Mapping[str, pa.Scalar], known: FileFacts | None, group: int | None
+) -> tuple[int | None, Any, Any]:
+    """Nulls and bounds of a column in a row group. Of a partition column, one null stands for any number."""
+    if name in partition:
+        value = partition[name].as_py()
+        return int(value is None), value, value
+    found = known.statistics[group].get(name) if known is not None and group is not None else None
+    return (None, None, None) if found is None else (found.null_count, found.min, found.max)
+
+
+# --- aggregates -----------------------------------------------------------------------------------------------------
+
+
+def aggregate(
+    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema, functions: Sequence[Sequence[str]]
+) -> list[object] | None:
+    """The values of `["count"]`, `["count", column]`, `["min", column]` and `["max", column]`, as JSON has them.
+
+    None if the index does not tell one of them. Floating-point columns have bounds that do not know of NaN.
+    """
+    if any(file.path not in facts for file in files):
+        return None
+    values: list[object] = []
+    for function, *columns in functions:
+        if not columns:
+            values.append(sum(sum(facts[file.path].rows) for file in files))
+            continue
+        answered, value = _aggregate_column(files, facts, schema.field(columns[0]), function)
+        if not answered:
+            return None
+        values.append(value)
+    return values
+
+
+def _aggregate_column(
+    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], field: pa.Field, function: str
+) -> tuple[bool, object]:
+    nothing = (False, None)
+    if function != "count" and (pt.is_floating(field.type) or pt.is_nested(field.type) or pt.is_binary(field.type)):
+        return nothing
+    count, bounds = 0, []
+    for file in files:
+        known = facts[file.path]
+        for rows, statistics in zip(known.rows, known.statistics, strict=True):
+            if field.name in file.partition:
+                value = partition_value(file.partition, field).as_py()
+                nulls, low, high = (rows if value is None else 0), value, value
+            else:
+                found = statistics.get(field.name)
+                if found is None and not rows:
+                    continue
+                if found is None or known.types[field.name] != field.type:
+                    return nothing
+                nulls, low, high = found.null_count, found.min, found.max
+            count += rows - nulls
+            if rows > nulls:
+                if function != "count" and low is None:
+                    return nothing
+                bounds.append(low if function == "min" else high)
+    if function == "count":
+        return True, count
+    return True, _to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
+
+
+def _to_json(value: Any) -> object:
+    """A value as Spark holds it: days for a date, microseconds for a timestamp, text for a decimal."""
+    if isinstance(value, dt.datetime):
+        return (value.replace(tzinfo=None) - _EPOCH) // dt.timedelta(microseconds=1)
+    if isinstance(value, dt.date):
+        return (value - _EPOCH.date()).days
+    return str(value) if isinstance(value, Decimal) else value

@@ -1,0 +1,73 @@
+package smalti.spark.jvm;
+
+import java.math.BigDecimal;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Aggregates that the index of the files has answered: one row, and no task. */
+public class IndexScan implements LocalScan {
+  private final MosaicTable table;
+  private final StructType schema;
+  private final Object[] values;
+
+  private IndexScan(MosaicTable table, StructType schema, Object[] values) {
+    this.table = table;
+    this.schema = schema;
+    this.values = values;
+  }
+
+  /** A scan of one row; null if a column has a type whose values do not come over. */
+  static IndexScan of(MosaicTable table, StructType schema, List<Object> answered) {
+    Object[] values = new Object[answered.size()];
+    for (int place = 0; place < values.length; place++) {
+      Object value = answered.get(place);
+      values[place] = value == null ? null : value(value, schema.fields()[place].dataType());
+      if (value != null && values[place] == null) return null;
+    }
+    return new IndexScan(table, schema, values);
+  }
+
+  /** A value of JSON as Spark holds it in rows. */
+  private static Object value(Object value, DataType type) {
+    if (value instanceof Number) {
+      long number = ((Number) value).longValue();
+      if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) return Long.valueOf(number);
+      if (type instanceof IntegerType || type instanceof DateType) return Integer.valueOf((int) number);
+      if (type instanceof ShortType) return Short.valueOf((short) number);
+      if (type instanceof ByteType) return Byte.valueOf((byte) number);
+    }
+    if (value instanceof Boolean && type instanceof BooleanType) return value;
+    if (value instanceof String && type instanceof StringType) return UTF8String.fromString((String) value);
+    if (value instanceof String && type instanceof DecimalType)
+      return Decimal.apply(new BigDecimal((String) value), ((DecimalType) type).precision(), ((DecimalType) type).scale());
+    return null;
+  }
+
+  public InternalRow[] rows() {
+    return new InternalRow[] {new GenericInternalRow(values)};
+  }
+
+  public StructType readSchema() {
+    return schema;
+  }
+
+  public String description() {
+    return table.name() + " " + String.join(", ", schema.fieldNames()) + " from the index";
+  }
+}

@@ -1,0 +1,173 @@
+package smalti.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.connector.SupportsMetadata;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** One scan of the files of a snapshot. It is planned when Spark first asks what it will read, and again with filters that come at run time. */
+public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering, SupportsMetadata {
+  private static final int ROW_BYTES = 8;
+  private final MosaicTable table;
+  private final StructType full;
+  final StructType required;
+  private final Filter[] filters;
+  private final int limit;
+  private final List<Object> order;
+  private Filter[] runtime = new Filter[0];
+  private Snapshot snapshot;
+  private Planner.Answer plan;
+  private Filter[] planned;
+  private boolean streaming;
+
+  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit,
+      List<Object> order) {
+    this.table = table;
+    this.snapshot = given;
+    this.full = full;
+    this.required = required;
+    this.filters = filters;
+    this.limit = limit;
+    this.order = order;
+  }
+
+  private Snapshot files() {
+    if (snapshot == null) snapshot = table.files();
+    return snapshot;
+  }
+
+  /** What is read, and by how many tasks. */
+  synchronized Planner.Answer plan() {
+    if (plan == null || !Arrays.equals(planned, runtime)) {
+      Filter[] all = (Filter[]) Arrays.copyOf(filters, filters.length + runtime.length);
+      System.arraycopy(runtime, 0, all, filters.length, runtime.length);
+      Map<String, Object> details = new HashMap<String, Object>();
+      details.put("schema", required.json());
+      details.put("filters", Filters.write(all));
+      if (limit >= 0) details.put("limit", Integer.valueOf(limit));
+      details.put("order", order);
+      plan = Planner.ask("plan", details, files().state());
+      planned = runtime;
+    }
+    return plan;
+  }
+
+  public StructType readSchema() {
+    return required;
+  }
+
+  public Batch toBatch() {
+    return new MosaicBatch(this);
+  }
+
+  /** Streams keep their own list of files, in the Python source. */
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    streaming = true;
+    return new PythonScan(new PythonSource(), MosaicSource.FORMAT, required, table.options(), new Filter[0])
+        .toMicroBatchStream(checkpoint);
+  }
+
+  public Statistics estimateStatistics() {
+    if (streaming) return statistics(SQLConf.get().defaultSizeInBytes(), -1L);
+    Planner.Answer facts = plan();
+    // The part of a file that some columns take, as Spark estimates it for its own formats.
+    double share = (required.defaultSize() + ROW_BYTES) / (double) (full.defaultSize() + ROW_BYTES);
+    return statistics((long) (facts.number("bytes") * share), facts.has("rows") ? facts.number("rows") : -1L);
+  }
+
+  private static Statistics statistics(final long bytes, final long rows) {
+    return new Statistics() {
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(Math.max(1L, bytes));
+      }
+
+      public OptionalLong numRows() {
+        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
+      }
+    };
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return TaskMetric.all();
+  }
+
+  /** The row groups that no task was given. */
+  public CustomTaskMetric[] reportDriverMetrics() {
+    if (plan == null || !plan.has("groups") || !files().facts.has("groups")) return new CustomTaskMetric[0];
+    return new CustomTaskMetric[] {new TaskMetric("skipped", files().facts.number("groups") - plan.number("groups"))};
+  }
+
+  /** Columns whose values, once a join knows them, rule out files. */
+  public NamedReference[] filterAttributes() {
+    Set<String> filterable = files().filterable();
+    List<NamedReference> found = new ArrayList<NamedReference>();
+    for (String name : required.fieldNames())
+      if (filterable.contains(name)) found.add(Expressions.column("`" + name.replace("`", "``") + "`"));
+    return (NamedReference[]) found.toArray(new NamedReference[found.size()]);
+  }
+
+  public void filter(Filter[] more) {
+    runtime = more;
+  }
+
+  public String description() {
+    StringBuilder text = new StringBuilder(MosaicSource.FORMAT);
+    for (Map.Entry<String, String> entry : shown().entrySet())
+      text.append(text.length() == MosaicSource.FORMAT.length() ? " " : ", ").append(entry.getKey() + ": " + entry.getValue());
+    return text.toString();
+  }
+
+  public scala.collection.immutable.Map getMetaData() {
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown()));
+  }
+
+  /** What explain() shows. */
+  private Map<String, String> shown() {
+    Map<String, String> shown = new TreeMap<String, String>();
+    shown.put("Location", String.valueOf(table.options().get("path")));
+    shown.put("PushedFilters", Arrays.toString(filters));
+    shown.put("ReadSchema", required.catalogString());
+    if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));
+    if (!order.isEmpty()) shown.put("PushedOrder", order.toString());
+    if (plan != null) {
+      shown.put("Files", plan.text("files") + " of " + files().facts.text("files"));
+      if (plan.has("groups") && files().facts.has("groups"))
+        shown.put("RowGroups", plan.text("groups") + " of " + files().facts.text("groups"));
+    }
+    return shown;
+  }
+
+  public boolean equals(Object other) {
+    if (!(other instanceof MosaicScan)) return false;
+    MosaicScan scan = (MosaicScan) other;
+    return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit && order.equals(scan.order)
+        && Arrays.equals(filters, scan.filters) && Arrays.equals(runtime, scan.runtime)
+        && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
+  }
+
+  public int hashCode() {
+    return Objects.hash(new Object[] {required, table.options(), Integer.valueOf(Arrays.hashCode(filters))});
+  }
+}

@@ -1,0 +1,160 @@
+package smalti.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.Count;
+import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
+import org.apache.spark.sql.connector.expressions.aggregate.Max;
+import org.apache.spark.sql.connector.expressions.aggregate.Min;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+
+/** Collects what one scan is asked for. Filters and limits only say what need not be read: Spark applies them again. */
+public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushDownRequiredColumns,
+    SupportsPushDownLimit, SupportsPushDownTopN, SupportsPushDownAggregates {
+  /** Tasks keep the first rows of each file in memory; more than this many are left to Spark. */
+  private static final int MOST_SORTED = 10000;
+  private final MosaicTable table;
+  private final Snapshot given;
+  private final StructType full;
+  private StructType required;
+  private Filter[] filters = new Filter[0];
+  private int limit = -1;
+  private List<Object> order = new ArrayList<Object>();
+  private IndexScan answered;
+
+  MosaicScanBuilder(StructType schema, Snapshot given, MosaicTable table) {
+    this.full = schema;
+    this.required = schema;
+    this.given = given;
+    this.table = table;
+  }
+
+  public Filter[] pushFilters(Filter[] offered) {
+    filters = offered;
+    return offered;
+  }
+
+  /** Those that files and row groups are chosen by. Spark shows them, and applies them again. */
+  public Filter[] pushedFilters() {
+    return filters;
+  }
+
+  public void pruneColumns(StructType columns) {
+    required = columns;
+  }
+
+  public boolean pushLimit(int rows) {
+    limit = rows;
+    return true;
+  }
+
+  /** Tasks then return the first rows of each file only. Nulls come first in all columns, or last in all. */
+  public boolean pushTopN(SortOrder[] orders, int rows) {
+    if (rows > MOST_SORTED) return false;
+    List<Object> asked = new ArrayList<Object>();
+    for (SortOrder each : orders) {
+      StructField field = column(each.expression());
+      if (field == null || !sortable(field.dataType()) || each.nullOrdering() != orders[0].nullOrdering()) return false;
+      List<Object> key = new ArrayList<Object>();
+      key.add(field.name());
+      key.add(Boolean.valueOf(each.direction() == SortDirection.ASCENDING));
+      key.add(Boolean.valueOf(each.nullOrdering() == NullOrdering.NULLS_FIRST));
+      asked.add(key);
+    }
+    order = asked;
+    limit = rows;
+    return true;
+  }
+
+  /** Whether Arrow sorts values of a type as Spark does; they differ on NaN, and on texts with a collation. */
+  private static boolean sortable(DataType type) {
+    return type instanceof IntegralType || type instanceof DecimalType || type instanceof DateType
+        || type instanceof TimestampType || type instanceof TimestampNTZType || type instanceof BooleanType
+        || type.equals(DataTypes.StringType);
+  }
+
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
+  /** Whether the index of the files answers the aggregates, which is asked right away. */
+  public boolean pushAggregation(Aggregation aggregation) {
+    answered = filters.length == 0 && aggregation.groupByExpressions().length == 0 ? answer(aggregation) : null;
+    return answered != null;
+  }
+
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    return pushAggregation(aggregation);
+  }
+
+  private IndexScan answer(Aggregation aggregation) {
+    List<Object> functions = new ArrayList<Object>();
+    List<StructField> fields = new ArrayList<StructField>();
+    for (AggregateFunc function : aggregation.aggregateExpressions()) {
+      List<String> asked = new ArrayList<String>();
+      StructField column = null;
+      if (function instanceof Count && !((Count) function).isDistinct()) {
+        asked.add("count");
+        column = column(((Count) function).column());
+      } else if (function instanceof Min) {
+        asked.add("min");
+        column = column(((Min) function).column());
+      } else if (function instanceof Max) {
+        asked.add("max");
+        column = column(((Max) function).column());
+      } else if (function instanceof CountStar) {
+        asked.add("count");
+      }
+      if (asked.isEmpty() || (column == null && !(function instanceof CountStar))) return null;
+      if (column != null) asked.add(column.name());
+      functions.add(asked);
+      boolean counts = "count".equals(asked.get(0));
+      fields.add(new StructField(function.toString(), counts ? DataTypes.LongType : column.dataType(), true,
+          org.apache.spark.sql.types.Metadata.empty()));
+    }
+    Map<String, Object> details = new HashMap<String, Object>();
+    details.put("schema", full.json());
+    details.put("functions", functions);
+    Planner.Answer answer = Planner.ask("aggregate", details, (given == null ? table.files() : given).state());
+    if (!answer.has("values")) return null;
+    StructType schema = new StructType((StructField[]) fields.toArray(new StructField[fields.size()]));
+    return IndexScan.of(table, schema, (List<Object>) answer.get("values"));
+  }
+
+  /** The column that an expression is; null if it is anything else. */
+  private StructField column(Expression expression) {
+    if (!(expression instanceof NamedReference)) return null;
+    String[] names = ((NamedReference) expression).fieldNames();
+    if (names.length != 1 || !full.getFieldIndex(names[0]).isDefined()) return null;
+    return full.apply(names[0]);
+  }
+
+  public Scan build() {
+    return answered != null ? (Scan) answered : new MosaicScan(table, given, full, required, filters, limit, order);
+  }
+}

@@ -1,0 +1,133 @@
+package smalti.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.DataFrameWriter;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.errors.QueryCompilationErrors;
+import org.apache.spark.sql.execution.datasources.DataSourceUtils;
+import org.apache.spark.sql.execution.streaming.Sink;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.sources.StreamSinkProvider;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.sql.util.SchemaUtils;
+import org.apache.spark.unsafe.Platform;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * format("mosaic"): the provider that Spark finds by META-INF/services. It plans; smalti's Python source reads and writes.
+ *
+ * Janino compiles these files (see smalti/spark/jar.py): they do without lambdas, inferred type arguments and patterns.
+ */
+public class MosaicSource implements TableProvider, DataSourceRegister, CreatableRelationProvider, StreamSinkProvider {
+  static final String FORMAT = "mosaic";
+  /** What inferSchema has listed, for the table that Spark asks this same object for right afterwards. */
+  private Snapshot listed;
+
+  public String shortName() {
+    return FORMAT;
+  }
+
+  public boolean supportsExternalMetadata() {
+    return true;
+  }
+
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    listed = Snapshot.take(Options.forPython(options.asCaseSensitiveMap()), null);
+    return listed.schema();
+  }
+
+  public Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
+    return listed == null ? new Transform[0] : identities(listed.partitions());
+  }
+
+  static Transform[] identities(String[] columns) {
+    Transform[] transforms = new Transform[columns.length];
+    for (int place = 0; place < columns.length; place++)
+      transforms[place] = Expressions.identity("`" + columns[place].replace("`", "``") + "`");
+    return transforms;
+  }
+
+  public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
+    Map<String, String> given = (Map<String, String>) properties;
+    Snapshot snapshot = listed;
+    listed = null;
+    return new MosaicTable(schema, partitioning, given, snapshot);
+  }
+
+  /** df.write, in all modes and with partitionBy. The mode is decided here, and then the table writes. */
+  public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map parameters,
+      Dataset data) {
+    Map<String, String> options = new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(parameters));
+    CaseInsensitiveStringMap seen = new CaseInsensitiveStringMap(options);
+    SchemaUtils.checkSchemaColumnNameDuplication(data.schema(), SQLConf.get().caseSensitiveAnalysis());
+    String encoded = (String) options.remove(DataSourceUtils.PARTITIONING_COLUMNS_KEY());
+    if (encoded != null) {
+      options.put("partitionBy", Options.names(columns(DataSourceUtils.decodePartitioningColumns(encoded))));
+    }
+    if (mode == SaveMode.Overwrite && !seen.containsKey("partitionOverwriteMode") && (encoded != null || seen.containsKey("partitionBy")))
+      options.put("partitionOverwriteMode", SQLConf.get().partitionOverwriteMode().toString().toLowerCase(java.util.Locale.ROOT));
+    if (mode != SaveMode.Append && mode != SaveMode.Overwrite && exists(seen.get("path"), options)) {
+      if (mode == SaveMode.ErrorIfExists) Platform.throwException(QueryCompilationErrors.outputPathAlreadyExistsError(new Path(seen.get("path"))));
+      return new Written(context, data.schema());
+    }
+    options.put(Options.DECIDED, "true");
+    SaveMode decided = mode == SaveMode.Overwrite ? SaveMode.Overwrite : SaveMode.Append;
+    DataFrameWriter writer = data.write().format(FORMAT).options(options).mode(decided);
+    writer.save();
+    return new Written(context, data.schema());
+  }
+
+  /** Whether there is something at a path. Python looks, because it knows the storage options. */
+  private static boolean exists(String path, Map<String, String> options) {
+    Map<String, Object> details = new LinkedHashMap<String, Object>();
+    details.put("options", Options.forPython(options).asCaseSensitiveMap());
+    return Planner.ask("exists", details, new byte[0]).has("exists");
+  }
+
+  private static String[] columns(Seq names) {
+    List<String> all = new ArrayList<String>((List<String>) CollectionConverters.asJava(names));
+    return (String[]) all.toArray(new String[all.size()]);
+  }
+
+  /** A stream to a path. Of the roads that Spark has for streams, only this one tells the columns of partitionBy. */
+  public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters, Seq partitionColumns, OutputMode mode) {
+    Map<String, String> options = new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(parameters));
+    if (partitionColumns.nonEmpty()) options.put("partitionBy", Options.names(columns(partitionColumns)));
+    return new MosaicSink(options, mode);
+  }
+
+  /** What createRelation answers. Nobody reads it. */
+  static class Written extends BaseRelation {
+    private final SQLContext context;
+    private final StructType schema;
+
+    Written(SQLContext context, StructType schema) {
+      this.context = context;
+      this.schema = schema;
+    }
+
+    public SQLContext sqlContext() {
+      return context;
+    }
+
+    public StructType schema() {
+      return schema;
+    }
+  }
+}

@@ -1,0 +1,56 @@
+package smalti.spark.jvm;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The files of a table, as they were listed once. All scans of a DataFrame read these, and the planner's figures are
+ * of these. What is known of the files stays pickled, in the bytes of `state`; only Python looks into it.
+ */
+final class Snapshot {
+  final CaseInsensitiveStringMap options;
+  final Planner.Answer facts;
+
+  private Snapshot(CaseInsensitiveStringMap options, Planner.Answer facts) {
+    this.options = options;
+    this.facts = facts;
+  }
+
+  /** List the table. A schema that is given is not derived from the files, and the table may be empty then. */
+  static Snapshot take(CaseInsensitiveStringMap given, StructType schema) {
+    CaseInsensitiveStringMap options = Options.withSession(given.asCaseSensitiveMap());
+    Map<String, Object> details = new HashMap<String, Object>();
+    details.put("options", options.asCaseSensitiveMap());
+    if (schema != null) details.put("schema", schema.json());
+    return new Snapshot(options, Planner.ask("load", details, new byte[0]));
+  }
+
+  byte[] state() {
+    return facts.parts[0];
+  }
+
+  /** The columns that were derived from the files, partition columns last. */
+  StructType schema() {
+    return (StructType) DataType.fromJson(facts.text("schema"));
+  }
+
+  String[] partitions() {
+    return facts.names("partitions");
+  }
+
+  /** The columns by which a filter can rule out files or row groups. */
+  Set<String> filterable() {
+    return new HashSet<String>(Arrays.asList(facts.names("filterable")));
+  }
+
+  /** Tells this list of files from others. */
+  String digest() {
+    return facts.text("digest");
+  }
+}

@@ -1,0 +1,111 @@
+"""Answers what the Java provider asks while Spark plans a query; see `jvm/Planner.java`.
+
+A question is JSON and bytes, and the answer is JSON and byte strings; see `worker`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+#: Facts for the planner, and byte strings.
+Answer = tuple[dict[str, Any], Sequence[bytes]]
+
+#: A table whose schema is given is opened for its statistics only if it has at most so many files.
+_MAX_OPENED = 64
+
+
+def load(question: Mapping[str, Any], _: bytes) -> Answer:
+    """List a table, and derive its schema from the files unless one is given. The table itself comes back pickled."""
+    from smalti.spark.options import parse_read_options
+    from smalti.spark.plan import find_table
+    from smalti.spark.types import spark_schema
+
+    options = parse_read_options(question["options"])
+    given = question.get("schema")
+    table = find_table(options, may_be_empty=given is not None, may_be_missing=options.of_catalog)
+    schema = spark_schema(table.schema()) if given is None else StructType.fromJson(json.loads(given))
+    table.learn(most=_MAX_OPENED)
+    partitions = table.partitions().names
+    parts = [(file.name, file.size, file.modified) for file in table.files]
+    facts = {
+        "schema": schema.json(),
+        "partitions": partitions,
+        "filterable": sorted(table.filterable()),
+        "files": len(table.files),
+        "groups": table.num_row_groups,
+        "digest": hashlib.sha256(repr(parts).encode()).hexdigest(),
+    }
+    return facts, [pickle.dumps(table)]
+
+
+def plan(question: Mapping[str, Any], state: bytes) -> Answer:
+    """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
+    from smalti.spark.filters import parse_filters
+    from smalti.spark.hidden import stored_part
+    from smalti.spark.plan import Table
+    from smalti.spark.read import Scan
+    from smalti.spark.types import arrow_schema
+
+    table: Table = pickle.loads(state)
+    schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
+    filters = parse_filters(question["filters"])
+    order, limit = question["order"], question.get("limit")
+    splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
+    modified = {}
+    if stored_part(schema) is not schema:  # The hidden column tells of row groups, so they are read one by one.
+        table.learn()
+        splits = [tuple(group for piece in split for group in table.by_row_group(piece)) for split in splits]
+        modified = {file.name: file.modified for file in table.files}
+    keys = [(name, ascending) for name, ascending, _ in order]
+    scan = Scan(table.options, schema, filters, limit, keys, any(first for *_, first in order), modified)
+    facts = table.summarize([piece for split in splits for piece in split])
+    return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
+
+
+def aggregate(question: Mapping[str, Any], state: bytes) -> Answer:
+    """Answer `count`, `min` and `max` from the index of the files, if they tell."""
+    from smalti.spark.plan import Table
+    from smalti.spark.types import arrow_schema
+
+    table: Table = pickle.loads(state)
+    schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
+    return {"values": table.aggregate(schema, question["functions"])}, ()
+
+
+def exists(question: Mapping[str, Any], _: bytes) -> Answer:
+    """Whether there is something where a table is to be written."""
+    from smalti.io import locate
+    from smalti.spark.options import parse_write_options
+
+    options = parse_write_options(question["options"])
+    return {"exists": locate(options.path, storage=options.storage).exists() or None}, ()
+
+
+def truncate(question: Mapping[str, Any], _: bytes) -> Answer:
+    """Remove all rows of a table."""
+    from smalti.spark.options import parse_write_options
+    from smalti.spark.write import MosaicBatchWriter
+
+    schema = StructType.fromJson(json.loads(question["schema"]))
+    MosaicBatchWriter(parse_write_options(question["options"]), schema, overwrite=True).commit([])
+    return {}, ()
+
+
+_QUESTIONS: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
+    "load": load,
+    "plan": plan,
+    "aggregate": aggregate,
+    "exists": exists,
+    "truncate": truncate,
+}
+
+
+def answer(question: Mapping[str, Any], state: bytes) -> Answer:
+    """Answer one question."""
+    return _QUESTIONS[question["question"]](question, state)

@@ -1,0 +1,84 @@
+"""What Python does for the Java provider: `planner` answers questions on the driver, `read` reads for tasks.
+
+Spark forks a process for this module, hands it over from one request to the next, and kills it when it is no longer
+wanted; see `jvm/Worker.java`. A request is a word and two byte strings. Imports are left to the kind of request, so
+that a task waits for what it needs and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import traceback
+from typing import IO
+
+from smalti.errors import MosaicError
+
+#: As Java's DataInputStream reads and writes it, before each byte string.
+_LENGTH = struct.Struct("!i")
+#: In the place of a length: the batches are over, and a report follows.
+_END = -1
+
+
+def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
+    """Carry out one request. The end of the input means that there will be no more, and ends the process."""
+    first = infile.read(_LENGTH.size)
+    if len(first) < _LENGTH.size:
+        sys.exit(1)
+    word = infile.read(_LENGTH.unpack(first)[0])
+    (_read if word == b"read" else _ask)(_receive(infile), _receive(infile), outfile)
+
+
+def _ask(question: bytes, state: bytes, outfile: IO[bytes]) -> None:
+    """Answer with JSON, and with byte strings after their number. An error is an answer, too."""
+    from smalti.spark.planner import answer
+
+    try:
+        facts, parts = answer(json.loads(question), state)
+    except FileNotFoundError as error:
+        facts, parts = {"missing": str(error.filename or error)}, ()
+    except Exception as error:
+        facts, parts = {"error": _tell(error)}, ()
+    _send(json.dumps(facts).encode(), outfile)
+    outfile.write(_LENGTH.pack(len(parts)))
+    for part in parts:
+        _send(part, outfile)
+
+
+def _read(scan: bytes, split: bytes, outfile: IO[bytes]) -> None:
+    """Write batches as Arrow's stream has them, each after the name of its file; then a report, as JSON."""
+    from smalti.spark.read import Metrics, load_scan
+
+    metrics = Metrics()
+    try:
+        task = load_scan(scan)
+        outfile.write(_LENGTH.pack(0))
+        outfile.write(task.schema.serialize())
+        last = None
+        for file, batch in task.read(split, metrics):
+            # One piece of memory for all columns: a write for each of 10,000 takes longer than a copy.
+            message = batch.serialize()
+            _send(b"" if file == last else file.encode(), outfile)
+            outfile.write(message)
+            last = file
+        report: dict[str, object] = {**metrics.totals()}
+    except Exception as error:
+        report = {"error": _tell(error)}
+    outfile.write(_LENGTH.pack(_END))
+    _send(json.dumps(report).encode(), outfile)
+
+
+def _tell(error: Exception) -> str:
+    """What a user is told: a message of ours stands for itself, and anything else is shown from where it comes."""
+    expected = isinstance(error, (MosaicError, OSError))
+    return f"{type(error).__name__}: {error}" if expected else traceback.format_exc()
+
+
+def _receive(infile: IO[bytes]) -> bytes:
+    return infile.read(_LENGTH.unpack(infile.read(_LENGTH.size))[0])
+
+
+def _send(data: bytes, outfile: IO[bytes]) -> None:
+    outfile.write(_LENGTH.pack(len(data)))
+    outfile.write(data)
