@@ -132,8 +132,8 @@ def tpch_part(found: dict[str, Any]) -> str:
         f"## TPC-H, scale factor {found['scale']:g}\n\n"
         f"The median query takes {found['median']:.2f} times what it takes with Parquet (goal: at most "
         f"{TPCH_MEDIAN_GOAL:g}: {reached[0]}), the slowest {found['most']:.2f} times (goal: at most "
-        f"{TPCH_MOST_GOAL:g}: {reached[1]}). All rows are equal. Best of {found['rounds']}, both formats in turn in one application.\n\n"
-        + markdown(["query", "Parquet", "Mosaic", "ratio"], rows)
+        f"{TPCH_MOST_GOAL:g}: {reached[1]}). All rows are equal. Best of {found['rounds']}, "
+        "both formats in turn in one application.\n\n" + markdown(["query", "Parquet", "Mosaic", "ratio"], rows)
     )
 
 

@@ -86,9 +86,9 @@ class WriterOptions:
     page_size_threshold: int | None = None
     stats_columns: tuple[str, ...] | str = "auto"
     checksum: bool = True
-    companion: bool = True
     threads: int | None = None
     layout: str = "balanced"
+    companion: bool = True
 
     def __post_init__(self) -> None:
         names = self.stats_columns

@@ -10,13 +10,10 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
-from smalti.format.companion import Description
+from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.nesting import LogicalColumn, leaves, plan_column, stored_columns, stored_schema
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 from smalti.types import has_statistics
-
-#: A dictionary of more entries comes back with its entries in the order of the values.
-MAX_ENTRIES = 65_536
 
 
 class Intake:
@@ -83,23 +80,32 @@ class Intake:
             self._entries[name] = None
         elif known is entries or not entries.equals(known.slice(0, len(entries))):
             try:
-                self._entries[name] = pa.concat_arrays([known, entries]).unique().drop_null()
+                merged = pa.concat_arrays([known, entries]).unique().drop_null()
             except pa.ArrowNotImplementedError:
-                self._entries[name] = None
+                merged = None
+            fits = merged is not None and len(merged) <= MAX_ENTRIES and merged.nbytes <= MAX_ENTRY_BYTES
+            self._entries[name] = merged if fits else None
 
     def describe(self) -> Description | None:
         """What the stored columns do not tell; None if they tell everything."""
         if not self.columns and not self.given.metadata:
             return None
         columns = list(self.columns.values())
-        names = []
-        for column in columns:
+        names = {}
+        for place, column in enumerate(columns):
+            if len(column.stored) == 1 and column.stored[0].name == column.field.name:
+                continue
             stored = tuple(each.name for each in column.stored)
-            usual = tuple(each.name for each in stored_columns(column.node, column.field.name, True))
-            names.append(() if stored == usual else stored)
-        entries = {name: known for name, known in self._entries.items() if known is not None}
+            if stored != tuple(each.name for each in stored_columns(column.node, column.field.name, True)):
+                names[place] = stored
+        entries: dict[str, pa.Array] = {}
+        room = MAX_ENTRY_BYTES
+        for name, known in self._entries.items():
+            if known is not None and known.nbytes <= room:
+                entries[name] = known
+                room -= known.nbytes
         schema = pa.schema([column.field for column in columns]).with_metadata(self.given.metadata or {})
-        return Description(schema, tuple(names), entries)
+        return Description(schema, names, entries)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, width
+from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, plan_column, width
+from smalti.spec import MAX_BLOCK_SIZE
 from smalti.types import is_legacy_timestamp, is_list_like, storage_type
 
 #: Type stubs of pyarrow do not know the functions for runs.
@@ -81,7 +82,9 @@ def _change(array: Any, target: pa.DataType) -> Any:
         entries = to_stored(array.dictionary, target)
         return pa.DictionaryArray.from_arrays(array.indices, entries).dictionary_decode()
     if pt.is_run_end_encoded(source):
-        return to_stored(_run_ends.run_end_decode(array), target)
+        # Changes the values of the runs: Arrow cannot expand runs of every type.
+        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, to_stored(array.values, target))
+        return _run_ends.run_end_decode(runs.slice(array.offset, len(array)))
     if is_list_like(source) or pt.is_map(source):
         return rebuild(array, target, to_stored)
     if is_legacy_timestamp(source):
@@ -175,7 +178,7 @@ class Assembly:
             columns = zip([batch.column(place) for place in part.places], part.entries, strict=True)
             try:
                 arrays.append(_assemble(part.node, columns))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, CorruptFileError) as error:
+            except (pa.ArrowException, ValueError, TypeError) as error:  # also those of ours, and of extension types
                 reason = f"column does not fit what the companion says of it ({error})"
                 raise CorruptFileError(reason, column=part.field.name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -205,6 +208,10 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]]) -> Any
 
 
 def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
+    children = [
+        child if field.nullable or not child.null_count else _without_nulls(child, presence)
+        for field, child in zip(type_, children, strict=True)
+    ]
     if presence is None:
         return pa.StructArray.from_arrays(children, fields=list(type_))
     if presence.null_count:
@@ -214,6 +221,44 @@ def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
     if not children:
         return pa.array([{} if there else None for there in presence.to_pylist()], type_)
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=pc.invert(presence))
+
+
+def _without_nulls(array: Any, presence: Any) -> Any:
+    """A field that is NOT NULL, with some value where there is no struct: nulls there are not allowed by Parquet."""
+    if presence is not None and pc.any(pc.and_(presence, array.is_null())).as_py():
+        raise CorruptFileError("a field that is NOT NULL has nulls")
+    type_ = array.type
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(_without_nulls(array.storage, None))
+    try:
+        if pt.is_dictionary(type_):
+            if not len(array.dictionary):
+                return array
+            indices = array.indices.fill_null(0)
+            return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=type_.ordered)
+        return pc.coalesce(array, pa.scalar(_some_value(type_), type_))
+    except pa.ArrowNotImplementedError:
+        return array
+
+
+def _some_value(type_: Any) -> Any:
+    if pt.is_null(type_):
+        return None
+    if pt.is_boolean(type_):
+        return False
+    if pt.is_fixed_size_binary(type_):
+        return bytes(type_.byte_width)
+    if pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_):
+        return ""
+    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_):
+        return b""
+    if pt.is_fixed_size_list(type_):
+        return [None if type_.value_field.nullable else _some_value(type_.value_type)] * type_.list_size
+    if is_list_like(type_) or pt.is_map(type_):
+        return []
+    if pt.is_struct(type_):
+        return {field.name: None if field.nullable else _some_value(field.type) for field in type_}
+    return 0
 
 
 def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
@@ -235,6 +280,7 @@ def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
 def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
     """Lists of one size: their elements as they are, or with room made for those of null lists."""
     size, lengths = type_.list_size, pc.subtract(offsets.slice(1), offsets.slice(0, len(offsets) - 1))
+    _check_room(len(lengths), size)
     present = lengths if mask is None else lengths.filter(pc.invert(mask))
     if not pc.all(pc.equal(present, size), min_count=0).as_py():
         raise CorruptFileError("a list of fixed size has another one", expected=size)
@@ -246,6 +292,12 @@ def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> 
         return dense
     number = pc.subtract(pc.cumulative_sum(pc.invert(mask).cast(pa.int64())), 1)
     return dense.take(pc.if_else(mask, pa.scalar(None, pa.int64()), number))
+
+
+def _check_room(rows: int, size: int) -> None:
+    """Refuse rows of a size that only the companion tells: nulls of that size need no bytes in the file."""
+    if rows * size > MAX_BLOCK_SIZE:
+        raise CorruptFileError("values of fixed size are too large", found=rows * size, expected=MAX_BLOCK_SIZE)
 
 
 def _as_maps(offsets: Any, mask: Any, keys: Any, items: Any, type_: Any) -> Any:
@@ -261,7 +313,8 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
     if pt.is_dictionary(type_):
         return _encode_dictionary(array, type_, entries)
     if pt.is_run_end_encoded(type_):
-        return _run_ends.run_end_encode(from_stored(array, type_.value_type), run_end_type=type_.run_end_type)
+        runs = _run_ends.run_end_encode(array, run_end_type=type_.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(runs.run_ends, from_stored(runs.values, type_.value_type))
     if pt.is_null(type_):
         return pa.nulls(len(array))
     if is_list_like(type_) or pt.is_map(type_):
@@ -270,6 +323,8 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
         return pa.StructArray.from_arrays(_split_nanoseconds(array), fields=list(type_), mask=array.is_null())
     if pt.is_decimal256(type_) and pt.is_binary(array.type):
         return _bytes_to_decimals(array, type_)
+    if pt.is_fixed_size_binary(type_):
+        _check_room(len(array), type_.byte_width)
     if pt.is_float16(type_):
         return array.cast(type_, safe=False)
     return array.cast(type_)
@@ -337,6 +392,24 @@ def widen_values(array: Any, type_: Any) -> Any:
     if pt.is_dictionary(type_):
         return from_stored(to_stored(array, storage_type(type_)), type_)
     return to_stored(array, type_) if type_ == storage_type(source) else array.cast(type_)
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def take_rows(array: Any, rows: pa.Array) -> Any:
+    """Some rows of an array, also of types that Arrow cannot take rows of, such as views and runs."""
+    try:
+        return array.take(rows)
+    except pa.ArrowNotImplementedError:
+        node = plan_column(array.type, True)
+        return _assemble(node, iter([(part.take(rows), None) for part in shred(array, node)]))
+
+
+def sort_key(array: Any) -> Any:
+    """The array in a type that Arrow sorts, in the same order."""
+    type_ = filter_type(array.type)
+    return array if array.type == type_ else to_stored(array, type_)
 
 
 # --- filters ------------------------------------------------------------------------------------------------------

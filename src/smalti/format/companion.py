@@ -25,12 +25,14 @@ from __future__ import annotations
 import struct
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import google_crc32c
 import pyarrow as pa
 import zstandard
 
-from smalti.errors import CorruptFileError
+from smalti._core.arrow_c import field_kinds
+from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.format.compression import deflate, inflate
 from smalti.format.varint import pack_varint
 
@@ -46,6 +48,10 @@ _FRAME_HEAD = 8
 ENVELOPE_SIZE = _FRAME_HEAD + _HEAD.size + _END.size
 #: A payload is refused if it is larger than this uncompressed.
 MAX_PAYLOAD = 64 << 20
+#: Entries of one dictionary. A larger one comes back with its entries as they are met among the values.
+MAX_ENTRIES = 65_536
+#: Bytes of the entries of all dictionaries together; those that do not fit come back like larger ones.
+MAX_ENTRY_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -118,32 +124,43 @@ def warn_of(reason: str) -> None:
 class Description:
     """The columns that are not what the schema block says of them.
 
-    `schema` has these columns, and the metadata of the whole schema; `names` has for each of them the columns that it
-    is stored as; `dictionaries` has the entries of each dictionary-encoded leaf that has some, by its stored name.
+    `schema` has these columns, and the metadata of the whole schema; `names` has the names of the columns that one of
+    them is stored as, by its place, if these are not as `smalti.nesting` has them; `dictionaries` has the entries of
+    each dictionary-encoded leaf that has some, by its stored name.
     """
 
     schema: pa.Schema
-    names: tuple[tuple[str, ...], ...]
+    names: dict[int, tuple[str, ...]]
     dictionaries: dict[str, pa.Array]
 
 
 def pack_description(description: Description) -> bytes:
     """The compressed payload of a companion.
 
-    Uncompressed: the size of an Arrow IPC schema message (varint) and the message; then for each of its fields the
-    number of columns it is stored as (varint) and their names (each a varint of its size, then UTF-8); then an Arrow
-    IPC stream with one column for each dictionary, one row, a list of its entries; nothing if there is none.
+    Uncompressed: the size of an Arrow IPC schema message (varint) and the message; the number of its fields whose
+    stored columns have other names than usual (varint), and for each its place, the number of columns it is stored as
+    (varints) and their names (each a varint of its size, then UTF-8); then an Arrow IPC stream with one column for each
+    dictionary, one row, a list of its entries; nothing if there is none.
+
+    Raises
+    ------
+    SchemaError
+        If it is too large to be read again, because of its metadata.
     """
     parts = []
     message = description.schema.serialize().to_pybytes()
     parts += [pack_varint(len(message)), message]
-    for names in description.names:
-        parts.append(pack_varint(len(names)))
+    parts.append(pack_varint(len(description.names)))
+    for place, names in description.names.items():
+        parts += [pack_varint(place), pack_varint(len(names))]
         for name in names:
             data = name.encode()
             parts += [pack_varint(len(data)), data]
     if description.dictionaries:
         parts.append(_pack_dictionaries(description.dictionaries))
+    size = sum(map(len, parts))
+    if size > MAX_PAYLOAD:
+        raise SchemaError("schema and metadata are too large", found=size, expected=f"at most {MAX_PAYLOAD} bytes")
     return deflate(b"".join(parts), 3, True)
 
 
@@ -172,22 +189,79 @@ def parse_description(payload: bytes) -> Description:
             raise CorruptFileError("companion is too large", found=size, expected=f"at most {MAX_PAYLOAD}")
         cursor = _Cursor(inflate(payload, size))
         schema = pa.ipc.read_schema(pa.py_buffer(cursor.take(cursor.varint())))
-        names = tuple(
-            tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count())) for _ in range(len(schema))
-        )
+        _check_names(schema)
+        names = {}
+        for _ in range(cursor.count()):
+            place = cursor.varint()
+            if place in names or place >= len(schema):
+                raise CorruptFileError("companion has no such column", found=place)
+            names[place] = tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count()))
         return Description(schema, names, _parse_dictionaries(cursor.rest()))
-    except (pa.ArrowException, UnicodeDecodeError, OSError, zstandard.ZstdError) as error:
+    except (MosaicError, MemoryError):
+        raise
+    except Exception as error:  # Extension types are read by code of their own, which may raise anything.
         raise CorruptFileError(f"companion cannot be read ({error})") from None
+
+
+def _check_names(schema: pa.Schema) -> None:
+    """Refuse names that are no text, which Arrow notices when it is first asked for one, or that are there twice."""
+    names = schema.names
+    if len(set(names)) != len(names):
+        raise CorruptFileError("companion has two columns of one name", found=names[:5])
+    for place, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
+        if kind is None:
+            _check_nested(schema.field(place).type)
+
+
+def _check_nested(type_: Any) -> None:
+    inner = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    if pa.types.is_nested(inner):
+        for i in range(inner.num_fields):
+            assert inner.field(i).name is not None
+            _check_nested(inner.field(i).type)
 
 
 def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
     if not stream:
         return {}
-    batch = pa.ipc.open_stream(stream).read_next_batch()
+    source = pa.BufferReader(stream)
+    messages = list(pa.ipc.MessageReader.open_stream(source))
+    kinds = [message.type for message in messages]
+    if kinds != ["schema", "record batch"] or source.tell() != len(stream):
+        raise CorruptFileError("dictionaries of the companion are no stream of one batch", found=kinds)
+    if _is_compressed(messages[1].metadata.to_pybytes()):
+        raise CorruptFileError("dictionaries of the companion are compressed once more")
+    schema = pa.ipc.read_schema(messages[0])
+    _check_names(schema)
+    batch = pa.ipc.read_record_batch(messages[1], schema)
     batch.validate(full=True)
-    if batch.num_rows != 1 or not all(pa.types.is_list(type_) for type_ in batch.schema.types):
-        raise CorruptFileError("dictionaries of the companion are not lists", found=str(batch.schema))
-    return {name: column[0].values for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    if batch.num_rows != 1 or not all(pa.types.is_list(type_) for type_ in schema.types):
+        raise CorruptFileError("dictionaries of the companion are not lists", found=str(schema))
+    entries = {name: column[0].values for name, column in zip(schema.names, batch.columns, strict=True)}
+    for name, values in entries.items():
+        if values is None or len(values) > MAX_ENTRIES or values.null_count:
+            raise CorruptFileError("companion has no such dictionary", column=name, expected=f"{MAX_ENTRIES} entries")
+    return entries
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Whether the buffers of a record batch are compressed, and could be of any size: field 3 of its flatbuffer.
+
+    pyarrow has checked the flatbuffer, but does not tell.
+    """
+
+    def field(table: int, number: int) -> int:
+        """Where a field of a table is, 0 if it is not there."""
+        fields = table - int.from_bytes(message[table : table + 4], "little", signed=True)
+        size = int.from_bytes(message[fields : fields + 2], "little")
+        at = fields + 4 + 2 * number
+        offset = int.from_bytes(message[at : at + 2], "little") if 4 + 2 * number < size else 0
+        return table + offset if offset else 0
+
+    def follow(at: int) -> int:
+        return at + int.from_bytes(message[at : at + 4], "little")
+
+    return field(follow(field(follow(0), 2)), 3) != 0
 
 
 class _Cursor:

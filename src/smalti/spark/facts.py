@@ -9,6 +9,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,23 @@ class FileFacts:
 
 def _types(opened: MosaicFile, names: list[str]) -> dict[str, pa.DataType]:
     return dict(zip(names, opened.schema_of(names).types, strict=True)) if names else {}
+
+
+def sorted_columns(facts: Sequence[FileFacts]) -> set[str]:
+    """The columns whose bounds overlap in none of several row groups, so that most values are in one of them only."""
+    groups = [group for known in facts for group in known.statistics]
+    names = set.intersection(*(set(group) for group in groups)) if len(groups) > 1 else set()
+    return {name for name in names if _are_apart([(group[name].min, group[name].max) for group in groups])}
+
+
+def _are_apart(bounds: Sequence[tuple[Any, Any]]) -> bool:
+    if any(least is None or most is None for least, most in bounds):
+        return False
+    try:
+        ordered = sorted(bounds)
+    except TypeError:
+        return False
+    return all(before[1] <= after[0] for before, after in pairwise(ordered))
 
 
 def matching_row_groups(
@@ -188,10 +206,10 @@ def _aggregate_column(
                 bounds.append(low if function == "min" else high)
     if function == "count":
         return True, count
-    return True, _to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
+    return True, to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
 
 
-def _to_json(value: Any) -> object:
+def to_json(value: Any) -> object:
     """A value as Spark holds it: days for a date, microseconds for a timestamp, text for a decimal."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None) - _EPOCH) // dt.timedelta(microseconds=1)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
@@ -117,10 +116,6 @@ class ReadOptions(_Discreet):
     bad_files_path: str | None = _option(_PATH, None)
     metrics_path: str | None = _option(_PATH, None)
     max_files_per_trigger: int | None = _option(_COUNT, None)
-    plain: bool = _option(_BOOL, False)
-    snapshot_id: int | None = _option(_COUNT, None)
-    tag_name: str | None = _option(_TEXT, None)
-    timestamp: str | None = _option(_TEXT, None)
     base_path: str | None = _option(_PATH, None)
     path_glob_filter: str | None = _option(_TEXT, None)
     recursive_file_lookup: bool = _option(_BOOL, False)
@@ -131,6 +126,10 @@ class ReadOptions(_Discreet):
     ignore_missing_files: bool = _option(_BOOL, False)
     #: Whether partition columns get a type by their values; otherwise they are texts.
     infer_partition_types: bool = _option(_BOOL, True)
+    plain: bool = _option(_BOOL, False)
+    snapshot_id: int | None = _option(_COUNT, None)
+    tag_name: str | None = _option(_TEXT, None)
+    timestamp: str | None = _option(_TEXT, None)
     #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
     storage: Mapping[str, str] = field(default_factory=StorageOptions)
     #: Whether names that differ in case are different columns.
@@ -164,14 +163,6 @@ class WriteOptions(_Discreet):
     replaced_partition: Mapping[str, str | None] = field(default_factory=dict)
     #: The number of a stream's batch, where the provider writes it as a DataFrame.
     batch: int | None = None
-
-    @cached_property
-    def is_paimon(self) -> bool:
-        """Whether the path is a Paimon table, which has commits of its own."""
-        from smalti.io import locate
-        from smalti.table.paimon_layout import is_paimon_table
-
-        return is_paimon_table(locate(self.path, storage=self.storage))
 
 
 _READ = {option.name: option.metadata["kind"] for option in fields(ReadOptions) if option.metadata}

@@ -89,6 +89,31 @@ class SnapshotTable:
         """The partition columns."""
         return self._dataset.schema_of(self._dataset.table.table.partition_keys)
 
+    def partition_values(self, schema: pa.Schema) -> list[list[object]]:
+        """Spark's catalog does not manage the partitions of a Paimon table."""
+        raise UnsupportedFeatureError("partitions of a Paimon table are Paimon's to show", found=schema.names)
+
+    def filterable(self) -> set[str]:
+        """The columns by which values that a join has found may rule out files."""
+        return set(self.partitions().names)
+
+    def learn(self, most: int | None = None) -> None:
+        """Nothing: what Paimon's manifests tell is used in `splits`."""
+
+    @property
+    def num_row_groups(self) -> None:
+        """Not known without opening files."""
+
+    def by_row_group(self, piece: Piece) -> list[Piece]:
+        return [piece]
+
+    def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
+        """Splits, and bytes of their files."""
+        return {"files": len(pieces), "bytes": sum(piece.num_bytes for piece in pieces)}
+
+    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> None:
+        """Rows of a Paimon table may replace each other, so they are read."""
+
     def splits(
         self,
         schema: pa.Schema,
@@ -112,29 +137,6 @@ class SnapshotTable:
         limit = self.options.max_partition_bytes
         groups = pack([piece.num_bytes + self.options.open_cost_bytes for piece in pieces], limit)
         return [tuple(pieces[place] for place in group) for group in groups]
-
-    # What the Java provider asks. Statistics of Paimon tables are in their manifests, where pypaimon looks.
-
-    num_row_groups = None
-
-    def learn(self, most: int | None = None) -> None:
-        """Nothing is learnt from files."""
-
-    def filterable(self) -> set[str]:
-        """The columns by which a filter may rule out files: all, because manifests may have bounds of each."""
-        return set(self._dataset.table.table.field_names)
-
-    def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
-        """Files and bytes of what a scan reads."""
-        files = sum(len(piece.split.files) for piece in pieces if isinstance(piece, SplitPiece))
-        return {"files": files, "bytes": sum(piece.num_bytes for piece in pieces)}
-
-    def by_row_group(self, piece: Piece) -> list[Piece]:
-        """A split is read as a whole."""
-        return [piece]
-
-    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> None:
-        """Rows are counted by reading them, because they may have to be merged."""
 
 
 def found_file(file: Any) -> FoundFile:

@@ -58,10 +58,12 @@ class MosaicDataSource(DataSource):
         return MosaicReader(self._read_options, schema, table)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from smalti.io import locate
         from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
+        from smalti.table.paimon_layout import is_paimon_table
 
         options = parse_write_options(self.options)
-        if options.is_paimon:
+        if is_paimon_table(locate(options.path, storage=options.storage)):
             from smalti.spark.paimon import PaimonBatchWriter
 
             return PaimonBatchWriter(options, schema, overwrite)

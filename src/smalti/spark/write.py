@@ -233,7 +233,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
                 return plan_commit(self._plan.job, staged, (), "append", after=log.settle())
             listing = list_table(self._plan.root)
             existing = self._replaceable(listing)
-            if not staged and len(existing) == len(listing.files) and (self._mode == "overwrite" or not existing):
+            if not staged and not self._replaced and (self._mode == "overwrite" or not listing.files):
                 # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
                 writer = TaskWriter(self._plan, "empty", 0)
                 writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))

@@ -34,16 +34,34 @@ import scala.collection.immutable.Seq;
 
 /** Filters of Spark's as JSON: [name, column, value] or [name, child, ...]. smalti/spark/filters.py parses it. */
 final class Filters {
+  /** Lists of more values take longer to look through than they save. */
+  private static final int MANY = 1000;
+
   private Filters() {}
 
   /** The filters that can be written; the others are left out, and Spark applies all of them to the rows anyway. */
   static List<Object> write(Filter[] filters) {
     List<Object> written = new ArrayList<Object>();
     for (Filter filter : filters) {
-      Object one = write(filter);
+      boolean isLong = filter instanceof In && ((In) filter).values().length > MANY;
+      Object one = isLong ? between((In) filter) : write(filter);
       if (one != null) written.add(one);
     }
     return written;
+  }
+
+  /** What a long list of numbers or days, such as the keys of a join, says of row groups: the least and the most. */
+  private static Object between(In filter) {
+    Comparable least = null;
+    Comparable most = null;
+    for (Object value : filter.values()) {
+      if (value == null) continue;
+      if (!(value instanceof Number || value instanceof Date || value instanceof LocalDate)) return null;
+      if (least == null || least.compareTo(value) > 0) least = (Comparable) value;
+      if (most == null || most.compareTo(value) < 0) most = (Comparable) value;
+    }
+    if (least == null) return null;
+    return both("And", new GreaterThanOrEqual(filter.attribute(), least), new LessThanOrEqual(filter.attribute(), most));
   }
 
   static Object write(Filter filter) {
@@ -73,6 +91,7 @@ final class Filters {
     if (filter instanceof StringContains)
       return compare(name, ((StringContains) filter).attribute(), ((StringContains) filter).value());
     if (filter instanceof In) {
+      if (((In) filter).values().length > MANY) return null;
       List<Object> values = new ArrayList<Object>();
       for (Object value : ((In) filter).values()) {
         Object one = value(value);

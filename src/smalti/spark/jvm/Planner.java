@@ -14,6 +14,7 @@ import org.apache.spark.unsafe.Platform;
 /** Questions to smalti/spark/planner.py: JSON and bytes go there, JSON and byte strings come back. */
 final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
+  private static final Map<String, PythonFunction> FUNCTIONS = new HashMap<String, PythonFunction>();
 
   private Planner() {}
 
@@ -66,9 +67,21 @@ final class Planner {
     return answer;
   }
 
-  /** A Python function, given as what a worker of Spark's unpickles, in the environment of this application. */
+  /**
+   * A Python function, given as what a worker of Spark's unpickles, in the environment of this application.
+   *
+   * Spark runs Python to ask for its version each time it makes one, so those that were made are kept.
+   */
   static PythonFunction python(byte[] pickled) {
-    return PythonUtils$.MODULE$.createPythonFunction(pickled);
+    String key = new String(pickled, StandardCharsets.ISO_8859_1);
+    synchronized (FUNCTIONS) {
+      PythonFunction known = (PythonFunction) FUNCTIONS.get(key);
+      if (known == null) {
+        known = PythonUtils$.MODULE$.createPythonFunction(pickled);
+        FUNCTIONS.put(key, known);
+      }
+      return known;
+    }
   }
 
   private static Answer ask(byte[] request, byte[] state) throws IOException {

@@ -21,9 +21,10 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark starts one daemon for a worker module, which forks the workers and keeps those that have finished. The module is
  * ours, so that a worker imports what reads Mosaic and nothing else, and sends Arrow as it is.
  */
-final class Worker implements ReadableByteChannel {
+public final class Worker implements ReadableByteChannel {
   /** Spark's daemon imports modules by a name that starts like this, and for any other name its own worker. */
   private static final String MODULE = "pyspark_mosaic.worker";
+  private static final String DAEMON = "pyspark_mosaic.daemon";
   static final byte[] ASK = "ask".getBytes(StandardCharsets.UTF_8);
   static final byte[] READ = "read".getBytes(StandardCharsets.UTF_8);
   private final String python;
@@ -36,7 +37,7 @@ final class Worker implements ReadableByteChannel {
   Worker(String python, scala.collection.immutable.Map environment) throws IOException {
     this.python = python;
     this.environment = environment;
-    this.worker = (PythonWorker) SparkEnv.get().createPythonWorker(python, MODULE, environment, true)._1();
+    this.worker = (PythonWorker) SparkEnv.get().createPythonWorker(python, MODULE, DAEMON, environment, true)._1();
     this.channel = worker.channel();
     if (!channel.isBlocking()) {
       worker.selectionKey().cancel();
@@ -45,10 +46,27 @@ final class Worker implements ReadableByteChannel {
     }
   }
 
+  /** Start the daemon while the session is busy with itself, so that the first query finds a worker. */
+  public static void prepare() {
+    Thread thread = new Thread("mosaic-prepare") {
+      public void run() {
+        try {
+          PythonFunction python = Planner.python(new byte[0]);
+          new Worker(python.pythonExec(), environment(python)).release();
+        } catch (Throwable error) {
+          // The first query will say what is wrong.
+        }
+      }
+    };
+    thread.setDaemon(true);
+    thread.start();
+  }
+
   /** The environment of this application's Python processes. Those of one environment share a daemon. */
   static scala.collection.immutable.Map environment(PythonFunction python) {
     Map<String, String> all = new TreeMap<String, String>(python.envVars());
     all.put("SPARK_REUSE_WORKER", "1");
+    all.put("OPENBLAS_NUM_THREADS", "1"); // numpy comes with Arrow, and would start threads before a fork
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
   }
 
@@ -89,14 +107,14 @@ final class Worker implements ReadableByteChannel {
   void release() {
     if (!open) return;
     open = false;
-    SparkEnv.get().releasePythonWorker(python, MODULE, environment, worker);
+    SparkEnv.get().releasePythonWorker(python, MODULE, DAEMON, environment, worker);
   }
 
   /** End the process, which may be in the middle of something. */
   public void close() {
     if (!open) return;
     open = false;
-    SparkEnv.get().destroyPythonWorker(python, MODULE, environment, worker);
+    SparkEnv.get().destroyPythonWorker(python, MODULE, DAEMON, environment, worker);
   }
 
   public boolean isOpen() {
