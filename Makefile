@@ -1,12 +1,15 @@
 # Every target sets up .venv by itself and works from a clean clone.
 PYTHON ?= python3
 VENV   := .venv
+PAIMON := $(VENV)/paimon
+OLDEST := $(VENV)/oldest
+OLDEST_PYARROW := 18.0.0
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo test test-spark lint docs bench bench-full fuzz races clean browser
+.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark lint docs bench bench-full fuzz fuzz-coverage races faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -14,10 +17,15 @@ help:
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   ruff, mypy, stubtest"
 	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
+	@echo "make test-paimon  the tests with pypaimon, in an environment with its pyarrow (part of make test)"
+	@echo "make test-oldest  all tests on the oldest pyarrow, and on pypaimon's (half an hour)"
 	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (forty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
+	@echo "make fuzz-coverage FUZZ_MINUTES=60  libFuzzer over everything that parses, guided by the coverage of kernels and Python"
 	@echo "make races  jobs that change one table at the same time, as processes, for a quarter of an hour"
+	@echo "make faults every step of writes, reads and commits fails once, in every way, on disk and on S3 (a quarter of an hour)"
+	@echo "make soak MINUTES=30  ordinary work at random in one process; memory, descriptors and leftovers must not grow"
 	@echo "make clean  remove everything that was built"
 
 $(BIN)/python:
@@ -35,6 +43,25 @@ $(VENV)/.docs: $(VENV)/.installed
 	@echo ">> installing the documentation's generator"
 	@$(PIP) $$($(BIN)/python -c "from importlib.metadata import requires; \
 		print(*[need.partition(';')[0] for need in requires('smalti') if 'extra == \"docs\"' in need])")
+	@touch $@
+
+# What an extra asks for, without smalti itself, whose kernels are compiled already.
+extra = $$($(BIN)/python -c "from importlib.metadata import requires; \
+	print(*[need.partition(';')[0].replace(' ', '') for need in requires('smalti') if 'extra == \"$(1)\"' in need])")
+
+$(PAIMON)/.installed: $(VENV)/.installed
+	@echo ">> installing pypaimon beside a pyarrow that it accepts"
+	@$(PYTHON) -m venv $(PAIMON)
+	@$(PAIMON)/bin/python -m pip install --quiet --disable-pip-version-check $(call extra,paimon-dev)
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m smalti "$$@"\n' >$(PAIMON)/bin/smalti
+	@chmod +x $(PAIMON)/bin/smalti
+	@touch $@
+
+$(OLDEST)/.installed: $(VENV)/.installed
+	@echo ">> installing pyarrow $(OLDEST_PYARROW)"
+	@$(PYTHON) -m venv $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow==$(OLDEST_PYARROW) pyspark==4.3.0 \
+		$$(echo $(call extra,dev) | tr ' ' '\n' | grep -Ev 'Cython|mypy|pyarrow-stubs|pyspark|ruff|selenium|setuptools')
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
@@ -71,6 +98,20 @@ docs: $(VENV)/.docs
 test: lint browser
 	@echo ">> pytest"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	@$(MAKE) --no-print-directory test-paimon
+
+# pypaimon allows no newer pyarrow than 19, so its tests have an environment of their own.
+test-paimon: $(PAIMON)/.installed
+	@echo ">> pytest, with pypaimon"
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup tests/paimon tests/test_paimon_guard.py
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
+
+# Spark needs pyarrow 18, so its tests run on pypaimon's only.
+test-oldest: $(OLDEST)/.installed $(PAIMON)/.installed
+	@echo ">> pytest, on pyarrow $(OLDEST_PYARROW)"
+	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup --ignore tests/spark --ignore tests/report --ignore tests/docs
+	@echo ">> pytest, on pypaimon's pyarrow"
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup --ignore tests/report --ignore tests/docs
 
 # make test-spark SPARK=4.2.1: the Spark tests with a version other than the one they usually run with.
 test-spark: $(VENV)/.installed
@@ -88,6 +129,9 @@ bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.spark
 
+bench-paimon: $(PAIMON)/.installed
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m benchmarks.paimon
+
 bench-full: $(VENV)/.bench
 	@echo ">> running the whole benchmark (an hour or more)"
 	@$(BIN)/python -m benchmarks --full
@@ -102,9 +146,32 @@ fuzz: $(VENV)/.installed
 	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
 
+# libFuzzer comes with atheris; the kernels are built with gcc's coverage below target/coverage.
+FUZZ_MINUTES ?= 60
+$(VENV)/.atheris: $(VENV)/.installed
+	@$(PIP) atheris
+	@touch $@
+
+fuzz-coverage: $(VENV)/.atheris
+	@echo ">> coverage-guided fuzzing, $(FUZZ_MINUTES) minutes"
+	@JOBS=$(JOBS) $(BIN)/python -m tests.fuzzing.run $(FUZZ_MINUTES)
+
+MINUTES ?= 30
+soak: $(VENV)/.installed
+	@echo ">> ordinary work at random, $(MINUTES) minutes"
+	@$(BIN)/python -m tests.soak $(MINUTES)
+
+flips: $(VENV)/.installed
+	@echo ">> every byte of five kinds of files changed in nine ways (a minute)"
+	@$(BIN)/python -m tests.flips
+
 races: $(VENV)/.installed
 	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, local and on S3 (a quarter of an hour)"
 	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/test_races.py -o timeout=1800
+
+faults: $(VENV)/.installed
+	@echo ">> every step of writes, reads and commits fails, in every way (a quarter of an hour)"
+	@SMALTI_FAULTS=1 $(BIN)/python -m pytest -q -s -n 0 tests/faults -o timeout=3600
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

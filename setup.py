@@ -17,7 +17,8 @@ DIRECTIVES = {
     "embedsignature": True,
     "embedsignature.format": "python",
 }
-FLAGS = ["-O3", "-Wno-unused-function", "-Wno-unreachable-code"]
+#: `SMALTI_CFLAGS` adds what an instrumented build needs; the last one of contradicting flags counts.
+FLAGS = ["-O3", "-Wno-unused-function", "-Wno-unreachable-code", *os.environ.get("SMALTI_CFLAGS", "").split()]
 CORES = os.cpu_count() or 1
 
 

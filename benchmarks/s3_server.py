@@ -6,6 +6,7 @@ benchmarks.s3_server PORT`` is that process; the tests and the benchmark use `S3
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -109,12 +110,16 @@ class S3Server:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.read()
 
-    def reset(self, *, latency: float = 0, fail: str = "", times: int = 1) -> None:
+    def reset(self, *, latency: float = 0, fail: str = "", times: int = 1, after: int = 0, how: str = "403") -> None:
         """Forget what was counted, and set how long every request takes in addition, in seconds.
 
-        The next `times` requests in which `fail` occurs are refused. It is looked for in ``"METHOD path?query"``.
+        The next `times` requests in which `fail` occurs are refused; `after` so many such requests are answered first.
+        It is looked for in ``"METHOD path?query"``. `how` is the number of a status, ``"cut"`` to close the connection
+        without an answer, ``"lost"`` to do so after the request was carried out, or ``"half"`` in the middle of the
+        answer.
         """
-        quoted = urllib.parse.urlencode({"latency": latency, "fail": fail, "times": times})
+        told = {"latency": latency, "fail": fail, "times": times, "after": after, "how": how}
+        quoted = urllib.parse.urlencode(told)
         self.ask(f"{CONTROL}reset?{quoted}", "POST")
 
     def requests(self) -> list[Request]:
@@ -144,7 +149,8 @@ class Counting:
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self._requests: list[Request] = []
-        self._latency, self._fail, self._times = 0.0, "", 0
+        self._latency, self._fail, self._times, self._after, self._how = 0.0, "", 0, 0, "403"
+        self._deciding = threading.Lock()
         #: moto looks whether an object is there and then creates it; S3 does both at once.
         self._creating = threading.Lock()
 
@@ -155,10 +161,12 @@ class Counting:
             return self._control(path.removeprefix(CONTROL), urllib.parse.parse_qs(query), start)
         time.sleep(self._latency)
         asked = f"{environ['REQUEST_METHOD']} {path}?{query}"
-        if self._times and self._fail and self._fail in asked:
-            self._times -= 1
+        how = self._fault(asked)
+        if how.isdecimal() or how == "cut":
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            start("403 Forbidden", [("Content-Length", "0")])
+            if how == "cut":
+                _hang_up(environ)
+            start(f"{how} Refused", [("Content-Length", "0")])
             answer: Iterable[bytes] = [b""]
         elif environ.get("HTTP_IF_NONE_MATCH") == "*":
             with self._creating:
@@ -170,16 +178,41 @@ class Counting:
         span = environ.get("HTTP_RANGE", "")
         request = Request(environ["REQUEST_METHOD"], path, query, span, started, time.monotonic(), len(body))
         self._requests.append(request)
-        return [body]
+        if how == "lost":
+            _hang_up(environ)
+        return _half(body, environ) if how == "half" else [body]
+
+    def _fault(self, asked: str) -> str:
+        """How a request is to fail; an empty text if it is not."""
+        with self._deciding:
+            if not self._times or not self._fail or self._fail not in asked:
+                return ""
+            if self._after:
+                self._after -= 1
+                return ""
+            self._times -= 1
+            return self._how
 
     def _control(self, what: str, values: dict[str, list[str]], start: Any) -> list[bytes]:
         if what == "reset":
             self._requests = []
             self._latency = float(values["latency"][0])
             self._fail, self._times = values.get("fail", [""])[0], int(values["times"][0])
+            self._after, self._how = int(values["after"][0]), values["how"][0]
         body = json.dumps([asdict(request) for request in self._requests]).encode()
         start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [body]
+
+
+def _half(body: bytes, environ: dict[str, Any]) -> Iterator[bytes]:
+    yield body[: len(body) // 2]
+    _hang_up(environ)
+
+
+def _hang_up(environ: dict[str, Any]) -> None:
+    connection = environ["werkzeug.socket"]
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def serve(port: int) -> None:

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -22,7 +23,8 @@ from benchmarks.measure import Measurement
 from smalti import spec
 from smalti.cli.commands import COMMANDS
 from smalti.errors import SchemaError
-from smalti.types import has_statistics, pack_descriptor, storage_type
+from smalti.nesting import plan_column, stored_columns
+from smalti.types import has_statistics, pack_descriptor
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -83,22 +85,38 @@ TYPES = [
     pa.list_(pa.int32(), 3),
     pa.map_(pa.string(), pa.int32()),
     pa.struct([("x", pa.int32())]),
+    pa.list_(pa.struct([("x", pa.int32())])),
 ]
 
 
 def types() -> str:
-    """Arrow in, Mosaic's type, Arrow out, statistics."""
+    """Arrow types, what they are stored as, what others read, statistics."""
     rows = []
     for type_ in TYPES:
         try:
-            stored = storage_type(type_)
+            stored = stored_columns(plan_column(type_, True), "x", True)
         except SchemaError as error:
-            rows.append([f"`{type_}`", "—", f"refused: {error.reason}", ""])
+            rows.append([f"`{type_}`", f"refused: {error.reason}", "—", ""])
             continue
-        mosaic = spec.TypeId(pack_descriptor(stored, True)[0]).name
-        back = "the same" if stored == type_ else f"`{stored}`"
-        rows.append([f"`{type_}`", mosaic, back, "yes" if has_statistics(stored) else "no"])
-    return markdown(["Arrow type written", "Mosaic type", "Arrow type read", "statistics"], rows)
+        kinds = [(column, spec.TypeId(pack_descriptor(column.type, True)[0]).name) for column in stored]
+        mosaic = kinds[0][1] if len(kinds) == 1 else ", ".join(f"`{column.name}` {kind}" for column, kind in kinds)
+        is_same = len(stored) == 1 and stored[0].type == type_
+        plain = "the same" if is_same else ", ".join(f"`{column.type}`" for column in stored)
+        rows.append([f"`{type_}`", mosaic, plain, "yes" if has_statistics(stored[-1].type) else "no"])
+    return markdown(["Arrow type", "stored as", "read by others, or without companion, as", "statistics"], rows)
+
+
+def round_trips(kind: str) -> str:
+    """What comes back from each format, as ``python -m tests.round_trips`` has recorded it."""
+    document = json.loads((DOCS / "round_trips.json").read_text())
+    cases = document[kind]
+    formats = list(next(iter(cases.values())))
+    counts = [f"**{sum(found[name] == 'same' for found in cases.values())} of {len(cases)}**" for name in formats]
+    rows = [
+        [f"`{name}`" if re.match(r"\w+($|[\[(<])", name) else name, *found.values()] for name, found in cases.items()
+    ]
+    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    return f"{markdown(['', *formats], [['the same', *counts], *rows])}\nMade with {versions}.\n"
 
 
 LIMITS = [
@@ -156,6 +174,8 @@ def layouts(source: Path = DOCS / "benchmarks" / "layouts.json") -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "types": types,
+    "round-trips-arrow": partial(round_trips, "arrow"),
+    "round-trips-pandas": partial(round_trips, "pandas"),
     "limits": limits,
     "bytes": bytes_of_a_file,
     "layouts": layouts,

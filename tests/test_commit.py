@@ -27,6 +27,7 @@ from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
 from smalti.table import commit_log
+from smalti.table.cleaning import clean_log
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import (
     JOBS,
@@ -226,7 +227,7 @@ def test_cleaning_gets_past_broken_records(tmp_path: Path, data: bytes, name: st
     for use in (log.recover, log.settle, lambda: smalti.dataset(table)):
         with pytest.raises(MosaicError, match=f"{name}: (not a commit record|a commit names)"):
             use()
-    assert log.clean(timedelta(days=1)) == [name]
+    assert clean_log(log, timedelta(days=1)) == [name]
     assert seen(table) == OLD
     assert (table / STAGED_FILES[0]).exists(), "the staged files of a broken record are not old yet"
     log.commit(plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
@@ -241,9 +242,9 @@ def test_cleaning_gets_past_a_record_that_cannot_be_carried_out(tmp_path: Path) 
     os.utime(tmp_path / staging_directory("dead", "0"), (0, 0))
     os.utime(tmp_path / staging_directory("dead", ""), (0, 0))
     with pytest.raises(MosaicError, match=r"new2\.mosaic: a committed file has gone"):
-        log.clean(timedelta(days=1))
+        clean_log(log, timedelta(days=1))
     assert not (tmp_path / JOBS / "dead").exists()
-    assert log.clean(timedelta(0)) == [record_name(1), "job"]
+    assert clean_log(log, timedelta(0)) == [record_name(1), "job"]
     assert log.state() == (2, ())
 
 
@@ -266,10 +267,10 @@ def test_cleaning_gets_past_paths_that_cannot_be(tmp_path: Path, hostile: dict[s
     (table / "p=1").mkdir()
     commit = Commit("hostile", **hostile, number=number)
     (table / JOBS / commit.record).write_bytes(commit.to_json())
-    for use in (log.settle, lambda: log.clean(timedelta(days=1))):
+    for use in (log.settle, lambda: clean_log(log, timedelta(days=1))):
         with pytest.raises(MosaicError, match=f"{commit.record}: a commit cannot be carried out"):
             use()
-    assert commit.record in log.clean(timedelta(0))
+    assert commit.record in clean_log(log, timedelta(0))
     assert seen(table) == OLD
     assert log.settle() == 2 * number
 
@@ -281,7 +282,7 @@ def test_cleaning_gets_past_a_record_of_the_last_number(tmp_path: Path, data: by
     log = table_in(table)
     record = table / JOBS / record_name(MAX_NUMBER)
     record.write_bytes(data)
-    log.clean(timedelta(days=1))
+    clean_log(log, timedelta(days=1))
     assert not record.exists()
     log.commit(plan_commit("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
     assert seen(table) == NEW
@@ -628,7 +629,7 @@ def test_symbolic_links_do_not_lead_out(tmp_path: Path) -> None:
     with pytest.raises(MosaicError, match="leads out of its table"):
         log.recover()
     (table / JOBS / record_name(1)).unlink()
-    log.clean(timedelta(0))
+    clean_log(log, timedelta(0))
     assert (elsewhere / "keys").read_text() == "precious"
     assert (elsewhere / "more").exists()
 
@@ -642,7 +643,7 @@ def test_symbolic_links_in_the_place_of_our_directories(tmp_path: Path) -> None:
     table.mkdir()
     (table / JOBS).symlink_to(elsewhere)
     log = CommitLog(locate(table))
-    for use in (lambda: log.clean(timedelta(0)), lambda: log.discard("dir")):
+    for use in (lambda: clean_log(log, timedelta(0)), lambda: log.discard("dir")):
         with pytest.raises(MosaicError, match="out of its table, through a symbolic link"):
             use()
     (table / JOBS).unlink()
@@ -651,8 +652,8 @@ def test_symbolic_links_in_the_place_of_our_directories(tmp_path: Path) -> None:
     commit = Commit("job", stream="query", batch=50, number=1)
     (table / JOBS / commit.record).write_bytes(commit.to_json())
     with pytest.raises(MosaicError, match="out of its table, through a symbolic link"):
-        log.clean(timedelta(days=1))
-    assert log.clean(timedelta(0)) == [commit.record]
+        clean_log(log, timedelta(days=1))
+    assert clean_log(log, timedelta(0)) == [commit.record]
     assert sorted(path.name for path in elsewhere.rglob("*")) == ["1", "2", "dir", "x"]
 
 
@@ -1004,8 +1005,8 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     assert len(list_files("bucket/t", s3).files) == 1
     assert log.state()[1] == ()
     smalti.write_table(pa.table({"x": [0]}), f"bucket/t/{JOBS}/dead/0/part.mosaic", filesystem=s3)
-    assert log.clean(timedelta(days=1)) == []
-    assert log.clean(timedelta(0)) == ["dead"]
+    assert clean_log(log, timedelta(days=1)) == []
+    assert clean_log(log, timedelta(0)) == ["dead"]
     assert rows() == [10, 20]
 
 

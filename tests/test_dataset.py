@@ -16,7 +16,7 @@ from smalti.file.tail import parse_schema
 from smalti.io import open_source
 from smalti.predicate import normalize_filters
 from smalti.table.listing import FoundFile, list_files, open_found
-from smalti.table.partitions import parse_partition, partition_schema
+from smalti.table.partitions import by_directory, parse_partition, partition_schema
 
 
 @pytest.fixture
@@ -292,3 +292,27 @@ class TestReadingManyFiles:
         seen: list[Any] = []
         smalti.dataset(many).scan(["id"], progress=seen.append).to_table()
         assert (seen[-1].done, seen[-1].total, seen[-1].num_rows, seen[-1].fraction) == (12, 12, 24, 1)
+
+
+def test_partition_values_that_paths_could_misread(tmp_path: Path) -> None:
+    """Text stays text, also the text that stands for null in a path, and null stays null."""
+    texts = [
+        "__HIVE_DEFAULT_PARTITION__",
+        "%5F_HIVE_DEFAULT_PARTITION__",
+        None,
+        "",
+        "..",
+        "a/b",
+        "=",
+        "%",
+        "_x",
+        "\n é",
+    ]
+    batch = pa.record_batch({"id": list(range(len(texts))), "p=/%": texts})
+    for directory, rows in by_directory(batch, ["p=/%"]):
+        (tmp_path / directory).mkdir()
+        smalti.write_table(pa.table(rows), tmp_path / directory / "part.mosaic")
+    found = smalti.dataset(tmp_path).to_table().sort_by("id")
+    assert found.to_pydict() == batch.to_pydict()
+    kept = smalti.dataset(tmp_path).to_table(filters=[("p=/%", "=", texts[0])])
+    assert kept["id"].to_pylist() == [0]

@@ -118,7 +118,9 @@ def test_columns_apart_are_paged_and_columns_together_are_not() -> None:
 def test_what_is_asked_for_is_written_as_the_reference_writes_it(options: dict[str, int]) -> None:
     table = TABLES["apart"]
     for aim in ("small", "balanced", "fast"):
-        assert written(table, checksum=False, layout=aim, **options) == reference.write(table, **options)
+        assert written(table, checksum=False, companion=False, layout=aim, **options) == reference.write(
+            table, **options
+        )
 
 
 def test_a_column_each_is_one_block_each() -> None:

@@ -7,12 +7,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.errors import ConflictError, CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
+    from smalti.errors import (
+        ConflictError,
+        CorruptFileError,
+        MosaicError,
+        PaimonTableError,
+        SchemaError,
+        UnsupportedFeatureError,
+    )
     from smalti.file.reader import MosaicFile, RowGroup
     from smalti.file.reader import open_file as open
     from smalti.file.streams import Scan
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
+    from smalti.io.sources import ReadAt
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.reading import read_table, scan
@@ -25,6 +33,8 @@ __all__ = [
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
+    "PaimonTableError",
+    "ReadAt",
     "RowGroup",
     "Scan",
     "SchemaError",
@@ -40,11 +50,19 @@ __all__ = [
 
 #: Modules and the names that they hold. What is `open` here is `open_file` there, so as not to hide Python's own.
 _HOMES = {
-    "smalti.errors": ("ConflictError", "CorruptFileError", "MosaicError", "SchemaError", "UnsupportedFeatureError"),
+    "smalti.errors": (
+        "ConflictError",
+        "CorruptFileError",
+        "MosaicError",
+        "PaimonTableError",
+        "SchemaError",
+        "UnsupportedFeatureError",
+    ),
     "smalti.file.reader": ("MosaicFile", "RowGroup", "open"),
     "smalti.file.streams": ("Scan",),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
+    "smalti.io.sources": ("ReadAt",),
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
     "smalti.table.reading": ("read_table", "scan"),

@@ -6,6 +6,7 @@ Missing files and failing disks stay what Python calls them (`FileNotFoundError`
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,6 +14,39 @@ Self = TypeVar("Self", bound="MosaicError")
 
 #: The parts of a place, from the outside in; the order in which a message names them.
 PLACE = ("path", "section", "row_group", "bucket", "column", "offset")
+#: Options in the query of a URI that are no secrets; all others are hidden.
+_OPEN_OPTIONS = (
+    *("region", "endpoint_override", "scheme", "anonymous", "project_id", "account_name", "role_arn"),
+    *("user", "replication", "blob_storage_authority", "blob_storage_scheme"),
+)
+_URI = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s'\"<>]+")
+_PASSWORD = re.compile(r"(?<=://)([^/?#@]*?):([^/?#]*)@")
+_OPTION = re.compile(r"([?&;])([^=&;?#]+)=([^&;#]*)")
+
+
+def without_secrets(text: str) -> str:
+    """A text for people, in which passwords, keys and tokens in URIs are replaced by stars.
+
+    Everything that smalti prints, logs or raises goes through here, because URIs can carry options of a store, and
+    signatures.
+
+    Examples
+    --------
+    >>> without_secrets("s3://bucket/t?region=eu-west-1&secret_key=Ab/12")
+    's3://bucket/t?region=eu-west-1&secret_key=***'
+    >>> without_secrets("cannot read https://ann:pw@host/t?X-Amz-Signature=12ab")
+    'cannot read https://ann:***@host/t?X-Amz-Signature=***'
+    """
+    return _URI.sub(lambda found: _open_part(found[0]), text) if "://" in text else text
+
+
+def _open_part(uri: str) -> str:
+    def show(found: re.Match[str]) -> str:
+        is_open = found[2].lower().replace("_", "") in {name.replace("_", "") for name in _OPEN_OPTIONS}
+        return found[0] if is_open else f"{found[1]}{found[2]}=***"
+
+    head, mark, query = _PASSWORD.sub(r"\1:***@", uri, count=1).partition("?")
+    return head + _OPTION.sub(show, mark + query)
 
 
 class MosaicError(ValueError):
@@ -34,10 +68,11 @@ class MosaicError(ValueError):
     """
 
     def __init__(self, reason: str, *, found: Any = None, expected: Any = None, **place: Any) -> None:
+        reason = without_secrets(reason)
         super().__init__(reason)
         self.reason = reason
-        self.found = found
-        self.expected = expected
+        self.found = _open(found)
+        self.expected = _open(expected)
         self.place: dict[str, Any] = {}
         self.locate(**place)
 
@@ -46,7 +81,7 @@ class MosaicError(ValueError):
         unknown = place.keys() - set(PLACE)
         if unknown:
             raise TypeError(f"no such part of a place: {sorted(unknown)}")
-        self.place = {part: value for part, value in place.items() if value is not None} | self.place
+        self.place = {part: _open(value) for part, value in place.items() if value is not None} | self.place
         return self
 
     def __str__(self) -> str:
@@ -80,11 +115,21 @@ class ConflictError(MosaicError):
     """Another job has changed the table in the same moment, so that this one cannot: it has changed nothing."""
 
 
+class PaimonTableError(MosaicError):
+    """A directory of a Paimon table was about to be read or written as a plain directory of files."""
+
+
 class ReplacedError(MosaicError):
     """A file is no longer the one that was listed or opened."""
+
+
+def _open(value: Any) -> Any:
+    """A value without its secrets. An error keeps no others, because it is pickled, logged and shown by debuggers."""
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _show(value: Any, limit: int = 200) -> str:
     """Strings are phrases of ours and go in plain; everything else by repr, cut to a readable length."""
     text = value if isinstance(value, str) else repr(value)
+    text = without_secrets(text)
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

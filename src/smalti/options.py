@@ -68,6 +68,10 @@ class WriterOptions:
         `num_buckets` or `page_size_threshold` is given has only the statistics that are asked for.
     checksum : bool
         Whether zstd frames carry a checksum of their content, which every zstd decoder verifies.
+    companion : bool
+        Whether the file has a companion, which other readers pass over: what the format has no field for (Arrow types
+        without a type of their own, structs, metadata) and a checksum of index and footer. Without, and in files that
+        are not compressed, columns come back as they are stored.
     threads : int, optional
         Threads that encode and compress buckets; by default one per core.
     """
@@ -84,6 +88,7 @@ class WriterOptions:
     checksum: bool = True
     threads: int | None = None
     layout: str = "balanced"
+    companion: bool = True
 
     def __post_init__(self) -> None:
         names = self.stats_columns
@@ -110,8 +115,9 @@ class WriterOptions:
         self._check("dict_max_entries", 0, MAX_UINT32)
         self._check("page_size_threshold", 0, None, optional=True)
         self._check("threads", 1, None, optional=True)
-        if not isinstance(self.checksum, bool):
-            raise MosaicError("checksum must be True or False", found=self.checksum)
+        for name in ("checksum", "companion"):
+            if not isinstance(getattr(self, name), bool):
+                raise MosaicError(f"{name} must be True or False", found=getattr(self, name))
 
     def _check(self, name: str, low: int, high: int | None, *, optional: bool = False) -> None:
         value: Any = getattr(self, name)

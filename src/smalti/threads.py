@@ -1,12 +1,16 @@
-"""The threads of a process: a bounded pool that decodes and encodes, and another that waits for object stores."""
+"""The threads of a process: a bounded pool that decodes and encodes, another that waits for object stores, and the lock
+that writers share among the threads that use them."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
+
+from smalti.errors import MosaicError
 
 #: Work of fewer bytes than this is not shared with another thread.
 MIN_SHARED = 256 << 10
@@ -34,9 +38,34 @@ def cpu_count() -> int:
 
 def _pool(threads: int, name: str = "smalti") -> ThreadPoolExecutor:
     pool = _pools.get((name, threads))
-    if pool is None:
-        pool = _pools[name, threads] = ThreadPoolExecutor(threads, thread_name_prefix=name)
+    if pool is None:  # Of two threads that come here at once, both get the pool of the first.
+        pool = _pools.setdefault((name, threads), ThreadPoolExecutor(threads, thread_name_prefix=name))
     return pool
+
+
+class OwnLock:
+    """A lock among the threads of the process that has made it. A forked child, which has a copy, is refused.
+
+    A thread that has the lock may take it again.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._lock = threading.RLock()
+        self._owner = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that has made the lock."""
+        return os.getpid() == self._owner
+
+    def __enter__(self) -> None:
+        if not self.is_ours:  # A thread of the parent, which is not here, may have had the lock: never wait for it.
+            raise MosaicError(f"{self._what} belongs to the process that made it; a forked child cannot use it")
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 def request_pool() -> ThreadPoolExecutor:

@@ -1,20 +1,19 @@
 """Arrow types and Mosaic types (section 3): which is stored as which, and what is turned into another type first.
 
-An Arrow type without a type of its own in the format is stored as another one if that loses nothing, else refused.
+An Arrow type without a type of its own in the format is stored as another one that holds its values, else refused. What
+the original type was is kept in the companion of the file; `smalti.nesting` does the same for structs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard
+from typing import Literal, TypeGuard
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
 from smalti.format.varint import pack_varint
-from smalti.spec import MAX_COMPACT_PRECISION, MAX_NESTING, TypeId
+from smalti.spec import MAX_COMPACT_PRECISION, MAX_DECIMAL_PRECISION, MAX_NESTING, TypeId
 
 #: Types without parameters that are stored as they are.
 _PLAIN: dict[pa.DataType, TypeId] = {
@@ -37,6 +36,8 @@ _STORED_AS: dict[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
     pa.date64(): pa.date32(),
@@ -66,7 +67,7 @@ def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
 
 
 def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
-    """The Arrow type a column of `type_` is stored as, and read back as.
+    """The Arrow type a column of `type_`, which has no structs in it, is stored as.
 
     Raises
     ------
@@ -80,30 +81,38 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
     >>> storage_type(pa.dictionary(pa.int8(), pa.uint8()))
     DataType(int16)
     """
+    if isinstance(type_, pa.BaseExtensionType):  # first, because extension types of users need not be hashable
+        return storage_type(type_.storage_type, depth)
     if type_ in _PLAIN:
         return type_
     if type_ in _STORED_AS:
         return _STORED_AS[type_]
     if depth > MAX_NESTING:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
-    if isinstance(type_, pa.BaseExtensionType):
-        return storage_type(type_.storage_type, depth)
-    if pt.is_dictionary(type_):
+    if pt.is_dictionary(type_) and (
+        pt.is_nested(type_.value_type)
+        or pt.is_dictionary(type_.value_type)
+        or isinstance(type_.value_type, pa.BaseExtensionType)
+    ):  # Arrow cannot make such a dictionary of values, and its schema message cannot say all of them.
+        raise SchemaError("a dictionary of this type has no place in Mosaic", found=str(type_.value_type))
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
         return storage_type(type_.value_type, depth)
+    if pt.is_duration(type_) or pt.is_time64(type_):
+        return pa.int64()
+    if pt.is_fixed_size_binary(type_):
+        return pa.binary()
     if pt.is_timestamp(type_):
         return pa.timestamp(_TICKS[type_.unit], type_.tz)
-    if pt.is_decimal(type_) and type_.bit_width <= 128:
+    if pt.is_decimal(type_):
         if type_.scale > type_.precision:
             raise SchemaError("decimal scale is above its precision", found=str(type_))
+        if type_.precision > MAX_DECIMAL_PRECISION:
+            return pa.binary()
         return pa.decimal128(type_.precision, type_.scale)
     if is_list_like(type_):
         return pa.list_(_storage_field(type_.value_field, depth + 1))
     if pt.is_map(type_):
         key, item = _storage_field(type_.key_field, depth + 1), _storage_field(type_.item_field, depth + 1)
-        if type_.keys_sorted:
-            raise SchemaError("maps with sorted keys cannot be stored as such", found=str(type_))
-        if pt.is_list(key.type) or pt.is_map(key.type):
-            raise SchemaError("map keys cannot be arrays or maps", found=str(type_))
         stored: pa.DataType = pa.map_(key, item)  # type: ignore[call-overload]
         return stored
     if is_legacy_timestamp(type_):
@@ -113,44 +122,6 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
 
 def _storage_field(field: pa.Field, depth: int) -> pa.Field:
     return pa.field(field.name, storage_type(field.type, depth), field.nullable)
-
-
-@dataclass(frozen=True)
-class StoredSchema:
-    """A schema as it is stored: `schema` is what is read back, `descriptors` its packed types, in the same order."""
-
-    schema: pa.Schema
-    descriptors: list[bytes]
-
-
-def stored_schema(schema: pa.Schema) -> StoredSchema:
-    """How a schema is stored, without its metadata, for which the format has no place. Looks at each type once.
-
-    Raises
-    ------
-    SchemaError
-        With the name of the first column that cannot be stored.
-    """
-    known: dict[Any, tuple[pa.DataType, bytes]] = {}
-    changed: dict[int, pa.Field] = {}
-    descriptors = []
-    for i, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
-        found = known.get(kind) if kind is not None else None
-        if found is None:
-            field = schema.field(i)
-            try:
-                type_ = storage_type(field.type)
-                found = (type_, pack_descriptor(type_, field.nullable))
-            except SchemaError as error:
-                raise error.locate(column=field.name) from None
-            if kind is not None and type_ == field.type:
-                known[kind] = found
-            elif type_ != field.type:
-                changed[i] = pa.field(field.name, type_, field.nullable)
-        descriptors.append(found[1])
-    if changed:
-        schema = pa.schema([changed.get(i, field) for i, field in enumerate(schema)])
-    return StoredSchema(schema, descriptors)
 
 
 def has_statistics(type_: pa.DataType) -> bool:

@@ -4,7 +4,7 @@ Blocks of ``python`` and ``bash`` run from top to bottom of a page, in one direc
 A comment line right above a block changes that:
 
     <!-- output -->           the block is what the one before it prints; `...` stands for anything
-    <!-- needs: spark -->     runs where it can: "spark", "s3", "jobs"; for the whole page if it stands at its top
+    <!-- needs: spark -->     runs where it can: "spark", "s3", "paimon"; for the whole page if it stands at its top
     <!-- raises: Error -->    the block ends in this error
     <!-- skip: reason -->     does not run, and says why
 """

@@ -32,6 +32,8 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
         missing.add("jobs")
     if importlib.util.find_spec("dask") is None:
         missing.add("dask")
+    if importlib.util.find_spec("pypaimon") is None:
+        missing.add("paimon")
     if page_needs(page) in missing:
         pytest.skip(f"needs {page_needs(page)}")
     if "s3" in needs(page):

@@ -34,6 +34,8 @@ def make_readings() -> None:
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name.startswith("smalti.spark"):
         pytest.importorskip("pyspark")
+    if name.startswith("smalti.paimon"):
+        pytest.importorskip("pypaimon")
     monkeypatch.chdir(tmp_path)
     if name.startswith("smalti.jobs"):
         make_readings()

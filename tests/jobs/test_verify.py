@@ -78,7 +78,7 @@ def test_each_broken_bucket_is_reported(tmp_path: Path) -> None:
 )
 def test_statistics_that_lie(tmp_path: Path, found: bytes, wrong: bytes, message: str) -> None:
     path = tmp_path / "a.mosaic"
-    smalti.write_table(pa.table({"a": [7, None, 1234]}), path, stats_columns=["a"])
+    smalti.write_table(pa.table({"a": [7, None, 1234]}), path, stats_columns=["a"], companion=False)
     data = path.read_bytes()
     at = data.rindex(found)
     path.write_bytes(data[:at] + wrong + data[at + 8 :])
@@ -88,7 +88,7 @@ def test_statistics_that_lie(tmp_path: Path, found: bytes, wrong: bytes, message
 
 def test_null_count_that_lies(tmp_path: Path) -> None:
     path = tmp_path / "a.mosaic"
-    smalti.write_table(pa.table({"a": [7, None, 1234]}), path, stats_columns=["a"])
+    smalti.write_table(pa.table({"a": [7, None, 1234]}), path, stats_columns=["a"], companion=False)
     data = bytearray(path.read_bytes())
     data[data.rindex((7).to_bytes(8, "big")) - 1] = 2
     path.write_bytes(data)

@@ -127,6 +127,20 @@ def test_row_groups_that_spark_needs_are_kept(
 
 @settings(max_examples=400)
 @given(columns())
+def test_rows_that_spark_needs_are_kept(case: tuple[pa.DataType, list[Any], list[SparkFilter]]) -> None:
+    """Tasks leave out rows that filters rule out, by Arrow's comparisons; Spark's must not want them."""
+    type_, values, filters = case
+    tree = filter_tree(filters, {"a": type_})
+    if tree is None:
+        return
+    table = pa.table({"a": pa.array(values, type_), "n": pa.array(range(len(values)), pa.int32())})
+    with smalti.open(written(table)) as file:
+        kept = set(file.read(columns=["n"], filters=tree)["n"].to_pylist())
+    assert {at for at, value in enumerate(values) if all(spark_says(f, value) for f in filters)} <= kept
+
+
+@settings(max_examples=400)
+@given(columns())
 def test_partitions_are_decided(case: tuple[pa.DataType, list[Any], list[SparkFilter]]) -> None:
     """Exactly, but for lists with nulls, of which more may be kept."""
     type_, values, filters = case

@@ -40,12 +40,13 @@ class TestOptions:
             "pagesizethreshold": "1k",
             "statscolumns": "a,b",
             "checksum": "FALSE",
+            "companion": "false",
             "threads": "2",
             "layout": "fast",
         }
         assert set(given) == {name.lower() for name in names}
         assert parse_write_options({"path": "t", **given}).writer == WriterOptions(
-            "none", 3, 7, 1 << 20, 10, 0, 5, 1024, ("a", "b"), False, 2, "fast"
+            "none", 3, 7, 1 << 20, 10, 0, 5, 1024, ("a", "b"), False, 2, "fast", False
         )
         assert parse_write_options({"path": "t"}).writer == WriterOptions()
 

@@ -72,9 +72,9 @@ class TestColumns:
 
     def test_count(self, frame: Any, touched: Touched) -> None:
         assert frame.count() == ROWS
-        reports = touched()
-        assert columns(reports) == [[]]
-        assert sum(report["bytes_read"] for report in reports) <= 64 << 10
+        assert touched() == [], "the index tells"
+        assert frame.where("half < 10 OR half > 1990").count() == 20 + 19
+        assert columns(touched()) == [["half"]]
 
     @pytest.mark.parametrize(
         ("query", "expected"),
@@ -98,7 +98,7 @@ class TestColumns:
 class TestFilters:
     def test_row_groups_are_skipped(self, frame: Any, touched: Touched) -> None:
         assert frame.where("id >= 1500 AND id < 1600").select("c1").count() == 100
-        assert [(file["row_groups"], file["skipped"]) for r in touched() for file in r["files"]] == [([1], 3)]
+        assert [file["row_groups"] for r in touched() for file in r["files"]] == [[1]]
         assert frame.where("id IN (5, 3005)").count() == 2
         assert [file["row_groups"] for r in touched() for file in r["files"]] == [[0, 3]]
         assert frame.where("id > 10000 OR id IS NULL").count() == 0

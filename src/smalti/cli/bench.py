@@ -16,7 +16,8 @@ from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import Rows, open_rows
-from smalti.types import stored_schema
+from smalti.errors import without_secrets
+from smalti.nesting import stored_schema
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20
@@ -37,7 +38,7 @@ def run_bench(options: argparse.Namespace, screen: Screen) -> None:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
         shape = {"rows": rows.num_rows, "columns": len(rows.schema)}
     if options.json:
-        screen.json({"file": options.file, **shape, "level": options.level, "results": results})
+        screen.json({"file": without_secrets(options.file), **shape, "level": options.level, "results": results})
         return
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []

@@ -18,7 +18,7 @@ from smalti.cli.render.text import cell
 from smalti.cli.screen import Screen
 from smalti.cli.sources import Rows, open_rows
 from smalti.file.logical import to_stored
-from smalti.types import stored_schema
+from smalti.nesting import stored_schema
 
 
 def arguments_diff(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,8 @@ It is imported when a job is run, so that `--help` need not wait for it.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
 
 import smalti
 from smalti.cli.arguments import add_columns, add_output, age, byte_count, select_columns, whole_number
@@ -14,6 +15,7 @@ from smalti.cli.progress import ProgressBar
 from smalti.cli.render.table import heads, table
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
+from smalti.errors import without_secrets
 from smalti.file.patterns import is_pattern
 from smalti.options import LAYOUTS
 
@@ -25,6 +27,34 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine", choices=("local", "spark"), default="local", help="where it runs (default local: threads)"
     )
+
+
+def _add_plain(parser: argparse.ArgumentParser) -> None:
+    about = "read the files of a Paimon table as they lie there: old versions of rows and deleted rows included"
+    parser.add_argument("--plain", action="store_true", help=about)
+
+
+def _add_snapshot(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--snapshot", type=whole_number, metavar="ID", help="of a Paimon table (default: the newest)")
+    parser.add_argument("--tag", metavar="NAME", help="likewise, by its tag")
+
+
+def _at_snapshot(options: argparse.Namespace) -> dict[str, Any]:
+    chosen = {"snapshot": options.snapshot, "tag": options.tag}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _is_paimon(path: str) -> bool:
+    """Whether there is a Paimon table at a path, so that the job is one of `smalti.paimon`.
+
+    Without pypaimon it is not, and the job on files then refuses the table and says what to install.
+    """
+    if find_spec("pypaimon") is None:
+        return False
+    from smalti.io import locate
+    from smalti.table.paimon_layout import is_paimon_table
+
+    return is_paimon_table(locate(path))
 
 
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
@@ -105,12 +135,28 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-resume", action="store_true", help="start over instead of where an earlier run stopped")
     _add_care_and_engine(parser)
     _add_writer_options(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
 def run_convert(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
 
+    if _is_paimon(options.target):
+        from smalti import paimon
+
+        mode: Literal["append", "overwrite"] = "overwrite" if options.overwrite else "append"
+        with ProgressBar(screen.err) as progress:
+            summary = paimon.convert(
+                options.source,
+                options.target,
+                mode,
+                source_format=options.source_format,
+                columns=_column_names(options),
+                progress=progress,
+            )
+        _print_summary(options, screen, summary)
+        return
     with ProgressBar(screen.err) as progress:
         summary = jobs.convert(
             options.source,
@@ -121,6 +167,7 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
             columns=_column_names(options),
             resume=not options.no_resume,
             progress=progress,
+            plain=options.plain,
             **_engine_and_care(options),
         )
     _print_summary(options, screen, summary)
@@ -133,6 +180,7 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort-by", metavar="NAMES", help="order rows by these columns, with commas between")
     _add_care_and_engine(parser)
     _add_writer_options(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
@@ -147,6 +195,7 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
             sort_by=options.sort_by.split(",") if options.sort_by else None,
             options=_writer_options(options),
             progress=progress,
+            plain=options.plain,
             **given,
             **_engine_and_care(options),
         )
@@ -169,7 +218,7 @@ def run_clean(options: argparse.Namespace, screen: Screen) -> None:
         raise NotADirectoryError(20, "No such directory", options.table)
     removed = jobs.clean(options.table, options.older_than)
     if options.json:
-        screen.json({"table": options.table, "removed": removed})
+        screen.json({"table": without_secrets(options.table), "removed": removed})
     else:
         screen.lines([f"removed {printable(name)}" for name in removed] or ["nothing to remove"])
 
@@ -177,14 +226,22 @@ def run_clean(options: argparse.Namespace, screen: Screen) -> None:
 def arguments_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files or directories")
     _add_engine(parser)
+    _add_snapshot(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti import jobs
 
+    given: dict[str, Any] = {"engine": options.engine}
     with ProgressBar(screen.err) as progress:
-        report = jobs.verify(options.sources, engine=options.engine, progress=progress)
+        if len(options.sources) == 1 and not options.plain and _is_paimon(options.sources[0]):
+            from smalti import paimon
+
+            report = paimon.verify(options.sources[0], progress=progress, **given, **_at_snapshot(options))
+        else:
+            report = jobs.verify(options.sources, progress=progress, plain=options.plain, **given)
     _print_summary(options, screen, report)
     return 0 if report.ok else 1
 
@@ -197,21 +254,27 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--html", metavar="PAGE", help="write a page here")
     _add_care_and_engine(parser)
+    _add_snapshot(parser)
+    _add_plain(parser)
     add_output(parser)
 
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
 
+    given = {
+        "output": options.output,
+        "html": options.html,
+        "columns": _column_names(options),
+        **_engine_and_care(options),
+    }
     with ProgressBar(screen.err) as progress:
-        profile = jobs.profile(
-            options.source,
-            output=options.output,
-            html=options.html,
-            columns=_column_names(options),
-            progress=progress,
-            **_engine_and_care(options),
-        )
+        if not options.plain and _is_paimon(options.source):
+            from smalti import paimon
+
+            profile = paimon.profile(options.source, progress=progress, **given, **_at_snapshot(options))
+        else:
+            profile = jobs.profile(options.source, progress=progress, plain=options.plain, **given)
     columns = profile.table.to_pylist()
     if options.json:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}

@@ -13,8 +13,10 @@ import contextlib
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from smalti.cli.commands import COMMANDS, Command
 
@@ -35,7 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in arguments:
-            raise
+            from smalti.cli.render.text import printable
+
+            for line in "".join(traceback.format_exception(error)).split("\n"):
+                print(printable(line), file=sys.stderr)
+            return 1
         if isinstance(error, KeyboardInterrupt):
             return INTERRUPTED
         if isinstance(error, BrokenPipeError):
@@ -50,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def one_line(error: BaseException) -> str:
     """The message of an error, in one line."""
     from smalti.cli.render.text import printable
+    from smalti.errors import without_secrets
 
     is_arrows = type(error).__module__.partition(".")[0] == "pyarrow"
     if isinstance(error, OSError) and error.strerror:
@@ -61,7 +68,7 @@ def one_line(error: BaseException) -> str:
         text = f"out of memory ({error})" if str(error) else "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
-    return printable(" ".join(text.split()))
+    return printable(without_secrets(" ".join(text.split())))
 
 
 def _run(argv: list[str]) -> int:
@@ -85,7 +92,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     `only` names the one command whose arguments are needed: the others are left without, because the module of a
     command takes time to import.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="smalti",
         description="Look at and work on Mosaic files: local paths, and anything pyarrow opens (s3://, gs://, hdfs://).",
         epilog="`smalti COMMAND --help` tells more, and what the command reads from the file.",
@@ -108,6 +115,15 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 def _module(command: Command) -> ModuleType:
     return importlib.import_module(f"smalti.cli.{command.module}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages repeat arguments without what could steer a terminal: a shell puts in names of files."""
+
+    def error(self, message: str) -> NoReturn:
+        from smalti.cli.render.text import printable
+
+        super().error(printable(message))
 
 
 class _Version(argparse.Action):

@@ -14,6 +14,7 @@ from smalti.cli.render.rows import plain_values
 from smalti.cli.render.table import facts, heads, table
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
+from smalti.errors import without_secrets
 from smalti.format.statistics import ColumnStatistics
 
 arguments_schema = adding(add_file, add_columns, add_output)
@@ -32,7 +33,7 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         for field in [schema.field(position)]
     ]
     if options.json:
-        screen.json({"file": options.file, "num_columns": len(names), "columns": columns})
+        screen.json({"file": without_secrets(options.file), "num_columns": len(names), "columns": columns})
         return
     rows = [
         [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
@@ -62,7 +63,7 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> None:
     if options.json:
         screen.json(
             {
-                "file": options.file,
+                "file": without_secrets(options.file),
                 "size": layout.size,
                 "rows": num_rows,
                 "columns": layout.num_columns,
@@ -78,7 +79,7 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> None:
         return
     smaller = f"({ratio(block.size, block.uncompressed_size)} smaller than it was), names as {layout.name_encoding}"
     pairs = [
-        ("file", cell(options.file)),
+        ("file", cell(without_secrets(options.file))),
         ("size", f"{size(layout.size)} ({layout.size:,} bytes)"),
         ("rows", f"{num_rows:,}"),
         ("columns", f"{layout.num_columns:,}"),
@@ -109,7 +110,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     ]
     if options.json:
         num_rows = sum(group.num_rows for group in found)
-        screen.json({"file": options.file, "rows": num_rows, "columns": columns})
+        screen.json({"file": without_secrets(options.file), "rows": num_rows, "columns": columns})
     elif not columns:
         screen.note("smalti: no statistics were written for these columns (see stats_columns in the writer's options)")
     else:

@@ -14,6 +14,7 @@ from smalti.cli.arguments import add_columns, add_file, add_output, add_where, a
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
+from smalti.errors import without_secrets
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
 
@@ -47,9 +48,9 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
         with ProgressBar(screen.err) as show:
             batches = limited_batches(file, columns, condition, options.n, None if screen.is_terminal else show)
             if options.json:
-                screen.lines(json_lines(batches))
+                screen.data(json_lines(batches))
             elif options.csv:
-                screen.lines(csv_lines(batches, schema))
+                screen.data(csv_lines(batches, schema))
             elif options.vertical:
                 first = limited_batches(file, columns, condition, min(10, 10 if options.n is None else options.n))
                 screen.lines(vertical(first, schema, screen.room))
@@ -90,6 +91,6 @@ def run_count(options: argparse.Namespace, screen: Screen) -> None:
                 matching = file.scan([], parse_where(options.where, file.schema), progress=show)
                 rows = sum(batch.num_rows for batch in matching.to_batches())
     if options.json:
-        screen.json({"file": options.file, "rows": rows, "of": total})
+        screen.json({"file": without_secrets(options.file), "rows": rows, "of": total})
     else:
         screen.lines([str(rows)])

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
+from smalti.cli.render.text import printable, visible
+
 #: Pagers to try when $PAGER names none. less: quit if the text fits, keep colours, do not wrap long lines.
 PAGERS = (["less", "-FRSX"], ["more"])
 
@@ -64,13 +66,18 @@ class Screen:
                 pager.stdin.close()
             pager.wait()
 
+    def data(self, lines: Iterable[str]) -> None:
+        """Print lines of CSV or JSON: exactly as they are in a pipe, without anything that steers it on a terminal."""
+        self.lines(map(visible, lines) if self.is_terminal else lines)
+
     def json(self, document: Any) -> None:
         """One JSON document, indented for a terminal, on one line for a pipe."""
-        self._write([json.dumps(document, ensure_ascii=False, indent=2 if self.is_terminal else None, default=str)])
+        text = json.dumps(document, ensure_ascii=False, indent=2 if self.is_terminal else None, default=str)
+        self._write(map(visible, text.split("\n")) if self.is_terminal else [text])
 
     def note(self, text: str) -> None:
         """Print a remark to standard error, apart from the output."""
-        print(text, file=self.err, flush=True)
+        print(printable(text), file=self.err, flush=True)
 
     def _write(self, lines: Iterable[str]) -> None:
         for line in lines:

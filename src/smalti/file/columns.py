@@ -6,7 +6,8 @@ file, so that it is decompressed, checked and searched for the first file only, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -14,9 +15,25 @@ import pyarrow as pa
 
 from smalti._core.arrow_c import field_kinds
 from smalti._core.schema import SchemaBlock
+from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.scan import Projection, plan_buckets
 from smalti.file.tail import parse_schema
+from smalti.format.companion import WRITER as OUR_WRITER
+from smalti.format.companion import Companion, Description, parse_description, warn_of
+from smalti.nesting import (
+    Group,
+    Leaf,
+    LogicalColumn,
+    Node,
+    StoredColumn,
+    Wrapped,
+    leaves,
+    paths,
+    plan_column,
+    prune,
+    stored_columns,
+)
 from smalti.spec import Compression
 
 #: Projections, and schema blocks, that are kept; then the oldest is forgotten. A table rarely has more than a few.
@@ -27,38 +44,155 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Columns:
-    """The columns of a file, or of several files with the same schema block. Safe to use from several threads."""
+@dataclass(frozen=True)
+class FilterColumn:
+    """What a filter compares: one stored column, as `type`; of a struct, whether there is one."""
 
-    def __init__(self, block: SchemaBlock) -> None:
+    stored: str
+    type: pa.DataType | None = None
+    is_presence: bool = False
+
+
+class LogicalView:
+    """The columns that are more than the stored ones say, by the companion of a file.
+
+    Raises
+    ------
+    CorruptFileError
+        If the stored columns cannot be what the companion says.
+    """
+
+    def __init__(self, description: Description, describe: Callable[[list[str]], list[pa.DataType | None]]) -> None:
+        self.metadata = description.schema.metadata
+        self.columns: dict[str, LogicalColumn] = {}
+        self.entries = description.dictionaries
+        #: The column that each stored column belongs to.
+        self.owner: dict[str, str] = {}
+        #: The column that each path below one leads into.
+        self.paths: dict[str, str] = {}
+        for field, names in zip(description.schema, description.names, strict=True):
+            node = plan_column(field.type, field.nullable)
+            stored = stored_columns(node, field.name, field.nullable)
+            if names:
+                if len(names) != len(stored):
+                    raise CorruptFileError("companion has another number of columns", column=field.name)
+                stored = [replace(column, name=name) for column, name in zip(stored, names, strict=True)]
+            self.columns[field.name] = column = LogicalColumn(field, node, tuple(stored))
+            self._check_entries(column)
+            for each in stored:
+                if each.name in self.owner:
+                    raise CorruptFileError("companion uses a column twice", column=each.name)
+                self.owner[each.name] = field.name
+        for name, logical in self.columns.items():
+            for path in paths(logical.node, name):
+                self.paths.setdefault(path, name)
+        unowned = [path for path in self.paths if path not in self.owner]
+        for path, type_ in zip(unowned, describe(unowned), strict=True):
+            if type_ is not None or path in self.columns:  # Another column has this name.
+                del self.paths[path]
+        unowned = [name for name in self.columns if name not in self.owner]
+        for name, type_ in zip(unowned, describe(unowned), strict=True):
+            if type_ is not None:
+                raise CorruptFileError("companion gives two columns one name", column=name)
+        types = describe(list(self.owner))
+        expected = [column.type for logical in self.columns.values() for column in logical.stored]
+        for name, type_, wanted in zip(self.owner, types, expected, strict=True):
+            if type_ != wanted:
+                raise CorruptFileError(
+                    "companion expects another column", column=name, found=str(type_), expected=str(wanted)
+                )
+
+    def _check_entries(self, column: LogicalColumn) -> None:
+        """Refuse a dictionary for a column that has none, or another one."""
+        for each, leaf in zip(column.stored, leaves(column.node), strict=True):
+            entries, type_ = self.entries.get(each.name), None if leaf is None else leaf.type
+            while isinstance(type_, pa.BaseExtensionType):
+                type_ = type_.storage_type
+            if entries is not None and not (isinstance(type_, pa.DictionaryType) and type_.value_type == entries.type):
+                raise CorruptFileError(
+                    "companion has a dictionary of another type",
+                    column=each.name,
+                    found=str(entries.type),
+                    expected=str(type_),
+                )
+
+    def logical_names(self, stored: Sequence[str]) -> list[str]:
+        """The names of the columns that stored columns make, in the same order."""
+        return list(dict.fromkeys(self.owner.get(name, name) for name in stored))
+
+
+class Columns:
+    """The columns of a file, or of several files with the same schema block. Safe to use from several threads.
+
+    Columns are known by their logical names, which are those of the schema that was written: of a struct its own, and
+    for reading also the paths of its fields. Without a companion these are the names of the stored columns.
+    """
+
+    def __init__(self, block: SchemaBlock, companion: Companion | None = None) -> None:
         self._block = block
+        self._companion = companion
         self._positions: dict[str, int] = {}
         self._walks = 0
         self._projections: dict[tuple[str, ...], Projection] = {}
 
     @cached_property
-    def names(self) -> list[str]:
-        """Names in the order the columns were written."""
+    def _view(self) -> LogicalView | None:
+        """What the companion says; looked at when it is first needed."""
+        if self._companion is None or not self._companion.payload:
+            return None
+        try:
+            return LogicalView(parse_description(self._companion.payload), self._stored_types)
+        except MosaicError as error:
+            if self._companion.writer == OUR_WRITER:
+                raise error.locate(section="companion") from None
+            warn_of(str(error))
+            return None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the columns are the stored ones, as far as that can be told without looking at the companion."""
+        return self._companion is None or not self._companion.payload
+
+    def leaf_type(self, stored: str) -> pa.DataType | None:
+        """The type that the values of a stored column were given with, None if it is the stored one."""
+        view = self._view
+        owner = None if view is None else view.owner.get(stored)
+        if view is None or owner is None:
+            return None
+        return view.columns[owner].leaf_type(stored)
+
+    @cached_property
+    def stored_names(self) -> list[str]:
+        """Names of the stored columns in the order they were written."""
         by_name = self._block.names()
         return [by_name[i] for i in self._block.column_order()]
 
     @cached_property
+    def names(self) -> list[str]:
+        """Names in the order the columns were written."""
+        return self.stored_names if self._view is None else self._view.logical_names(self.stored_names)
+
+    @property
     def schema(self) -> pa.Schema:
         """All columns in the order they were written."""
-        return self._describe(self._block.column_order(), self.names)
+        return self.every.schema
 
     @cached_property
     def kinds(self) -> list[tuple[bytes, int] | None]:
         """What tells the types of columns apart, see `field_kinds`, in the order of `names`; takes no Arrow fields."""
+        if self._view is not None:
+            return field_kinds(self.schema.__arrow_c_schema__())
         return field_kinds(self._block.arrow_schema(self._block.column_order(), self.names))
 
     @cached_property
     def every(self) -> Projection:
         """A read of all columns in the order they were written."""
-        return Projection(self.schema, plan_buckets(self._block, self._block.column_order()))
+        if self._view is not None:
+            return self._project_view(self._view, self.names)
+        return self._project_stored(self._block.column_order(), self.stored_names)
 
     def find(self, names: Sequence[str]) -> list[int]:
-        """Sorted indices, -1 for a column that is not there; one walk over the schema block for all that are new.
+        """Places of stored columns, -1 for one that is not there; one walk over the schema block for all that are new.
 
         Who looks for new names again and again gets all names unpacked, which costs as much as some ten walks.
         """
@@ -74,8 +208,24 @@ class Columns:
         return [self._positions[name] for name in names]
 
     def present(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that are there."""
-        return [name for name, position in zip(names, self.find(names), strict=True) if position >= 0]
+        """Those of the names that are there: columns, and paths below them."""
+        view, places = self._view, self.find(names)
+        if view is None:
+            return [name for name, place in zip(names, places, strict=True) if place >= 0]
+        return [
+            name
+            for name, place in zip(names, places, strict=True)
+            if name in view.columns or name in view.paths or (place >= 0 and name not in view.owner)
+        ]
+
+    def nearest_struct(self, path: str) -> str | None:
+        """The struct along a path that goes on to fields which are not there; None if there is none."""
+        view = self._view
+        while view is not None and "." in path:
+            path = path.rpartition(".")[0]
+            if path in view.columns or path in view.paths:
+                return path
+        return None
 
     def select(self, columns: Sequence[str]) -> list[str]:
         """The names that `columns` asks for, each once: a pattern such as ``click.*`` stands for all that match it.
@@ -87,20 +237,125 @@ class Columns:
         columns = list(columns)
         if not any(isinstance(name, str) and is_pattern(name) for name in columns):
             return list(dict.fromkeys(columns))
-        return match_names(self.names, columns)
+        return match_names(self.names if self._view is None else [*self.names, *self._view.paths], columns)
 
     def project(self, names: Sequence[str]) -> Projection:
-        """The columns of a read. They must exist and be named once each."""
+        """The columns of a read. They must exist and be named once each.
+
+        Fields of a struct come as a struct of these fields, where the first of them was asked for.
+        """
         key = tuple(names)
         known = self._projections.get(key)
         if known is None:
-            positions = self.find(names)
-            known = Projection(self._describe(positions, list(names)), plan_buckets(self._block, positions))
+            view = self._view
+            known = (
+                self._project_stored(self.find(names), list(names))
+                if view is None or not any(name in view.columns or name in view.paths for name in names)
+                else self._project_view(view, names)
+            )
+            if view is not None and view.metadata and known.schema.metadata is None:
+                known = replace(known, schema=known.schema.with_metadata(view.metadata))
             _keep(self._projections, key, known)
         return known
 
-    def _describe(self, positions: list[int], names: list[str]) -> pa.Schema:
-        return pa.Schema._import_from_c_capsule(self._block.arrow_schema(positions, names))
+    def filter_columns(self, names: Sequence[str]) -> list[FilterColumn]:
+        """What a filter compares for each name, which must be there."""
+        view, found = self._view, []
+        for name in names:
+            owner = None if view is None else name if name in view.columns else view.paths.get(name)
+            if view is None or owner is None:
+                found.append(FilterColumn(name))
+                continue
+            column = view.columns[owner]
+            part, kept = prune(column.node, owner, lambda path, name=name: path == name)  # type: ignore[misc]
+            stored = [each for each, is_kept in zip(column.stored, kept, strict=True) if is_kept]
+            found.append(_filter_column(name, part, stored))
+        return found
+
+    def filter_projection(self, columns: Sequence[FilterColumn]) -> Projection:
+        """The stored columns that a filter compares."""
+        names = list(dict.fromkeys(column.stored for column in columns))
+        return self._project_stored(self.find(names), names)
+
+    def _project_stored(self, places: list[int], names: list[str]) -> Projection:
+        schema = pa.Schema._import_from_c_capsule(self._block.arrow_schema(places, names))
+        return Projection(schema, plan_buckets(self._block, places))
+
+    def _project_view(self, view: LogicalView, names: Sequence[str]) -> Projection:
+        """Columns of which some are made of stored ones."""
+        wanted: dict[str, set[str]] = {}
+        for name in names:
+            owner = name if name in view.columns else view.paths.get(name, name)
+            wanted.setdefault(owner, set()).add(name)
+        stored: list[str] = []
+        parts: list[tuple[pa.Field, Node, range] | int] = []
+        for owner, asked in wanted.items():
+            column = view.columns.get(owner)
+            if column is None:
+                parts.append(len(stored))
+                stored.append(owner)
+                continue
+            node, kept = prune(column.node, owner, asked.__contains__)
+            assert node is not None
+            start = len(stored)
+            stored += [each.name for each, is_kept in zip(column.stored, kept, strict=True) if is_kept]
+            field = column.field if node is column.node else column.field.with_type(node.type)
+            parts.append((field, node, range(start, len(stored))))
+        base = self._project_stored(self.find(stored), stored)
+        from smalti.file.logical import Assembly, Part  # see there why not at the top
+
+        built = [
+            part
+            if isinstance(part, int)
+            else Part(part[0], part[1], part[2], [view.entries.get(stored[place]) for place in part[2]])
+            for part in parts
+        ]
+        fields = [part.field if isinstance(part, Part) else base.schema.field(part) for part in built]
+        schema = pa.schema(fields).with_metadata(view.metadata or {})
+        return Projection(schema, base.buckets, Assembly(schema, built), base.schema)
+
+    def _stored_types(self, names: list[str]) -> list[pa.DataType | None]:
+        """The types of stored columns, None for one that is not there."""
+        places = self.find(names)
+        there = [place for place in places if place >= 0]
+        types = iter(pa.Schema._import_from_c_capsule(self._block.arrow_schema(there, [""] * len(there))).types)
+        return [next(types) if place >= 0 else None for place in places]
+
+
+def restore_bound(type_: pa.DataType | None) -> Callable[[pa.Scalar], pa.Scalar]:
+    """From the bound of a stored column to one of the type that the column was given with; None is the stored one."""
+    if type_ is None:
+        return lambda bound: bound
+
+    def restore(bound: pa.Scalar) -> pa.Scalar:
+        from smalti.file.logical import from_stored
+
+        restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
+        return restored
+
+    return restore
+
+
+def _filter_column(name: str, node: Node | None, stored: Sequence[StoredColumn]) -> FilterColumn:
+    """The stored column that stands for a column, a struct, or a field of one."""
+    leaf = node
+    while leaf is not None and not isinstance(leaf, Leaf):
+        if isinstance(leaf, Group) and len(leaf.fields) != 1:
+            break
+        leaf = leaf.fields[0][1] if isinstance(leaf, Group) else leaf.inner if isinstance(leaf, Wrapped) else leaf.entry
+    is_leaf = isinstance(leaf, Leaf) and (isinstance(node, Leaf) or stored[-1].name == name)
+    if is_leaf:
+        assert isinstance(leaf, Leaf)
+        if stored[-1].type != leaf.stored:  # a field of structs in lists: Arrow compares no lists
+            return FilterColumn(stored[-1].name)
+        from smalti.file.logical import filter_type
+
+        type_ = filter_type(leaf.type)
+        return FilterColumn(stored[-1].name, None if type_ == leaf.stored else type_)
+    for each in stored:
+        if each.name == name:
+            return FilterColumn(name, is_presence=True)
+    raise SchemaError("a struct that cannot be null cannot be compared; name one of its fields", column=name)
 
 
 class SharedSchemas:
@@ -109,7 +364,7 @@ class SharedSchemas:
     def __init__(self) -> None:
         #: Compared one after the other, newest first: most differ in size already, and hashing takes longer.
         self._known: list[tuple[bytes, Compression, tuple[SchemaBlock, int]]] = []
-        self._columns: dict[SchemaBlock, Columns] = {}
+        self._columns: dict[tuple[SchemaBlock, bytes], Columns] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Only its purpose travels to other processes, not what it knows."""
@@ -124,10 +379,11 @@ class SharedSchemas:
         self._known = [(section, compression, parsed), *self._known[: MAX_KEPT - 1]]
         return parsed
 
-    def columns(self, block: SchemaBlock) -> Columns:
-        """The columns of a block that `parse` has returned."""
-        known = self._columns.get(block)
-        return _keep(self._columns, block, Columns(block)) if known is None else known
+    def columns(self, block: SchemaBlock, companion: Companion | None) -> Columns:
+        """The columns of a block that `parse` has returned, as the payload of the companion has them."""
+        key = block, b"" if companion is None else companion.payload
+        known = self._columns.get(key)
+        return _keep(self._columns, key, Columns(block, companion)) if known is None else known
 
 
 def _keep(kept: dict[Key, Value], key: Key, value: Value) -> Value:

@@ -5,14 +5,16 @@ Imported only when there is a filter: loading Arrow's compute functions takes lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from smalti.file.columns import Columns, FilterColumn
+from smalti.file.logical import from_stored
 from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
-from smalti.predicate import GroupStatistics, Outcome, match_mask, normalize_filters, prune
+from smalti.predicate import GroupStatistics, Outcome, fit_numbers, match_mask, normalize_filters, prune
 from smalti.predicate.python import AnyFilter
 
 
@@ -23,21 +25,32 @@ class FilterPlan:
     ----------
     filters : whatever `normalize_filters` takes
     tail : Tail
-    find : callable
-        From names to sorted indices; raises for unknown columns.
+    compared : callable
+        From names to what is compared for them; raises for unknown columns.
+    columns : Columns
     """
 
-    def __init__(self, filters: AnyFilter, tail: Tail, find: Callable[[Sequence[str]], list[int]]) -> None:
+    def __init__(
+        self,
+        filters: AnyFilter,
+        tail: Tail,
+        compared: Callable[[Sequence[str]], list[FilterColumn]],
+        columns: Columns,
+    ) -> None:
         self._filter = normalize_filters(filters)
-        self.columns = self._filter.columns
-        positions = find(self.columns)
-        types = tail.arrow_schema(positions, list(self.columns)).types
-        groups = range(tail.index.num_row_groups)
-        records = [{record.column: record for record in tail.statistics(group, set(positions))} for group in groups]
+        self._compared = dict(zip(self._filter.columns, compared(self._filter.columns), strict=True))
+        #: What is read to filter rows.
+        self.projection = columns.filter_projection(list(self._compared.values()))
+        stored = dict(zip(self.projection.schema.names, self.projection.schema.types, strict=True))
+        decimals = [name for name, column in self._compared.items() if pa.types.is_decimal(stored[column.stored])]
+        self._filter = fit_numbers(self._filter, decimals)
+        places = dict(zip(stored, columns.find(list(stored)), strict=True))
+        wanted, groups = set(places.values()), range(tail.index.num_row_groups)
+        records = [{record.column: record for record in tail.statistics(group, wanted)} for group in groups]
         statistics = {
-            name: _group_statistics([group.get(position) for group in records], type_)
-            for name, position, type_ in zip(self.columns, positions, types, strict=True)
-            if any(position in group for group in records)
+            name: _group_statistics([group.get(places[column.stored]) for group in records], stored, column)
+            for name, column in self._compared.items()
+            if not column.is_presence and any(places[column.stored] in group for group in records)
         }
         self._outcomes = prune(self._filter.tree, statistics, [tail.index.rows(group) for group in groups])
 
@@ -50,13 +63,28 @@ class FilterPlan:
         return self._outcomes[group] is Outcome.ALL
 
     def matching_rows(self, batch: pa.RecordBatch) -> pa.UInt64Array:
-        """The numbers of the rows that match, in a batch of the columns of the filter."""
+        """The numbers of the rows that match, in a batch of `projection`."""
+        arrays = [_as_compared(batch.column(column.stored), column) for column in self._compared.values()]
+        if arrays:
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(self._compared))
         return pc.indices_nonzero(match_mask(batch, self._filter))
 
 
-def _group_statistics(records: list[StatisticsRecord | None], type_: pa.DataType) -> GroupStatistics:
+def _as_compared(array: pa.Array, column: FilterColumn) -> pa.Array:
+    if column.is_presence:
+        array = pc.if_else(array, array, pa.scalar(None, pa.bool_()))
+    elif column.type is not None:
+        array = from_stored(array, column.type)
+    return array
+
+
+def _group_statistics(
+    records: list[StatisticsRecord | None], stored: Mapping[str, pa.DataType], column: FilterColumn
+) -> GroupStatistics:
     """The statistics of one column; a row group without a record has unknown ones."""
+    type_ = stored[column.stored]
     unknown = StatisticsRecord(0, 0, None, None)
     lows, highs = zip(*[(record or unknown).bounds(type_) for record in records], strict=True)
     nulls = pa.array([None if record is None else record.null_count for record in records], pa.int64())
-    return GroupStatistics(nulls, pa.array(lows, type_), pa.array(highs, type_))
+    bounds = [_as_compared(pa.array(values, type_), column) for values in (lows, highs)]
+    return GroupStatistics(nulls, *bounds)

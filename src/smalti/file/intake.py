@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
+from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
+from smalti.nesting import LogicalColumn, leaves, plan_column, stored_columns, stored_schema
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
-from smalti.types import stored_schema
+from smalti.types import has_statistics
 
 
 class Intake:
-    """Fits batches to a schema.
+    """Fits batches to a schema, and remembers what the companion of the file has to say of them.
 
     Parameters
     ----------
     schema : pyarrow.Schema
         As the user gave it.
+    has_companion : bool
+        Whether names that the format cannot hold can be kept.
 
     Attributes
     ----------
@@ -27,54 +32,150 @@ class Intake:
         As it is stored; batches leave `conform` like this.
     descriptors : list of bytes
         Its packed types.
+    columns : dict
+        The columns of which the stored ones do not tell everything, by their places in the schema that was given.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._given = schema
+    def __init__(self, schema: pa.Schema, has_companion: bool = True) -> None:
+        self.given = schema
         stored = stored_schema(schema)
         self.schema = stored.schema
         self.descriptors = stored.descriptors
+        self.columns = stored.columns
+        self._starts = stored.starts
+        self._entries: dict[str, pa.Array | None] = {}
         check_names(self.schema.names)
+        if self.schema.names != schema.names:
+            (refuse_repeated if has_companion else check_names)(schema.names)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns of the schema, found by name, in its order and its stored types."""
         if batch.schema.equals(self.schema):
             return batch
-        if batch.schema.names != self.schema.names:
+        if batch.schema.names != self.given.names:
             batch = self._reorder(batch)
-        if not batch.schema.equals(self._given):
+        if not batch.schema.equals(self.given):
             self._check_types(batch.schema)
-        from smalti.file.logical import to_stored  # see there why not at the top
+        from smalti.file.logical import shred, to_stored  # see there why not at the top
 
-        arrays = []
-        for field, array in zip(self.schema, batch.columns, strict=True):
+        arrays: list[pa.Array] = []
+        for place, array in enumerate(batch.columns):
+            column = self.columns.get(place)
             try:
-                arrays.append(array if array.type == field.type else to_stored(array, field.type))
+                if column is None:
+                    arrays.append(to_stored(array, self.schema.field(self._starts[place]).type))
+                    continue
+                if array.type != column.field.type:
+                    array = _cast(array, column.field.type)
+                arrays += shred(array, column.node, partial(self._keep, column))
             except SchemaError as error:
-                raise error.locate(column=field.name) from None
+                raise error.locate(column=self.given.field(place).name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def _keep(self, column: LogicalColumn, place: int, entries: pa.Array) -> None:
+        """Remember the entries of a dictionary, together with those of earlier batches, unless they are many."""
+        name = column.stored[place].name
+        known = self._entries.get(name, entries)
+        if known is None or len(entries) > MAX_ENTRIES:
+            self._entries[name] = None
+        elif known is entries or not entries.equals(known.slice(0, len(entries))):
+            try:
+                merged = pa.concat_arrays([known, entries]).unique().drop_null()
+            except pa.ArrowNotImplementedError:
+                merged = None
+            fits = merged is not None and len(merged) <= MAX_ENTRIES and merged.nbytes <= MAX_ENTRY_BYTES
+            self._entries[name] = merged if fits else None
+
+    def describe(self) -> Description | None:
+        """What the stored columns do not tell; None if they tell everything."""
+        if not self.columns and not self.given.metadata:
+            return None
+        columns = list(self.columns.values())
+        names = []
+        for column in columns:
+            stored = tuple(each.name for each in column.stored)
+            usual = tuple(each.name for each in stored_columns(column.node, column.field.name, True))
+            names.append(() if stored == usual else stored)
+        entries: dict[str, pa.Array] = {}
+        room = MAX_ENTRY_BYTES
+        for name, known in self._entries.items():
+            if known is not None and known.nbytes <= room:
+                entries[name] = known
+                room -= known.nbytes
+        schema = pa.schema([column.field for column in columns]).with_metadata(self.given.metadata or {})
+        return Description(schema, tuple(names), entries)
+
+    def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
+        """The columns that are stored as another type, or as several columns."""
+        return {
+            column.field.name: tuple(each.field for each in column.stored)
+            for column in self.columns.values()
+            if column.is_converted
+        }
+
+    def leaf_type(self, stored: str) -> pa.DataType | None:
+        """The type that the values of a stored column were given with, None if it is the stored one."""
+        column = self._owner.get(stored)
+        return None if column is None else column.leaf_type(stored)
+
+    @cached_property
+    def _owner(self) -> dict[str, LogicalColumn]:
+        return {each.name: column for column in self.columns.values() for each in column.stored}
+
+    def has_order(self, place: int) -> bool:
+        """Whether a stored column can have minimum and maximum; where structs are is no value of theirs."""
+        return place not in self._presence and has_statistics(self.schema.field(place).type)
+
+    @cached_property
+    def _presence(self) -> set[int]:
+        """The stored columns that say where there are structs."""
+        return {
+            self._starts[place] + at
+            for place, column in self.columns.items()
+            for at, leaf in enumerate(leaves(column.node))
+            if leaf is None
+        }
+
     def _reorder(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        check_names(batch.schema.names)
+        refuse_repeated(batch.schema.names)
         positions = {name: i for i, name in enumerate(batch.schema.names)}
-        missing = [name for name in self.schema.names if name not in positions]
+        missing = [name for name in self.given.names if name not in positions]
         if missing:
             raise SchemaError("batch lacks columns of the schema", found=missing[:5])
-        if len(positions) != len(self.schema):
-            known = set(self.schema.names)
+        if len(positions) != len(self.given):
+            known = set(self.given.names)
             raise SchemaError("batch has columns the schema lacks", found=[n for n in positions if n not in known][:5])
-        return batch.select([positions[name] for name in self.schema.names])
+        return batch.select([positions[name] for name in self.given.names])
 
     def _check_types(self, schema: pa.Schema) -> None:
         """Refuse a type that is stored differently; values are never converted from one stored type to another."""
-        for given, stored in zip(stored_schema(schema).schema, self.schema, strict=True):
-            if not _same_storage(given.type, stored.type):
+        for given, wanted in zip(schema, self.given, strict=True):
+            if given.type == wanted.type:
+                continue
+            try:
+                stored = [_stored_types(field) for field in (given, wanted)]
+            except SchemaError as error:
+                raise error.locate(column=given.name) from None
+            if len(stored[0]) != len(stored[1]) or not all(map(_same_storage, *stored)):
                 raise SchemaError(
                     "batch has another type than the schema",
-                    column=stored.name,
+                    column=wanted.name,
                     found=str(given.type),
-                    expected=str(stored.type),
+                    expected=str(wanted.type),
                 )
+
+
+def _stored_types(field: pa.Field) -> list[pa.DataType]:
+    return [column.type for column in stored_columns(plan_column(field.type, field.nullable), field.name, True)]
+
+
+def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """An array of a batch as the type of the schema, which is stored as the same type; its values must fit."""
+    try:
+        return array.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        found = f"{array.type}: {error}"
+        raise SchemaError("batch has another type than the schema", found=found, expected=str(type_)) from None
 
 
 def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
@@ -99,6 +200,10 @@ def check_names(names: list[str]) -> None:
         raise SchemaError("column name is too long", found=f"{max(sizes)} bytes", expected=f"at most {MAX_NAME_SIZE}")
     if sum(sizes) > MAX_NAMES_SIZE:
         raise SchemaError("column names are too long together", found=sum(sizes), expected=MAX_NAMES_SIZE)
+    refuse_repeated(names)
+
+
+def refuse_repeated(names: list[str]) -> None:
     if len(set(names)) != len(names):
         seen: set[str] = set()
         repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]

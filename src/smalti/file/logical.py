@@ -1,19 +1,61 @@
-"""Arrays changed to the type they are stored as (see `smalti.types`); a value that does not fit is refused.
+"""Arrays changed to what is stored and back: structs to columns, types without one of their own to others.
 
-Imported only when there is something to change: Arrow's compute functions take long to load.
+`smalti.nesting` and `smalti.types` decide what is stored as what. Imported only when there is something to change:
+Arrow's compute functions take long to load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.errors import SchemaError
-from smalti.types import is_legacy_timestamp, is_list_like
+from smalti.errors import CorruptFileError, SchemaError
+from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, width
+from smalti.spec import MAX_BLOCK_SIZE
+from smalti.types import is_legacy_timestamp, is_list_like, storage_type
+
+#: Type stubs of pyarrow do not know the functions for runs.
+_run_ends: Any = pc
+#: Called with a leaf's place among the stored columns of its column and the entries of its dictionary.
+KeepEntries = Callable[[int, pa.Array], None]
+
+# --- from what is given to what is stored -------------------------------------------------------------------------
+
+
+def shred(array: pa.Array, node: Node, keep: KeepEntries | None = None) -> list[pa.Array]:
+    """The stored columns of an array, in the order of `smalti.nesting.stored_columns`.
+
+    Raises
+    ------
+    SchemaError
+        If a value does not fit, such as a date64 with a time of day.
+    """
+    out: list[pa.Array] = []
+    _shred(array, node, out, keep)
+    return out
+
+
+def _shred(array: Any, node: Node, out: list[pa.Array], keep: KeepEntries | None) -> None:
+    if isinstance(node, Leaf):
+        if keep is not None and pt.is_dictionary(array.type):
+            keep(len(out), array.dictionary)
+        out.append(to_stored(array, node.stored))
+    elif isinstance(node, Wrapped):
+        _shred(array.storage, node.inner, out, keep)
+    elif isinstance(node, Group):
+        if node.has_presence:
+            out.append(array.is_valid())
+        for (_, inner), child in zip(node.fields, array.flatten(), strict=True):
+            _shred(child, inner, out, keep)
+    else:
+        offsets, mask, elements = _elements(array)
+        for part in shred(elements, node.entry):
+            out.append(pa.ListArray.from_arrays(offsets, part, mask=mask))
 
 
 def to_stored(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -39,6 +81,10 @@ def _change(array: Any, target: pa.DataType) -> Any:
         # Changes the few entries, not the many values. Arrow could not decode dictionaries of every type either.
         entries = to_stored(array.dictionary, target)
         return pa.DictionaryArray.from_arrays(array.indices, entries).dictionary_decode()
+    if pt.is_run_end_encoded(source):
+        # Changes the values of the runs: Arrow cannot expand runs of every type.
+        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, to_stored(array.values, target))
+        return _run_ends.run_end_decode(runs.slice(array.offset, len(array)))
     if is_list_like(source) or pt.is_map(source):
         return rebuild(array, target, to_stored)
     if is_legacy_timestamp(source):
@@ -53,29 +99,279 @@ def _change(array: Any, target: pa.DataType) -> Any:
         return days
     if pt.is_time32(source) and not _all_between(array.cast(pa.int32()), 0, 86_399):
         raise SchemaError("time is outside a day")  # Arrow's cast would multiply it to one that may be inside.
+    if pt.is_decimal256(source) and pt.is_binary(target):
+        return _decimals_to_bytes(array)
     return array.cast(target)
 
 
-def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """A list or map of any layout as the list or map `target`, with its children changed by `convert`.
+def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> Any:
+    """A list or map of any layout as the list or map `target`, with its children changed by `convert`."""
+    offsets, mask, elements = _elements(array)
+    if not pt.is_map(target):
+        return _as_lists(offsets, mask, convert(elements, target.value_type), target)
+    keys, items = elements.flatten()
+    return _as_maps(offsets, mask, convert(keys, target.key_type), convert(items, target.item_type), target)
 
-    Built from lengths and elements, which all layouts can tell: slices, list views, fixed-size lists. Elements that a
-    null list has in its buffers are left out, so that `convert` sees only values that count.
+
+def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
+    """Where each list starts among all elements (and where the last one ends), which lists are null, the elements.
+
+    Told by lengths and elements, which all layouts have: slices, list views, fixed-size lists. Elements that a null
+    list has in its buffers are left out, so that only values that count are looked at.
     """
     if pt.is_map(array.type):  # Maps cannot be flattened, lists of their entries can.
-        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+        entries = pa.StructArray.from_arrays([array.keys, array.items], fields=list(entry_field(array.type).type))
+        buffers, type_ = array.buffers()[:2], pa.list_(entries.type)
+        array = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[entries])
+    if pt.is_fixed_size_list(array.type) and not array.null_count:
+        size = array.type.list_size
+        if size * len(array) >= 1 << 31:
+            raise SchemaError("lists of a batch have too many values", found=size * len(array), expected="below 2^31")
+        steps = pa.concat_arrays(
+            [pa.repeat(pa.scalar(0, pa.int32()), 1), pa.repeat(pa.scalar(size, pa.int32()), len(array))]
+        )
+        return pc.cumulative_sum(steps), None, array.flatten()
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())
-    mask = array.is_null() if array.null_count else None
-    elements = array.flatten()
-    if not pt.is_map(target):
-        return pa.ListArray.from_arrays(offsets, convert(elements, target.value_type), type=target, mask=mask)
-    keys, items = elements.flatten()
-    keys, items = convert(keys, target.key_type), convert(items, target.item_type)
-    maps: pa.Array = pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)  # type: ignore[call-overload]
-    return maps
+    return offsets, array.is_null() if array.null_count else None, array.flatten()
 
 
 def _all_between(array: Any, low: int, high: int) -> bool:
     above, below = pc.greater_equal(array, pa.scalar(low)), pc.less_equal(array, pa.scalar(high))
     return bool(pc.all(pc.and_(above, below), min_count=0).as_py())
+
+
+def _decimals_to_bytes(array: Any) -> pa.Array:
+    """Decimals of more than 38 digits as 32 bytes each, big endian, two's complement."""
+    data = memoryview(array.buffers()[1])[array.offset * 32 :] if len(array) else b""
+    values = [bytes(data[at : at + 32][::-1]) for at in range(0, 32 * len(array), 32)]
+    return pa.array(values, pa.binary(), mask=array.is_null())
+
+
+# --- from what is stored to what was given ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """One column of a result: its stored columns are `places` of the batch, `entries` their dictionaries, if known."""
+
+    field: pa.Field
+    node: Node
+    places: Sequence[int]
+    entries: Sequence[pa.Array | None]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Batches as they are stored, made into batches of `schema`; a `parts` that is a place is taken as it is."""
+
+    schema: pa.Schema
+    parts: Sequence[Part | int]
+
+    def assemble(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raises CorruptFileError if stored columns cannot be what the companion says."""
+        arrays = []
+        for part in self.parts:
+            if isinstance(part, int):
+                arrays.append(batch.column(part))
+                continue
+            columns = zip([batch.column(place) for place in part.places], part.entries, strict=True)
+            try:
+                arrays.append(_assemble(part.node, columns))
+            except (pa.ArrowException, ValueError, TypeError) as error:  # also those of ours, and of extension types
+                reason = f"column does not fit what the companion says of it ({error})"
+                raise CorruptFileError(reason, column=part.field.name) from None
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]]) -> Any:
+    if isinstance(node, Leaf):
+        array, entries = next(columns)
+        return from_stored(array, node.type, entries)
+    if isinstance(node, Wrapped):
+        return node.type.wrap_array(_assemble(node.inner, columns))
+    if isinstance(node, Group):
+        presence = next(columns)[0] if node.has_presence else None
+        children = [_assemble(inner, columns) for _, inner in node.fields]
+        return _as_struct(node.type, presence, children)
+    lists = [next(columns)[0] for _ in range(width(node.entry))]
+    lengths = pc.list_value_length(lists[0])
+    if not all(pc.list_value_length(other).equals(lengths) for other in lists[1:]):
+        raise CorruptFileError("lists of one column differ in length")
+    offsets, mask, first = _elements(lists[0])
+    elements = [first, *(other.flatten() for other in lists[1:])]
+    entry = _assemble(node.entry, iter([(each, None) for each in elements]))
+    if pt.is_map(node.type):
+        keys, items = entry.flatten()
+        return _as_maps(offsets, mask, keys, items, node.type)
+    return _as_lists(offsets, mask, entry, node.type)
+
+
+def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
+    if presence is None:
+        return pa.StructArray.from_arrays(children, fields=list(type_))
+    if presence.null_count:
+        raise CorruptFileError("a column that says where there are structs has nulls")
+    if presence.offset == 0:  # Its values are the bitmap that Arrow wants.
+        return pa.Array.from_buffers(type_, len(presence), [presence.buffers()[1]], children=children)
+    if not children:
+        return pa.array([{} if there else None for there in presence.to_pylist()], type_)
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=pc.invert(presence))
+
+
+def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
+    """Lists of any layout."""
+    if pt.is_list(type_):
+        return pa.ListArray.from_arrays(offsets, elements, type=type_, mask=mask)
+    if pt.is_large_list(type_):
+        return pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), elements, type=type_, mask=mask)
+    if pt.is_fixed_size_list(type_):
+        return _as_fixed_size_lists(offsets, mask, elements, type_)
+    starts, ends = offsets.slice(0, len(offsets) - 1), offsets.slice(1)
+    lengths = pc.subtract(ends, starts)
+    views: Any = pa.ListViewArray
+    if pt.is_large_list_view(type_):
+        views, starts, lengths = pa.LargeListViewArray, starts.cast(pa.int64()), lengths.cast(pa.int64())
+    return views.from_arrays(starts, lengths, elements, type=type_, mask=mask)
+
+
+def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
+    """Lists of one size: their elements as they are, or with room made for those of null lists."""
+    size, lengths = type_.list_size, pc.subtract(offsets.slice(1), offsets.slice(0, len(offsets) - 1))
+    _check_room(len(lengths), size)
+    present = lengths if mask is None else lengths.filter(pc.invert(mask))
+    if not pc.all(pc.equal(present, size), min_count=0).as_py():
+        raise CorruptFileError("a list of fixed size has another one", expected=size)
+    if size == 0:  # Arrow cannot tell the number of lists from their elements.
+        validity = None if mask is None else pc.invert(mask).buffers()[1]
+        return pa.Array.from_buffers(type_, len(lengths), [validity], children=[elements])
+    dense = pa.FixedSizeListArray.from_arrays(elements, type=type_)
+    if mask is None:
+        return dense
+    number = pc.subtract(pc.cumulative_sum(pc.invert(mask).cast(pa.int64())), 1)
+    return dense.take(pc.if_else(mask, pa.scalar(None, pa.int64()), number))
+
+
+def _check_room(rows: int, size: int) -> None:
+    """Refuse rows of a size that only the companion tells: nulls of that size need no bytes in the file."""
+    if rows * size > MAX_BLOCK_SIZE:
+        raise CorruptFileError("values of fixed size are too large", found=rows * size, expected=MAX_BLOCK_SIZE)
+
+
+def _as_maps(offsets: Any, mask: Any, keys: Any, items: Any, type_: Any) -> Any:
+    return pa.MapArray.from_arrays(offsets, keys, items, type=type_, mask=mask)
+
+
+def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
+    """A stored array as the type it was given with: what `to_stored` undoes. `entries` are those of a dictionary."""
+    if array.type == type_:
+        return array
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(from_stored(array, type_.storage_type, entries))
+    if pt.is_dictionary(type_):
+        return _encode_dictionary(array, type_, entries)
+    if pt.is_run_end_encoded(type_):
+        runs = _run_ends.run_end_encode(array, run_end_type=type_.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(runs.run_ends, from_stored(runs.values, type_.value_type))
+    if pt.is_null(type_):
+        return pa.nulls(len(array))
+    if is_list_like(type_) or pt.is_map(type_):
+        return rebuild(array, type_, from_stored)
+    if is_legacy_timestamp(type_):
+        return pa.StructArray.from_arrays(_split_nanoseconds(array), fields=list(type_), mask=array.is_null())
+    if pt.is_decimal256(type_) and pt.is_binary(array.type):
+        return _bytes_to_decimals(array, type_)
+    if pt.is_fixed_size_binary(type_):
+        _check_room(len(array), type_.byte_width)
+    if pt.is_float16(type_):
+        return array.cast(type_, safe=False)
+    return array.cast(type_)
+
+
+def _encode_dictionary(array: Any, type_: Any, entries: pa.Array | None) -> pa.Array:
+    """Values as a dictionary: with the entries it was given with, or as its values come."""
+    values = from_stored(array, type_.value_type)
+    if entries is None:
+        # Arrow encodes dictionaries of few types; the stored ones are among them.
+        encoded = array.dictionary_encode()
+        indices, entries = encoded.indices, from_stored(encoded.dictionary, type_.value_type)
+    else:
+        indices = pc.index_in(array, value_set=to_stored(entries, array.type), skip_nulls=True)
+        if indices.null_count != values.null_count:
+            raise CorruptFileError("a value is not in the dictionary")
+    return pa.DictionaryArray.from_arrays(indices.cast(type_.index_type), entries, ordered=type_.ordered)
+
+
+def _split_nanoseconds(array: Any) -> tuple[pa.Array, pa.Array]:
+    """Milliseconds, rounded down, and the nanoseconds that are left."""
+    nanoseconds = array.cast(pa.int64()).fill_null(0)
+    millis = pc.divide(nanoseconds, 1_000_000)
+    rest = pc.subtract(nanoseconds, pc.multiply(millis, 1_000_000))
+    is_below = pc.less(rest, pa.scalar(0, pa.int64()))
+    return (
+        pc.if_else(is_below, pc.subtract(millis, 1), millis),
+        pc.if_else(is_below, pc.add(rest, 1_000_000), rest).cast(pa.int32()),
+    )
+
+
+def _bytes_to_decimals(array: Any, type_: Any) -> pa.Array:
+    fixed = array.cast(pa.binary(32))
+    data = b"".join((value or bytes(32))[::-1] for value in fixed.to_pylist())
+    values = pa.Array.from_buffers(type_, len(fixed), [None, pa.py_buffer(data)])
+    if array.null_count:
+        values = pc.if_else(array.is_valid(), values, pa.scalar(None, type_))
+    values.validate(full=True)
+    return values
+
+
+# --- from one type to a wider one ---------------------------------------------------------------------------------
+
+
+def widen_values(array: Any, type_: Any) -> Any:
+    """An array as a type that holds all its values: fields that its structs lack become nulls."""
+    source = array.type
+    if source == type_:
+        return array
+    if isinstance(source, pa.BaseExtensionType):
+        return widen_values(array.storage, type_)
+    if pt.is_dictionary(source):
+        return widen_values(to_stored(array, storage_type(source)), type_)
+    if pt.is_struct(type_) and pt.is_struct(source):
+        given = {field.name: child for field, child in zip(source, array.flatten(), strict=True)}
+        children = [
+            widen_values(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type)
+            for field in type_
+        ]
+        if not children:
+            return array.cast(type_)
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
+    if (is_list_like(type_) and is_list_like(source)) or (pt.is_map(type_) and pt.is_map(source)):
+        return rebuild(array, type_, widen_values)
+    if pt.is_dictionary(type_):
+        return from_stored(to_stored(array, storage_type(type_)), type_)
+    return to_stored(array, type_) if type_ == storage_type(source) else array.cast(type_)
+
+
+# --- filters ------------------------------------------------------------------------------------------------------
+
+
+def filter_type(type_: Any) -> pa.DataType:
+    """The type a leaf is compared as: its own where the stored one would mean something else, such as a duration.
+
+    Arrow compares no dictionaries or 16-bit floats, and 64-bit numbers without sign not with others; it needs not to:
+    what is stored has the same order.
+    """
+    if isinstance(type_, pa.BaseExtensionType):
+        return filter_type(type_.storage_type)
+    if pt.is_duration(type_) or pt.is_time64(type_) or pt.is_decimal256(type_):
+        chosen: pa.DataType = type_
+        return chosen
+    return storage_type(type_)
+
+
+def as_compared(array: Any) -> Any:
+    """An array of a leaf as the type it is compared as."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        return as_compared(array.storage)
+    type_ = array.type if pt.is_nested(array.type) else filter_type(array.type)
+    return array if array.type == type_ else to_stored(array, type_)

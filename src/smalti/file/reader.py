@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.cache import BucketCache
-from smalti.file.columns import Columns, SharedSchemas
+from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.file.tail import read_tail
 from smalti.file.units import scan_units
-from smalti.format.statistics import ColumnStatistics
+from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, open_source
 from smalti.io.places import AnyFileSystem
 from smalti.progress import Listener, Meter
@@ -46,6 +46,7 @@ class MosaicFile(Scannable):
         readahead: int | None = None,
         memory_limit: int | None = None,
         cache_bytes: int = 0,
+        logical: bool = True,
     ) -> None:
         self._budget = Budget.choose(
             readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
@@ -66,7 +67,10 @@ class MosaicFile(Scannable):
         self._scanner = Scanner(self._source, self._tail, BucketCache(cache_bytes) if cache_bytes > 0 else None)
         self._reopen: Callable[[], MosaicFile] | None = None
         #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
-        self.columns = Columns(self._tail.schema) if schemas is None else schemas.columns(self._tail.schema)
+        companion = self._tail.companion if logical else None
+        self.columns = (
+            Columns(self._tail.schema, companion) if schemas is None else schemas.columns(self._tail.schema, companion)
+        )
 
     # --- what is in it --------------------------------------------------------------------------------------------
 
@@ -76,7 +80,8 @@ class MosaicFile(Scannable):
 
     @property
     def num_columns(self) -> int:
-        return self._tail.schema.num_columns
+        """How many columns the schema has; a struct is one, however many columns it is stored as."""
+        return self._tail.schema.num_columns if self.columns.is_stored else len(self.columns.names)
 
     @property
     def num_row_groups(self) -> int:
@@ -96,10 +101,6 @@ class MosaicFile(Scannable):
         """The Arrow schema, in the order the columns were written; built when first asked for."""
         return self.columns.schema
 
-    def find_columns(self, names: Sequence[str]) -> list[int | None]:
-        """The place of each column among the sorted names, None for a column that the file does not have."""
-        return [at if at >= 0 else None for at in self.columns.find(names)]
-
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
         """The Arrow schema of some columns, without building that of all."""
         return self._project(columns).schema
@@ -115,8 +116,8 @@ class MosaicFile(Scannable):
         return [read.row_group for read in self._plan([], filters, None).groups]
 
     def bucket_of(self, column: str) -> int:
-        """The bucket a column is stored in, the same in every row group."""
-        return self._tail.schema.bucket_of(self._find([column])[0])
+        """The bucket a column, or the first column of a struct, is stored in, the same in every row group."""
+        return self._tail.schema.bucket_of(self.columns.find(self._project([column]).stored.names)[0])
 
     def layout(self, buckets: Collection[int] | None = None) -> FileLayout:
         """How the file is laid out: row groups, buckets, and how each column is encoded.
@@ -252,20 +253,23 @@ class MosaicFile(Scannable):
             meter.add(0 if batch is None else batch.num_rows, size, done=1)
             del batch
 
-    def _find(self, names: Sequence[str]) -> list[int]:
-        """Sorted indices of columns, which must all be there."""
-        positions = self.columns.find(names)
-        if -1 in positions:
-            raise SchemaError("no such column", path=self._source.name, found=names[positions.index(-1)])
-        return positions
+    def _check_present(self, names: Sequence[str]) -> None:
+        missing = set(names).difference(self.columns.present(names))
+        if missing:
+            found = next(name for name in names if name in missing)
+            raise SchemaError("no such column", path=self._source.name, found=found)
 
     def _project(self, columns: Sequence[str] | None) -> Projection:
         """The columns of a read, each once, in the order they are asked for."""
         if columns is None:
             return self.columns.every
         names = self.columns.select(columns)
-        self._find(names)
+        self._check_present(names)
         return self.columns.project(names)
+
+    def _compared(self, names: Sequence[str]) -> list[FilterColumn]:
+        self._check_present(names)
+        return self.columns.filter_columns(names)
 
     def _plan(self, columns: Sequence[str] | None, filters: AnyFilter, row_groups: Sequence[int] | None) -> ScanPlan:
         every = range(self.num_row_groups)
@@ -275,8 +279,8 @@ class MosaicFile(Scannable):
             return plan_scan(output, groups)
         from smalti.file.filtering import FilterPlan  # see there why not at the top
 
-        filter_ = FilterPlan(filters, self._tail, self._find)
-        return plan_scan(output, groups, filter_, self._project(filter_.columns))
+        filter_ = FilterPlan(filters, self._tail, self._compared, self.columns)
+        return plan_scan(output, groups, filter_, filter_.projection)
 
 
 class RowGroup:
@@ -297,17 +301,44 @@ class RowGroup:
 
     @property
     def statistics(self) -> dict[str, ColumnStatistics]:
-        """Statistics by column name, for the columns that have them."""
+        """Statistics by column name, or path of a field, for the columns that have them."""
+        names, records = self._records()
+        types = self._file._tail.arrow_schema([record.column for record in records], names).types
+        return {
+            name: record.describe(type_, restore_bound(self._file.columns.leaf_type(name)))
+            for name, record, type_ in zip(names, records, types, strict=True)
+        }
+
+    @property
+    def raw_statistics(self) -> dict[str, ColumnStatistics]:
+        """The same with `min` and `max` as the file stores them: bytes, as section 11 of the format lays them out.
+
+        For programs that compare them in types of their own. They are None when every value is null.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> _ = smalti.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), "raw.mosaic", stats_columns=["a"])
+        >>> with smalti.open("raw.mosaic") as f:
+        ...     f.row_group(0).raw_statistics["a"].max
+        b'\\x00\\x00\\x00\\x02'
+        """
+        return {
+            name: ColumnStatistics(record.null_count, record.low, record.high)
+            for name, record in zip(*self._records(), strict=True)
+        }
+
+    def _records(self) -> tuple[list[str], list[StatisticsRecord]]:
+        """The columns that have statistics, and what the index holds for each."""
         tail = self._file._tail
-        records = tail.statistics(self.index)
+        records = list(tail.statistics(self.index))
         by_position = tail.schema.names() if records else []
-        names = [by_position[record.column] for record in records]
-        types = tail.arrow_schema([record.column for record in records], names).types
-        return {name: record.describe(type_) for name, record, type_ in zip(names, records, types, strict=True)}
+        return [by_position[record.column] for record in records], records
 
     def stored_bytes(self, columns: Sequence[str]) -> int:
         """Bytes of the buckets that hold some columns: what reading them takes, or less where buckets are paged."""
-        buckets = {self._file._tail.schema.bucket_of(position) for position in self._file._find(columns)}
+        stored = self._file.columns.find(self._file._project(columns).stored.names)
+        buckets = {self._file._tail.schema.bucket_of(place) for place in stored}
         return self._file._tail.stored_bytes(self.index, buckets)
 
     def read(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
@@ -325,13 +356,15 @@ def open_file(
     readahead: int | None = None,
     memory_limit: int | None = None,
     cache_bytes: int = 32 << 20,
+    logical: bool = True,
 ) -> MosaicFile:
     """Open a Mosaic file for reading.
 
     Parameters
     ----------
-    source : str, os.PathLike, bytes-like or seekable binary file object
-        A local path, a URI such as ``s3://bucket/key``, the bytes of a file, or an open file.
+    source : str, os.PathLike, bytes-like, seekable binary file object or ReadAt
+        A local path, a URI such as ``s3://bucket/key``, the bytes of a file, an open file, or a function that returns
+        ranges of bytes, as `smalti.ReadAt(read_at, size)`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where to look a path up.
     readahead : int, optional
@@ -341,6 +374,9 @@ def open_file(
     cache_bytes : int
         Decompressed bytes of buckets that are kept while the file is open, so that the next read of the same columns,
         or of their neighbours in a bucket, neither reads nor decompresses them again. 0 keeps none.
+    logical : bool
+        Whether columns come as they were given: structs, types that are stored as another one, metadata. False gives
+        the stored columns, as a reader that knows no companion sees them.
 
     Examples
     --------
@@ -351,6 +387,7 @@ def open_file(
     (2, ['a', 'b'], {'b': ['x', None]})
     """
     options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
+    options["logical"] = logical
     file = MosaicFile(open_source(source, filesystem), **options)
     if isinstance(source, (str, os.PathLike, bytes)):
         file._reopen = partial(open_file, source, filesystem=filesystem, **options)

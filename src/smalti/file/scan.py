@@ -30,6 +30,7 @@ from smalti.spec import Compression
 
 if TYPE_CHECKING:
     from smalti.file.filtering import FilterPlan
+    from smalti.file.logical import Assembly
 
 
 #: One of so many rows, or fewer, are decoded by themselves; more are decoded with all others and then taken.
@@ -67,10 +68,20 @@ class BucketRead:
 
 @dataclass(frozen=True)
 class Projection:
-    """Some columns of a file as one Arrow schema, and the buckets that hold them."""
+    """Some columns of a file as one Arrow schema, and the buckets that hold them.
+
+    With an `assembly`, the columns are made of stored ones, which `stored_schema` has.
+    """
 
     schema: pa.Schema
     buckets: list[BucketRead]
+    assembly: Assembly | None = None
+    stored_schema: pa.Schema | None = None
+
+    @property
+    def stored(self) -> pa.Schema:
+        """The columns as they are stored."""
+        return self.schema if self.stored_schema is None else self.stored_schema
 
     @cached_property
     def bucket_ids(self) -> frozenset[int]:
@@ -81,7 +92,7 @@ class Projection:
         """Bytes of a row in Arrow's memory: of fixed-size values exactly, of others what their offsets take."""
         widths: dict[pa.DataType, int] = {}
         bits = 0
-        for type_ in self.schema.types:
+        for type_ in self.stored.types:
             if type_ not in widths:
                 try:
                     widths[type_] = type_.bit_width
@@ -227,8 +238,8 @@ class Scanner:
         num_rows = self.tail.index.rows(group)
         if len(rows) * _FEW_ROWS < num_rows:
             return self.decode(group, plan.output, buckets, rows=rows)
-        batch = self.decode(group, plan.output, buckets)
-        return batch if len(rows) == num_rows else batch.take(rows)
+        is_part = len(rows) != num_rows
+        return self.decode(group, plan.output, buckets, then_take=rows if is_part else None)
 
     def fetch_buckets(
         self,
@@ -275,9 +286,12 @@ class Scanner:
         buckets: Sequence[FetchedBucket],
         *,
         rows: pa.UInt64Array | range | None = None,
+        then_take: pa.UInt64Array | None = None,
         keep: bool = False,
     ) -> pa.RecordBatch:
         """Columns of a row group from the buckets that were fetched for them, all rows or some, in ascending order.
+
+        `rows` are selected before they are decoded, `then_take` afterwards, which is faster if they are many.
 
         With `keep`, buckets stay decompressed, so that more of their columns can be decoded later.
         """
@@ -286,7 +300,7 @@ class Scanner:
             first = rows.start
         elif rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
-        batch = Batch(len(columns.schema), num_rows if rows is None else len(rows))
+        batch = Batch(len(columns.stored), num_rows if rows is None else len(rows))
         weights = [_weight(bucket) for bucket in buckets]
         runs = threads.share_out(weights, threads.cpu_count())
         cache = self._cache if self._cache is not None and self._cache.takes(sum(weights)) else None
@@ -307,7 +321,15 @@ class Scanner:
 
         for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
             pass
-        return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
+        result = pa.RecordBatch._import_from_c(batch.address(), columns.stored)
+        if then_take is not None:
+            result = result.take(then_take)
+        if columns.assembly is None:
+            return result
+        try:
+            return columns.assembly.assemble(result)
+        except MosaicError as error:
+            raise error.locate(path=self.source.name, row_group=group) from None
 
     def inflate_pages(self, group: int, reads: Sequence[BucketRead], buckets: Sequence[FetchedBucket]) -> None:
         """Decompress the slots of paged buckets, all in one call."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from smalti._core.index import RowGroupIndex
 from smalti._core.schema import SchemaBlock
 from smalti.errors import CorruptFileError, MosaicError
+from smalti.format.companion import Companion, check_end, split_section
 from smalti.format.footer import Footer, parse_footer
 from smalti.format.index import BucketEntry
 from smalti.format.schema import parse_schema_section
@@ -26,6 +27,7 @@ class Tail:
     schema: SchemaBlock
     schema_size: int
     index: RowGroupIndex
+    companion: Companion | None = None
 
     @property
     def buckets(self) -> range:
@@ -71,8 +73,13 @@ def read_tail(
         data = source.read_at(start, size - guess - start) + data
     read, data = data, data[start - size :]
     index_at = footer.index_offset - start
+    section, companion = data[:index_at], None
     try:
-        schema, schema_size = parse(data[:index_at], footer.compression)
+        if footer.compression is Compression.ZSTD:
+            section, companion = split_section(section)
+            if companion is not None:
+                check_end(companion, data[index_at:])
+        schema, schema_size = parse(section, footer.compression)
     except MosaicError as error:
         raise error.locate(section="schema block") from None
     if schema.num_buckets != footer.num_buckets:
@@ -87,4 +94,4 @@ def read_tail(
         index = RowGroupIndex(data[index_at:-FOOTER_SIZE], schema, footer.num_row_groups, start, compressed)
     except MosaicError as error:
         raise error.locate(section="row group index") from None
-    return Tail(footer, schema, schema_size, index), read
+    return Tail(footer, schema, schema_size, index, companion), read

@@ -19,10 +19,12 @@ from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.columns import restore_bound
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
 from smalti.file.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
 from smalti.file.open_row_group import OpenRowGroup, Slice
 from smalti.format.bucket import pack_directory, pack_slots
+from smalti.format.companion import ENVELOPE_SIZE, pack_companion, pack_description
 from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
@@ -39,7 +41,6 @@ from smalti.spec import (
     MAX_UINT32,
     Compression,
 )
-from smalti.types import has_statistics
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
@@ -55,16 +56,33 @@ class WriteSummary:
     num_row_groups: int
     num_bytes: int
     layout: LayoutChoice
-    _records: tuple[list[tuple[StatisticsRecord, pa.Field]], ...] = field(repr=False)
+    #: The columns that were stored as another type, or as several columns, and what as.
+    stored_as: dict[str, tuple[pa.Field, ...]]
+    _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
 
     @cached_property
     def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
         """The statistics of each row group, by column."""
-        return tuple({field.name: record.describe(field.type) for record, field in group} for group in self._records)
+        return tuple(
+            {field.name: record.describe(field.type, restore_bound(type_)) for record, field, type_ in group}
+            for group in self._records
+        )
+
+    @property
+    def raw_statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
+        """The same with `min` and `max` as bytes; see `RowGroup.raw_statistics`."""
+        return tuple(
+            {field.name: ColumnStatistics(record.null_count, record.low, record.high) for record, field, _ in group}
+            for group in self._records
+        )
 
 
 class MosaicWriter:
     """Writes one Mosaic file, batch by batch.
+
+    Several threads may share a writer: one call is carried out at a time, so the rows of a call stay together, in the
+    order in which the calls come. A writer belongs to the process that made it: it cannot be pickled, and in a forked
+    child it can only be dropped.
 
     Parameters
     ----------
@@ -97,9 +115,12 @@ class MosaicWriter:
         **option_values: Any,
     ) -> None:
         self._closed = True  # until there is something to close
+        self._lock = threads.OwnLock("a MosaicWriter")
         self.options = WriterOptions.of(options, option_values)
-        self._intake = Intake(schema)
-        self.schema = self._intake.schema
+        self._intake = Intake(schema, self._has_companion)
+        #: As it was given.
+        self.schema = schema
+        self._stored = self._intake.schema
         self._threads = self.options.threads or threads.cpu_count()
         self._plan_columns()
         self._open = OpenRowGroup(self._all_nodes, self._positions, self.options)
@@ -107,7 +128,7 @@ class MosaicWriter:
         self._offset = 0
         self._index: list[bytes] = []
         self._rows = 0
-        self._records: list[list[tuple[StatisticsRecord, pa.Field]]] = []
+        self._records: list[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]]] = []
         self._failure: BaseException | None = None
         self._ended = False
         self.summary: WriteSummary | None = None
@@ -116,7 +137,7 @@ class MosaicWriter:
 
     def _plan_columns(self) -> None:
         """Everything that follows from the schema alone: the order of columns, statistics, a first schema block."""
-        names = [name.encode() for name in self.schema.names]
+        names = [name.encode() for name in self._stored.names]
         by_name = sorted(range(len(names)), key=names.__getitem__)
         places = [0] * len(names)
         for place, column in enumerate(by_name):
@@ -177,18 +198,18 @@ class MosaicWriter:
         wanted_by = self.options.stats_columns
         if wanted_by == "auto" and (len(places) > MAX_AUTO_STATISTICS or self._is_layout_given):
             return []
+        ordered = self._intake.has_order
         if isinstance(wanted_by, str):
-            return [place for field, place in zip(self.schema, places, strict=True) if has_statistics(field.type)]
+            return [place for column, place in enumerate(places) if ordered(column)]
         wanted = []
         for name in wanted_by:
-            column = self.schema.get_field_index(name)
-            if column < 0:
+            column = self._stored.get_field_index(name)
+            if column < 0 and self.schema.get_field_index(name) < 0:
                 raise SchemaError("no such column to keep statistics of", found=name)
-            if not has_statistics(self.schema.field(column).type):
+            if column < 0 or not ordered(column):
+                type_ = self.schema.field(name).type if name in self.schema.names else self._stored.field(name).type
                 raise SchemaError(
-                    "columns of this type have no order to keep statistics of",
-                    column=name,
-                    found=str(self.schema.field(column).type),
+                    "columns of this type have no order to keep statistics of", column=name, found=str(type_)
                 )
             wanted.append(places[column])
         return wanted
@@ -208,16 +229,17 @@ class MosaicWriter:
             saves the copy for a caller who promises to leave the buffers of `data` as they are. By default, Tables
             and RecordBatches are copied, and what a stream hands over is not: no one else has it.
         """
-        self._usable()
-        if copy is None:
-            copy = isinstance(data, (pa.RecordBatch, pa.Table))
-        try:
-            for batch in arrow_batches(data):
-                self._add(self._intake.conform(batch))
-            self._open.keep(copy)
-        except BaseException as error:
-            self._fail(error)
-            raise
+        with self._lock:
+            self._usable()
+            if copy is None:
+                copy = isinstance(data, (pa.RecordBatch, pa.Table))
+            try:
+                for batch in arrow_batches(data):
+                    self._add(self._intake.conform(batch))
+                self._open.keep(copy)
+            except BaseException as error:
+                self._fail(error)
+                raise
 
     def _add(self, batch: pa.RecordBatch) -> None:
         """Check a batch, then hand its rows to row groups, writing those that are full."""
@@ -264,11 +286,12 @@ class MosaicWriter:
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
         if self.options.stats_columns == "auto":
             records = [record for record in records if record.bound_bytes <= MAX_AUTO_BOUNDS]
-        fields = [self.schema.field(self._positions[record.column]) for record in records]
-        pairs = list(zip(records, fields, strict=True))
+        fields = [self._stored.field(self._positions[record.column]) for record in records]
+        packed = [record.pack(field.type) for record, field in zip(records, fields, strict=True)]
         self._rows += num_rows
-        self._index.append(pack_row_group(num_rows, entries, [record.pack(field.type) for record, field in pairs]))
-        self._records.append(pairs)
+        self._index.append(pack_row_group(num_rows, entries, packed))
+        types = [self._intake.leaf_type(field.name) for field in fields]
+        self._records.append(list(zip(records, fields, types, strict=True)))
 
     def _encode_bucket(
         self, slices: list[Slice], threshold: int, bucket: int
@@ -330,6 +353,10 @@ class MosaicWriter:
     @property
     def estimated_size(self) -> int:
         """Bytes the file would have if it were closed now; open rows are judged by how well others compressed."""
+        with self._lock:
+            return self._estimate()
+
+    def _estimate(self) -> int:
         if self.summary is not None:
             return self.summary.num_bytes
         ratio = 1.0
@@ -340,6 +367,8 @@ class MosaicWriter:
             index += 8 + 18 * self._block.num_buckets
         schema = self._packed_block if self._schema_section is None else self._schema_section.result()
         end = len(schema) + index + FOOTER_SIZE
+        if self._has_companion:
+            end += ENVELOPE_SIZE + len(self._pack_description())
         return self._offset + int(self._open.num_bytes * ratio) + end
 
     def close(self) -> None:
@@ -348,6 +377,10 @@ class MosaicWriter:
         If sending the file to a store fails, what was there before stays, and `close` may be called again to send it
         once more. `abort` gives it up.
         """
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._closed:
             if self._failure is not None:
                 self._usable()
@@ -362,7 +395,10 @@ class MosaicWriter:
             raise
         assert self._layout is not None
         self._closed = True
-        self.summary = WriteSummary(self._rows, len(self._index), self._offset, self._layout, tuple(self._records))
+        stored_as = self._intake.stored_as()
+        self.summary = WriteSummary(
+            self._rows, len(self._index), self._offset, self._layout, stored_as, tuple(self._records)
+        )
 
     def _write_end(self) -> None:
         """Write what is open, then schema block, index and footer; nothing can be written after them."""
@@ -372,16 +408,38 @@ class MosaicWriter:
         assert self._schema_section is not None
         schema_offset, schema_section = self._offset, self._schema_section.result()
         index_offset = schema_offset + len(schema_section)
+        description = b""
+        if self._has_companion:
+            description = self._pack_description()
+            index_offset += ENVELOPE_SIZE + len(description)
         footer = Footer(index_offset, schema_offset, self._block.num_buckets, len(self._index), self.options.codec)
-        self._put(schema_section, *self._index, footer.pack())
+        end = b"".join(self._index) + footer.pack()
+        companion = pack_companion(description, end) if self._has_companion else b""
+        self._put(schema_section, companion, end)
         self._ended = True
 
+    @property
+    def _has_companion(self) -> bool:
+        """Decoders pass over it only between zstd frames, so an uncompressed file has none."""
+        return self.options.companion and self.options.codec is Compression.ZSTD
+
+    def _pack_description(self) -> bytes:
+        """What the companion says of columns; nothing if the stored ones tell everything."""
+        description = self._intake.describe()
+        return b"" if description is None else pack_description(description)
+
     def abort(self) -> None:
-        """Give up: no file appears, and a file that was there before stays as it is."""
-        if not self._closed:
-            self._closed = True
-            self._open.clear()
-            self._sink.abort()
+        """Give up: no file appears, and a file that was there before stays as it is.
+
+        In a forked child this does nothing: the file is the parent's.
+        """
+        if self._closed or not self._lock.is_ours:
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._open.clear()
+                self._sink.abort()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
@@ -403,6 +461,9 @@ class MosaicWriter:
             self.close()
         else:
             self.abort()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a MosaicWriter cannot be pickled: let each process write a file of its own")
 
     def __del__(self) -> None:
         if not self._closed:

@@ -17,6 +17,8 @@ from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
 Page: TypeAlias = "bytes | zstandard.BufferSegment"
+#: The magic number of skippable frames, and the kind of block that has one byte for all.
+_SKIPPABLE, _REPEATED = 0x184D2A50, 1
 #: Whether many frames can be worked on in one call. The package for PyPy cannot.
 _IN_BULK = {"multi_compress_to_buffer", "multi_decompress_to_buffer"} <= zstandard.backend_features
 
@@ -56,6 +58,8 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
 
 
 def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
+    if not _ends_with_a_frame(data):  # The reader does not tell, and a cut frame has no checksum to fail by.
+        raise CorruptFileError("zstd block cannot be decompressed (its last frame is not complete)")
     reader = _contexts.decompressor.stream_reader(io.BytesIO(data), read_across_frames=True)
     out = reader.read(size + 1)
     while len(out) <= size and (more := reader.read(size + 1 - len(out))):
@@ -64,6 +68,26 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
         found: object = len(out) if len(out) < size else f"more than {size}"
         raise CorruptFileError("zstd block has another size than declared", found=found, expected=size)
     return out
+
+
+def _ends_with_a_frame(data: bytes | memoryview) -> bool:
+    """Whether the bytes are whole frames, by the sizes of their blocks."""
+    at = 0
+    while at < len(data):
+        if int.from_bytes(data[at : at + 4], "little") & 0xFFFFFFF0 == _SKIPPABLE:
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+            continue
+        has_checksum = bool(data[at + 4] & 4) if at + 4 < len(data) else False
+        at += zstandard.frame_header_size(data[at:])
+        is_last = False
+        while not is_last and at < len(data):
+            head = int.from_bytes(data[at : at + 3], "little")
+            is_last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
+            at += 3 + (1 if kind == _REPEATED else size)
+        if not is_last:
+            return False
+        at += 4 * has_checksum
+    return at == len(data)
 
 
 def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:

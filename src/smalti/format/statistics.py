@@ -6,6 +6,7 @@ A bound is stored like a value of its column. The Arrow type of the column is al
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,9 +54,11 @@ class StatisticsRecord(NamedTuple):
         """Minimum and maximum as Arrow values of the column's type, null where they are unknown."""
         return _to_scalar(self.low, type_), _to_scalar(self.high, type_)
 
-    def describe(self, type_: pa.DataType) -> ColumnStatistics:
-        """The record as users see it."""
-        low, high = map(_to_python, self.bounds(type_))
+    def describe(
+        self, type_: pa.DataType, restore: Callable[[pa.Scalar], pa.Scalar] = lambda bound: bound
+    ) -> ColumnStatistics:
+        """The record as users see it; `restore` makes of a stored value the one that was given."""
+        low, high = (_to_python(restore(bound)) for bound in self.bounds(type_))
         if low is None or high is None:
             return ColumnStatistics(self.null_count)
         return ColumnStatistics(self.null_count, low, high)

@@ -18,7 +18,7 @@ from io import UnsupportedOperation
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from smalti.errors import MosaicError, UnsupportedFeatureError
+from smalti.errors import MosaicError, UnsupportedFeatureError, without_secrets
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments, store_settings
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
 Result = TypeVar("Result")
 #: Leftovers of killed processes start with a dot and end with this, so listings and datasets pass over them.
 TEMPORARY_SUFFIX = ".mosaic-tmp"
+#: Errors that say that a disk fails, and not that a file system cannot flush directories or that one has gone.
+_DISK_FAILS = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 #: `make_directory` tries again when another job removes the empty directory above in the same moment.
 _MAKE_ATTEMPTS = 5
 #: `entries` tries again when a directory that it comes upon is removed in the same moment.
@@ -191,13 +193,16 @@ def _link_exclusively(target: Path, data: bytes) -> bool:
 
 
 def sync_directory(directory: Path) -> None:
-    """Flush the names in a local directory to disk, where the file system can."""
-    with contextlib.suppress(OSError):
+    """Flush the names in a local directory to disk, where the file system can; a disk that fails is an error."""
+    try:
         descriptor = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno in _DISK_FAILS:
+            raise
 
 
 def is_local(filesystem: FileSystem) -> bool:
@@ -253,7 +258,10 @@ def _locate_uri(uri: str, storage: Mapping[str, str]) -> Place:
     if service in OBJECT_SERVICES:
         return _locate_object(uri, storage)
     if service != "hdfs" or not storage:
-        return Place(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
+        try:
+            return Place(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
+        except (ValueError, OSError) as error:  # pyarrow's messages repeat the URI, with all that is in it.
+            raise type(error)(without_secrets(str(error))) from None
     authority, _, path = rest.removeprefix("//").partition("/")
     host, _, port = authority.partition(":")
     arguments = storage_arguments(service, storage)

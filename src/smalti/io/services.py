@@ -52,6 +52,19 @@ _STORE_NAMES = {
 }
 
 
+class StorageOptions(dict[str, str]):
+    """Options of a service by name, as users give them. Keys are shown and values are not: some are secrets.
+
+    Examples
+    --------
+    >>> StorageOptions(secret_key="x")
+    {'secret_key': ***}
+    """
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: ***" for key in self) + "}"
+
+
 def local_path(text: str) -> str | None:
     """The path on this machine that a text names, or None if the text is a URI.
 
@@ -127,10 +140,12 @@ def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings,
     if service in _OPTIONS:
         rest, _, query = rest.partition("?")
     authority, _, path = rest.partition("/")
-    bucket, _, host = authority.partition("@")
+    bucket, _, host = authority.partition("@") if service == "abfs" else (authority, "", "")
     options = storage_arguments(service, {**dict(parse_qsl(query)), **storage})
     if service == "abfs" and host:
         options.setdefault("account_name", host.partition(".")[0])
+    if service in ("http", "https") and "@" in authority:
+        raise MosaicError("user names and passwords in URIs are not supported; pass an fsspec file system", path=uri)
     if not bucket and service != "memory":
         raise MosaicError("the URI names no bucket or host", path=uri)
     names = _STORE_NAMES.get(service, {})

@@ -1,6 +1,7 @@
 """Where bytes go: a file appears under its name only when it is complete, or it does not appear at all.
 
-Local files are written beside their place, flushed to disk and renamed. Others are spooled on this machine and sent off
+Local files are written beside their place, flushed to disk and renamed; `smalti.io.replacing` says what they keep of
+the file that they replace. Others are spooled on this machine and sent off
 when they are complete: in one go to object stores, which show nothing before it is all there; under another name and
 then renamed elsewhere. What cannot be promised: on object stores that are reached by a file system of pyarrow's, an
 upload that fails stays open and is paid for, because pyarrow offers no way to abort it.
@@ -14,13 +15,16 @@ import re
 import shutil
 import tempfile
 import uuid
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
+from smalti.errors import without_secrets
 from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, FsspecFileSystem, Place, locate, sync_directory
+from smalti.io.replacing import follow_links, keep_access, old_file
 from smalti.io.services import local_path
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
@@ -47,18 +51,26 @@ class Sink(Protocol):
 
 
 class LocalSink:
-    """Temporary file, fsync, rename, fsync of the directory."""
+    """Temporary file, fsync, rename, fsync of the directory. Links are followed, and mode and owner kept."""
 
     may_retry = False
 
     def __init__(self, path: str) -> None:
         self.name: str | None = path
-        target = Path(path)
-        if target.is_dir():
-            raise IsADirectoryError(21, "Is a directory", path)
-        self._target = target
-        self._temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
-        self._file = self._temporary.open("xb")
+        self._target = follow_links(path)
+        old = old_file(self._target, path)
+        self._temporary = self._target.with_name(f".{self._target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
+        # What may replace a private file is private from its first byte. `keep_access` gives more rights at the end.
+        mode = 0o666 if old is None else 0o600
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        try:
+            descriptor = os.open(self._temporary, flags, mode)
+        except OSError as error:
+            error.filename = path
+            raise
+        self._file: IO[bytes] = open(descriptor, "wb")  # noqa: SIM115, PTH123
+        self._owner = os.getpid()
+        _open_sinks.add(self)
 
     def write(self, data: Any) -> None:
         self._file.write(data)
@@ -68,6 +80,7 @@ class LocalSink:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
+            keep_access(self._temporary, self._target)
             self._temporary.replace(self._target)
         except BaseException:
             self.abort()
@@ -77,7 +90,12 @@ class LocalSink:
     def abort(self) -> None:
         with contextlib.suppress(OSError):
             self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        if os.getpid() == self._owner:
+            self._temporary.unlink(missing_ok=True)
+
+    def disown(self) -> None:
+        """In a forked child: what Python's buffer still holds must not be written a second time from here."""
+        _write_nowhere(self._file)
 
 
 class RemoteSink:
@@ -92,6 +110,7 @@ class RemoteSink:
         self.name: str | None = name
         self._place = place
         self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY)  # noqa: SIM115
+        _open_sinks.add(self)
 
     def write(self, data: Any) -> None:
         self._spool.write(data)
@@ -163,6 +182,11 @@ class RemoteSink:
     def abort(self) -> None:
         self._spool.close()
 
+    def disown(self) -> None:
+        """In a forked child, as `LocalSink.disown`; what is still in memory is the child's own copy anyway."""
+        if getattr(self._spool, "_rolled", False):
+            _write_nowhere(self._spool)
+
 
 def is_object_store(filesystem: Any) -> bool:
     """Whether a file appears whole, when it is closed, whatever its size. Only what is known to is believed.
@@ -197,17 +221,36 @@ class FileObjectSink:
         pass
 
 
+class DeviceSink(FileObjectSink):
+    """A pipe, a terminal or another device that has the name: written as it comes, because none can take its place."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(open(path, "wb"))  # noqa: SIM115, PTH123
+
+    def commit(self) -> None:
+        self._file.close()
+
+    def abort(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
 def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
     """Open a path, URI or binary file object for writing; see `open_source` for `filesystem`."""
     if isinstance(where, (str, os.PathLike)):
         path = local_path(os.fspath(where)) if filesystem is None else None
         if path is not None:
-            return LocalSink(path)
+            return _local_sink(path)
         place = locate(where, filesystem)
-        return LocalSink(place.path) if place.is_local else RemoteSink(place, str(where))
+        return _local_sink(place.path) if place.is_local else RemoteSink(place, without_secrets(str(where)))
     if hasattr(where, "write"):
         return FileObjectSink(where)
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")
+
+
+def _local_sink(path: str) -> Sink:
+    file = Path(path)
+    return LocalSink(path) if file.is_file() or file.is_dir() or not file.exists() else DeviceSink(path)
 
 
 def write_whole(place: Place, data: bytes) -> None:
@@ -225,3 +268,27 @@ def finish_with(sink: Sink, data: bytes) -> None:
     except BaseException:
         sink.abort()
         raise
+
+
+# --- forks ----------------------------------------------------------------------------------------------------------
+
+#: Sinks of this process that may hold bytes that are not written yet.
+_open_sinks: weakref.WeakSet[LocalSink | RemoteSink] = weakref.WeakSet()
+
+
+def _write_nowhere(file: IO[bytes]) -> None:
+    """Let this process's descriptor of a file lead to nowhere; the parent's, which shares the file, stays."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, file.fileno())
+        os.close(nowhere)
+
+
+def _after_fork() -> None:
+    for sink in list(_open_sinks):
+        sink.disown()
+    _open_sinks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

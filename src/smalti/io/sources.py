@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from smalti import threads
-from smalti.errors import CorruptFileError, MosaicError
+from smalti.errors import CorruptFileError, MosaicError, without_secrets
 from smalti.io.places import AnyFileSystem, FsspecFileSystem, locate
 from smalti.io.services import local_path
 
@@ -70,10 +70,17 @@ class Source:
 
 
 class LocalSource(Source):
-    """A file of this machine, read with `pread`: no shared position, so no lock."""
+    """A file of this machine, read with `pread`: no shared position, so reads do not wait for each other.
+
+    The descriptor is closed when the last read that is under way is over. Its number may then be that of another file,
+    from which a slower thread would read.
+    """
 
     def __init__(self, path: str) -> None:
         self.name = path
+        self._lock = threading.Lock()
+        self._reading = 0
+        self._is_closed = False
         self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
             status = os.fstat(self._fd)
@@ -87,18 +94,31 @@ class LocalSource(Source):
             raise
 
     def read_at(self, offset: int, size: int) -> bytes:
-        if self._fd < 0:
-            raise ValueError(f"read of a closed file: {self.name}")
-        data = os.pread(self._fd, size, offset)
-        # One call moves at most 2 GiB.
-        while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
-            data += more
+        with self._lock:
+            if self._is_closed:
+                raise ValueError(f"read of a closed file: {self.name}")
+            self._reading += 1
+        try:
+            data = os.pread(self._fd, size, offset)
+            # One call moves at most 2 GiB.
+            while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+                data += more
+        finally:
+            self._let_go(1)
         return self._checked(data, offset, size)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._is_closed = True
+        self._let_go(0)
+
+    def _let_go(self, reads: int) -> None:
+        """Say that reads are over, and close the descriptor if nobody will use it any more."""
+        with self._lock:
+            self._reading -= reads
+            if self._is_closed and not self._reading and self._fd >= 0:
+                # Closed, whatever the answer is: a second try could close the descriptor of another file.
+                descriptor, self._fd = self._fd, -1
+                os.close(descriptor)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
@@ -136,6 +156,43 @@ class FileObjectSource(Source):
             while 0 < len(data) < size and (more := self._file.read(size - len(data))):
                 data += more
         return self._checked(data, offset, size)
+
+
+class ReadAt(Source):
+    """Bytes that a function returns, for `smalti.open`: a file that only another package can reach, for example.
+
+    Parameters
+    ----------
+    read_at : callable
+        `read_at(offset, size)` returns `size` bytes from `offset` on. Several threads may call it at the same time.
+    size : int
+        Of the file.
+    name : str, optional
+        What errors call it.
+    is_remote : bool
+        Whether a call is a round trip, so that fewer, larger and parallel reads are worth more bytes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"a": [1, 2]}), "called.mosaic")
+    >>> data = open("called.mosaic", "rb").read()
+    >>> with smalti.open(smalti.ReadAt(lambda offset, size: data[offset : offset + size], len(data))) as f:
+    ...     f.read().to_pydict()
+    {'a': [1, 2]}
+    """
+
+    def __init__(
+        self, read_at: Callable[[int, int], Any], size: int, *, name: str | None = None, is_remote: bool = False
+    ) -> None:
+        self._read_at = read_at
+        self.size = size
+        self.name = name
+        if is_remote:
+            self._is_far()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self._checked(self._read_at(offset, size), offset, size)
 
 
 class ArrowSource(Source):
@@ -251,7 +308,7 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
 
     Parameters
     ----------
-    source : str, os.PathLike, bytes-like, pyarrow.Buffer, pyarrow.NativeFile or seekable binary file object
+    source : str, os.PathLike, bytes-like, pyarrow.Buffer, pyarrow.NativeFile, seekable binary file object or ReadAt
     filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
         Where a path is to be looked up; by default the local machine, or what the URI names.
     """
@@ -262,11 +319,14 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
         place = locate(source, filesystem)
         if place.is_local:
             return LocalSource(place.path)
+        name = without_secrets(str(source))
         if place.stores is not None:
-            return ObjectSource(place.stores, place.path, str(source))
+            return ObjectSource(place.stores, place.path, name)
         if place.fsspec is not None:
-            return FsspecSource(place.fsspec, place.path, str(source))
-        return ArrowSource(place.filesystem.open_input_file(place.path), str(source), owned=True, remote=True)
+            return FsspecSource(place.fsspec, place.path, name)
+        return ArrowSource(place.filesystem.open_input_file(place.path), name, owned=True, remote=True)
+    if isinstance(source, ReadAt):
+        return source
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
         return BufferSource(source)
     if isinstance(source, pa.NativeFile):

@@ -26,7 +26,7 @@ from obstore.store import AzureStore, GCSStore, HTTPStore, MemoryStore, S3Store
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, resolve_s3_region
 
 from smalti import threads
-from smalti.errors import MosaicError, ReplacedError
+from smalti.errors import MosaicError, ReplacedError, without_secrets
 from smalti.io.services import StoreSettings
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class ObjectStores(FileSystemHandler):
     def __hash__(self) -> int:
         return hash(self.settings)
 
+    def _errors(self, path: str) -> contextlib.AbstractContextManager[None]:
+        """Errors of Python's own for those of obstore. A URL, unlike other paths, may hold a signature."""
+        is_url = self.settings.service in ("http", "https")
+        return _errors(without_secrets(f"{self.settings.service}://{path}") if is_url else path)
+
     def _open(self, path: str) -> tuple[ObjectStore, str]:
         """The store of a bucket, and the path inside."""
         _check_not_forked()
@@ -95,7 +100,7 @@ class ObjectStores(FileSystemHandler):
         """The last `size` bytes of an object, or all that it has, in one request; on Azure, in two."""
         if self.settings.service == "abfs":  # Azure knows no ranges that count from the end.
             store, key = self._open(path)
-            with _errors(path):
+            with self._errors(path):
                 meta = obstore.head(store, key)
             last = min(size, meta["size"])
             data = self.read_range(path, meta["size"] - last, last, meta["e_tag"]) if last else b""
@@ -110,7 +115,7 @@ class ObjectStores(FileSystemHandler):
 
     def _get_end(self, path: str, options: GetOptions) -> ObjectEnd:
         store, key = self._open(path)
-        with _errors(path):
+        with self._errors(path):
             result = obstore.get(store, key, options=options)
             etag = result.meta["e_tag"]
             # Servers do not compare weak ETags, so that insisting on one would always fail.
@@ -127,7 +132,7 @@ class ObjectStores(FileSystemHandler):
             If the object was replaced since its ETag was learnt.
         """
         store, key = self._open(path)
-        with _errors(path):
+        with self._errors(path):
             options: GetOptions = {"range": (offset, offset + size), "if_match": etag}
             try:
                 return obstore.get(store, key, options=options).bytes().to_bytes()
@@ -137,13 +142,13 @@ class ObjectStores(FileSystemHandler):
     def read(self, path: str) -> bytes:
         """All of an object, in one request."""
         store, key = self._open(path)
-        with _errors(path):
+        with self._errors(path):
             return obstore.get(store, key).bytes().to_bytes()
 
     def write(self, path: str, file: IO[bytes] | io.RawIOBase, size: int) -> None:
         """Upload a file. If that fails, what was there before stays, and obstore gives up the parts it has sent."""
         store, key = self._open(path)
-        with _errors(path):
+        with self._errors(path):
             part = max(PART_SIZE, size // MAX_PARTS)
             obstore.put(store, key, cast("IO[bytes]", file), chunk_size=part, max_concurrency=_PARALLEL_PARTS)
 
@@ -154,7 +159,7 @@ class ObjectStores(FileSystemHandler):
         created. So an object with exactly this data counts as created: `data` has to be the caller's own.
         """
         store, key = self._open(path)
-        with _errors(path):
+        with self._errors(path):
             try:
                 obstore.put(store, key, data, mode="create")
             except exceptions.AlreadyExistsError:
@@ -176,9 +181,9 @@ class ObjectStores(FileSystemHandler):
     def _info(self, path: str) -> FileInfo:
         store, key = self._open(path)
         if key:
-            with contextlib.suppress(FileNotFoundError), _errors(path):
+            with contextlib.suppress(FileNotFoundError), self._errors(path):
                 return _file_info(path, obstore.head(store, key))
-        with contextlib.suppress(FileNotFoundError), _errors(path):
+        with contextlib.suppress(FileNotFoundError), self._errors(path):
             if next(iter(obstore.list(store, key or None, chunk_size=1)), None):
                 return FileInfo(path, FileType.Directory)
         return FileInfo(path, FileType.NotFound)
@@ -186,7 +191,7 @@ class ObjectStores(FileSystemHandler):
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
         base = selector.base_dir.strip("/")
         store, key = self._open(base)
-        with _errors(base):
+        with self._errors(base):
             if selector.recursive:
                 objects = [meta for chunk in obstore.list(store, key or None) for meta in chunk]
                 directories: set[str] = set()
@@ -214,7 +219,7 @@ class ObjectStores(FileSystemHandler):
         store, key = self._open(path)
         if not key:
             raise MosaicError("a whole bucket is not deleted", path=path)
-        with _errors(path):
+        with self._errors(path):
             for chunk in obstore.list(store, key):
                 # The mark of a directory is listed by the name of the directory, which may be that of an object too.
                 obstore.delete(store, [meta["path"] for meta in chunk if meta["path"] != key])
@@ -225,7 +230,7 @@ class ObjectStores(FileSystemHandler):
     def delete_file(self, path: str) -> None:
         """Delete an object; stores do not say whether there was one."""
         store, key = self._open(path)
-        with _errors(path):
+        with self._errors(path):
             obstore.delete(store, key)
 
     def move(self, src: str, dest: str) -> None:
@@ -255,7 +260,7 @@ class ObjectStores(FileSystemHandler):
     def open_output_stream(self, path: str, metadata: object) -> pa.PythonFile:  # noqa: ARG002
         """Completed when it is closed, as pyarrow's streams are; `smalti.io.sinks` knows how to give up."""
         store, key = self._open(path)
-        with _errors(path):
+        with self._errors(path):
             return pa.PythonFile(ObjectWriter(obstore.open_writer(store, key, buffer_size=PART_SIZE)), mode="w")
 
     def open_append_stream(self, path: str, metadata: object) -> pa.PythonFile:  # noqa: ARG002
@@ -444,7 +449,7 @@ def _errors(path: str) -> Iterator[None]:
 
 def _reason(error: BaseException) -> str:
     """What the server says, and the line of the error that says when."""
-    text = str(error).partition("\n\nDebug source")[0]
+    text = without_secrets(str(error).partition("\n\nDebug source")[0])
     answer = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
     line = " ".join(text.partition("<?xml")[0].split())
     return f"{line} {answer[1]}" if answer else line

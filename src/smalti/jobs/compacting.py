@@ -21,6 +21,7 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
+from smalti.table.paimon_layout import refuse_writing
 
 #: Large enough to be worth opening, and small enough to be copied without trouble.
 TARGET_FILE_BYTES = 256 << 20
@@ -42,6 +43,7 @@ def compact(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    plain: bool = False,
 ) -> JobSummary:
     """Gather the Mosaic files of each directory into files of about one size.
 
@@ -60,7 +62,7 @@ def compact(
         Order of the rows of each file, nulls last. Without `options`, these columns also get statistics.
     options : WriterOptions, optional
         Buckets, row groups, statistics and compression of the new files.
-    engine, spark, overwrite, resume, on_error, batch_rows, workers, progress, filesystem
+    engine, spark, overwrite, resume, on_error, batch_rows, workers, progress, filesystem, plain
         As for `convert`.
 
     Examples
@@ -76,8 +78,10 @@ def compact(
     in_place = target is None
     # What is read, and where it goes.
     if in_place:
-        CommitLog(locate(source, filesystem).absolute()).refuse_pending()
-    listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False)
+        root = locate(source, filesystem).absolute()
+        refuse_writing(root)
+        CommitLog(root).refuse_pending()
+    listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain and not in_place)
     if listing.directory is None:
         raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
     place = listing.base if target is None else locate(target, filesystem).absolute()

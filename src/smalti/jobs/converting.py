@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from smalti.io.places import AnyFileSystem, AnyPath, locate
+from smalti.errors import without_secrets
+from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
+from smalti.io.replacing import follow_links
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
 from smalti.jobs.formats.reading import ReadRequest
@@ -44,6 +46,7 @@ def convert(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    plain: bool = False,
 ) -> JobSummary:
     """Convert files between Parquet, ORC, CSV, JSON lines, Arrow IPC and Mosaic, in bounded memory.
 
@@ -85,6 +88,8 @@ def convert(
         Called with a `Progress` whenever the job has come further, by one thread at a time.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where source and target are looked up.
+    plain : bool
+        Whether a Paimon table at the source is read as the files in its directory; see `smalti.dataset`.
 
     Raises
     ------
@@ -102,11 +107,13 @@ def convert(
     check_on_error(on_error)
     check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_rows=batch_rows)
     # What is read, and where it goes.
-    listing = list_sources(source, filesystem)
+    listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
     place = locate(target, filesystem).absolute()
     format_, suffix, names_file = format_of_target(place.path, target_format)
     is_file = names_file and is_one_file(source, filesystem, listing) and not place.is_directory()
+    if is_file and place.is_local:
+        place = Place(place.filesystem, str(follow_links(place.path)))
     goal = Target(place, format_, suffix, is_file)
     goal.refuse_overlap(listing)
     # The same work has the same id, by which it finds what an earlier run has finished.
@@ -140,7 +147,7 @@ def convert(
         skip_errors=on_error == "skip",
     )
     shown = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-    job = JobSummary("convert", executor.name, shown, place.path)
+    job = JobSummary("convert", executor.name, without_secrets(shown), place.path)
     return run_copy(job, splits, settings, change, executor, progress)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, without_secrets
 from smalti.io import Place, locate, write_whole
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
@@ -80,6 +80,7 @@ def profile(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    plain: bool = False,
 ) -> Profile:
     """Null counts, bounds, distinct values, encodings and bytes of every column of some files.
 
@@ -92,6 +93,8 @@ def profile(
     html : path or URI, optional
         Where to write a page that shows the table.
     engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_rows, workers, progress, filesystem
+        As for `convert`.
+    plain : bool
         As for `convert`.
 
     Examples
@@ -108,7 +111,7 @@ def profile(
         if place is not None and place.is_file() and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", place.path)
     # What is read.
-    listing = list_sources(source, filesystem)
+    listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
     # Which task reads what, and how.
     executor = choose_executor(engine, spark, workers)
@@ -123,7 +126,7 @@ def profile(
     merged, rows, skipped = _merge(tasks, executor.run(measure, tasks, meter), skip=on_error == "skip")
     unread = {item.path for item in skipped}
     result = Profile(
-        source=str(source),
+        source=without_secrets(str(source)),
         table=_table(merged),
         num_rows=rows,
         num_files=len(listing.files) - len(skipped),

@@ -83,7 +83,8 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
 
 def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of several, in memory of its own."""
-    return pa.concat_batches(batches)  # type: ignore[attr-defined, no-any-return]
+    whole = pa.Table.from_batches(batches).combine_chunks()  # pa.concat_batches needs pyarrow 19
+    return whole.to_batches()[0] if whole.num_rows else batches[0]
 
 
 def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ AnySource: TypeAlias = "AnyPath | Sequence[AnyPath]"
 
 
 def list_sources(
-    source: AnySource, filesystem: AnyFileSystem = None, suffix: str = "", *, globs: bool = True
+    source: AnySource, filesystem: AnyFileSystem = None, suffix: str = "", *, globs: bool = True, plain: bool = False
 ) -> Listing:
     """The visible files of a path, a glob or a list of them.
 
@@ -30,10 +30,12 @@ def list_sources(
     ------
     FileNotFoundError
         If there is nothing at a path, or no visible file with the suffix.
+    PaimonTableError
+        If there is a Paimon table, unless its files are asked for as `plain` ones.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     places = [locate(path, filesystem).absolute() for path in paths]
-    listing = list_files(places, suffix=suffix, globs=globs, settled=True)
+    listing = list_files(places, suffix=suffix, globs=globs, settled=True, plain=plain)
     if not listing.files:
         raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
     return listing

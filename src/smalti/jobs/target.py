@@ -17,6 +17,7 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Commit, Identity, Mode, plan_commit
 from smalti.table.listing import Listing, list_table
+from smalti.table.paimon_layout import refuse_writing
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Target:
         Returns the summary of the job instead, if it was interrupted in its own commit, so that nothing is left to do.
         """
         if self.is_file:
+            refuse_writing(self.root)
             finished = job_summaries(CommitLog(self.root).recover())
             is_there = self.place.is_file()
             # A file that takes the name of another is no change of the table around it: whoever reads it, sees one of
@@ -117,7 +119,9 @@ class Change:
         unread : container of str
             The paths of files that could not be read, and therefore stay.
         """
-        staged = {file.staged: file.path for file in files}
+        # A single file has the very name that was asked for, whatever its ending: a link may have led to it.
+        name = self.target.place.name if self.target.is_file else None
+        staged = {file.staged: name or file.path for file in files}
         read = self._identities(name for path, name in self.read.items() if path not in unread)
         looks = iter([self._first_look(read)])
 

@@ -53,6 +53,7 @@ def verify(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    plain: bool = False,
 ) -> VerifyReport:
     """Check Mosaic files: every checksum, every value, every statistic, and the rules of the format.
 
@@ -62,7 +63,7 @@ def verify(
     ----------
     sources : path, URI, glob or list of them
         Files, whatever their names, and directories, of which the ``.mosaic`` files are checked.
-    engine, spark, split_bytes, workers, progress, filesystem
+    engine, spark, split_bytes, workers, progress, filesystem, plain
         As for `convert`.
 
     Examples
@@ -73,7 +74,7 @@ def verify(
     (True, 3)
     """
     began = time.monotonic()
-    listing = list_sources(sources, filesystem, FILE_SUFFIX)
+    listing = list_sources(sources, filesystem, FILE_SUFFIX, plain=plain)
     files = listing.files
     executor = choose_executor(engine, spark, workers)
     split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)

@@ -7,9 +7,9 @@ cells that the index says. Only one block is in memory at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
@@ -48,9 +48,12 @@ class CFileMetadata:
     features: int
     pairs: Mapping[str, bytes]
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "pairs": dict(self.pairs)}  # A read-only view of a mapping cannot be pickled.
+
 
 class CFileReader:
-    """Read one column from a Kudu CFile.
+    """Read one column from a Kudu CFile. Several threads may share a reader.
 
     Parameters
     ----------
@@ -97,6 +100,9 @@ class CFileReader:
         filesystem: FileSystem | str | None = None,
     ) -> None:
         self._source = open_source(path, filesystem)
+        self._reopen: Callable[[], CFileReader] | None = None
+        if isinstance(path, (str, os.PathLike, bytes)):
+            self._reopen = partial(CFileReader, path, element_type=element_type, filesystem=filesystem)
         try:
             with inside(path=self._source.name):
                 self._ends = read_ends(self._source)
@@ -160,6 +166,12 @@ class CFileReader:
     def close(self) -> None:
         """Close the file, unless it is the caller's."""
         self._source.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A file travels as what was opened, and is opened again where it arrives."""
+        if self._reopen is None:
+            raise TypeError("only files that were opened by path, or from bytes, can be pickled")
+        return self._reopen, ()
 
     def __enter__(self) -> CFileReader:
         return self

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
+from smalti import threads
 from smalti.errors import SchemaError
 from smalti.io import open_sink
 from smalti.kudu.blocks import encode_array_body, encode_plain_body, wrap_block
@@ -34,6 +35,8 @@ TYPE_KEY = "smalti.element_type"
 
 class CFileWriter:
     """Write one column as a Kudu CFile.
+
+    Threads, forks and pickling are as for `smalti.MosaicWriter`: one call at a time, in the process that made it.
 
     Parameters
     ----------
@@ -80,6 +83,8 @@ class CFileWriter:
         array: bool = True,
         filesystem: FileSystem | str | None = None,
     ) -> None:
+        self._closed = True  # until there is something to close
+        self._lock = threads.OwnLock("a CFileWriter")
         element_type = element_type_of(element_type)
         self._data_type = data_type_of(element_type)
         self._element_type = normal_type(element_type)
@@ -99,15 +104,23 @@ class CFileWriter:
         self._written = 0  # cells in blocks
         self.num_values = 0
         self._offset = 0
-        self._closed = False
         self._sink = open_sink(path, filesystem)
-        self._append(pack_header(checksum))
+        self._closed = False
+        try:
+            self._append(pack_header(checksum))
+        except BaseException:
+            self.abort()
+            raise
 
     def write(self, array: pa.Array | pa.ChunkedArray) -> None:
         """Append the cells of an array; blocks are written as they fill.
 
         An array that does not fit the column is refused as a whole, and writing may go on with another.
         """
+        with self._lock:
+            self._write(array)
+
+    def _write(self, array: pa.Array | pa.ChunkedArray) -> None:
         if self._closed:
             raise ValueError("write to a closed CFileWriter")
         chunks = [self._fitted(chunk) for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
@@ -123,6 +136,10 @@ class CFileWriter:
 
     def close(self) -> None:
         """Write what is left, the index, the dictionary and the footer."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._closed:
             return
         try:
@@ -130,17 +147,28 @@ class CFileWriter:
             if rest is not None and len(rest):
                 self._write_cells(rest)
             self._append(pack_footer(self._footer()))
-            self._closed = True
             self._sink.commit()
+            self._closed = True
         except BaseException:
             self.abort()
             raise
 
     def abort(self) -> None:
-        """Give up; no file appears under the path."""
-        self._closed = True
-        self._waiting.clear()
-        self._sink.abort()
+        """Give up; no file appears under the path. In a forked child this does nothing: the file is the parent's."""
+        if self._closed or not self._lock.is_ours:
+            return
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._waiting.clear()
+                self._sink.abort()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a CFileWriter cannot be pickled: let each process write a file of its own")
+
+    def __del__(self) -> None:
+        if not self._closed:
+            self.abort()
 
     def __enter__(self) -> CFileWriter:
         return self

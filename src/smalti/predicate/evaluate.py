@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import cast
 
@@ -23,6 +25,30 @@ class Filter:
     def columns(self) -> tuple[str, ...]:
         """The columns that have to be read to apply the filter."""
         return tuple(dict.fromkeys(t.columns_of(self.tree)))
+
+
+def fit_numbers(filter_: Filter, decimals: Collection[str]) -> Filter:
+    """The filter with whole numbers that are compared with decimals made decimals; Arrow fails to compare the two."""
+
+    def fit(tree: t.Tree) -> t.Tree:
+        match tree:
+            case t.And(left, right):
+                return t.And(fit(left), fit(right))
+            case t.Or(left, right):
+                return t.Or(fit(left), fit(right))
+            case t.Not(operand):
+                return t.Not(fit(operand))
+            case t.Compare(column, op, value) if column in decimals and pa.types.is_integer(value.type):
+                return t.Compare(column, op, pa.scalar(value.as_py() if not value.is_valid else Decimal(value.as_py())))
+        return tree
+
+    fitted = fit(filter_.tree) if decimals else filter_.tree
+    if fitted == filter_.tree:
+        return filter_
+    try:
+        return Filter(fitted, to_expression(fitted))
+    except TypeError:  # There is a part that only the whole expression says.
+        return filter_
 
 
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:

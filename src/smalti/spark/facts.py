@@ -39,7 +39,10 @@ class FileFacts:
     @classmethod
     def of(cls, opened: MosaicFile) -> FileFacts:
         groups = [opened.row_group(group) for group in range(opened.num_row_groups)]
-        statistics = tuple(group.statistics for group in groups)
+        found = [group.statistics for group in groups]
+        # Fields of structs have statistics, too, under names that are no columns.
+        columns = set(opened.column_names) if any(found) else set()
+        statistics = tuple({name: group[name] for name in group if name in columns} for group in found)
         names = list(dict.fromkeys(name for group in statistics for name in group))
         return cls(tuple(group.num_rows for group in groups), statistics, _types(opened, names))
 
@@ -206,10 +209,10 @@ def _aggregate_column(
                 bounds.append(low if function == "min" else high)
     if function == "count":
         return True, count
-    return True, _to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
+    return True, to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
 
 
-def _to_json(value: Any) -> object:
+def to_json(value: Any) -> object:
     """A value as Spark holds it: days for a date, microseconds for a timestamp, text for a decimal."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None) - _EPOCH) // dt.timedelta(microseconds=1)

@@ -54,12 +54,14 @@ def stored_columns(
     SchemaError
         If a column cannot be read as the type asked for, or is missing and must not be null.
     """
-    wanted = [name for name in schema.names if name not in file.partition]
-    found = [name if at is not None else None for name, at in zip(wanted, opened.find_columns(wanted), strict=True)]
+    columns = opened.columns
+    exact = set(columns.present(schema.names))
+    found = [name if name in exact else None for name in schema.names]
     if not case_sensitive and None in found:
-        spelled = {name.lower(): name for name in reversed(opened.column_names)}
-        found = [name or spelled.get(asked.lower()) for name, asked in zip(found, wanted, strict=True)]
-    pairs = [(asked, name) for asked, name in zip(wanted, found, strict=True) if name is not None]
+        partition = {name.lower() for name in file.partition}
+        spelled = {name.lower(): name for name in reversed(opened.column_names) if name.lower() not in partition}
+        found = [name or spelled.get(asked.lower()) for name, asked in zip(found, schema.names, strict=True)]
+    pairs = [(asked, name) for asked, name in zip(schema.names, found, strict=True) if name is not None]
     stored = opened.schema_of([name for _, name in pairs])
     # Names and types are asked for in lists, which is cheaper than a field object for each of 10,000 columns.
     targets = dict(zip(schema.names, schema.types, strict=True))

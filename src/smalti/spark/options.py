@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, without_secrets
+from smalti.io.services import StorageOptions
 from smalti.options import WriterOptions, parse_bytes
 
 T = TypeVar("T")
@@ -91,8 +92,16 @@ def _option(kind: Kind, default: T) -> T:
     return field(default=default, metadata={"kind": kind})
 
 
-@dataclass(frozen=True)
-class ReadOptions:
+class _Discreet:
+    """Options that show no secrets: those of a storage by their names only, and URIs without their secret parts."""
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return without_secrets(f"{type(self).__name__}({given})")
+
+
+@dataclass(frozen=True, repr=False)
+class ReadOptions(_Discreet):
     """How a table is read. docs/spark.md says what each option does."""
 
     paths: tuple[str, ...] = _option(_NAMES, ())
@@ -117,8 +126,12 @@ class ReadOptions:
     ignore_missing_files: bool = _option(_BOOL, False)
     #: Whether partition columns get a type by their values; otherwise they are texts.
     infer_partition_types: bool = _option(_BOOL, True)
+    plain: bool = _option(_BOOL, False)
+    snapshot_id: int | None = _option(_COUNT, None)
+    tag_name: str | None = _option(_TEXT, None)
+    timestamp: str | None = _option(_TEXT, None)
     #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
-    storage: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=StorageOptions)
     #: Whether names that differ in case are different columns.
     case_sensitive: bool = _option(_BOOL, False)
     #: Whether this is a table of a catalog, which has a schema and may be empty.
@@ -127,8 +140,8 @@ class ReadOptions:
     is_planned: bool = False
 
 
-@dataclass(frozen=True)
-class WriteOptions:
+@dataclass(frozen=True, repr=False)
+class WriteOptions(_Discreet):
     """How a table is written. docs/spark.md says what each option does."""
 
     path: str
@@ -143,7 +156,7 @@ class WriteOptions:
     success_file: bool = _option(_BOOL, False)
     stream_id: str | None = _option(_TEXT, None)
     time_columns: tuple[str, ...] = _option(_NAMES, ())
-    storage: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=StorageOptions)
     #: Whether the Java provider has passed on what Spark does not tell the Python source.
     is_planned: bool = False
     #: With "overwrite": the partitions that are replaced, by values as text; all if there are none.
@@ -211,7 +224,7 @@ def _parse(
     ignored = {camel_case(name).lower() for name in elsewhere} if _TABLE in others else set()
     properties = json.loads(others.get(_PROPERTIES, "{}"))
     known = {key: text for key, text in properties.items() if key.lower() in by_key or _is_storage(key)}
-    storage: dict[str, str] = {}
+    storage = StorageOptions()
     values: dict[str, Any] = {"storage": storage}
     for key, text in {**known, **given}.items():
         lower = key.lower()

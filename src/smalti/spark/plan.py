@@ -5,28 +5,33 @@ A file is opened at most once for all of this, and a small one only for its sche
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.spark.choice import choose_files
-from smalti.spark.facts import FileFacts, aggregate, matching_row_groups, sorted_columns
+from smalti.spark.facts import FileFacts, aggregate, matching_row_groups, sorted_columns, to_json
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
-from smalti.table.partitions import partition_schema, with_partitions
+from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece, cut, pack
+
+if TYPE_CHECKING:
+    from smalti.spark.paimon import SnapshotTable
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
@@ -65,7 +70,7 @@ class Table:
         with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
             base = self.options.base_path
             base = None if base is None else locate(base, storage=self.options.storage).path
-            found = list_files(self._places).files
+            found = list_files(self._places, plain=self.options.plain).files
             self.files = choose_files(found, [place.path for place in self._places], base, self.options)
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
@@ -73,6 +78,7 @@ class Table:
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
         self._facts: dict[str, FileFacts] = {}
         self._has_derived_schema = False
+        self._stored_partitions: set[str] | None = None
 
     def schema(self) -> pa.Schema:
         """The union of the schemas of all files, or the schema of the first file; then the partition columns."""
@@ -102,6 +108,12 @@ class Table:
         infer = self.options.infer_partition_types
         return partition_schema(self.files, infer_partition_type if infer else lambda _: pa.string())
 
+    def partition_values(self, schema: pa.Schema) -> list[list[object]]:
+        """The values of each partition that has rows, as JSON has them."""
+        filled = [file for file in self.files if file.path not in self._facts or any(self._facts[file.path].rows)]
+        found = [[to_json(partition_value(file.partition, field).as_py()) for field in schema] for file in filled]
+        return [json.loads(text) for text in dict.fromkeys(map(json.dumps, found))]
+
     def splits(
         self,
         schema: pa.Schema,
@@ -125,7 +137,7 @@ class Table:
         files = self.files if files is None else files
         if not self.options.case_sensitive:
             files = [_spelled(file, schema) for file in files]
-        groups = matching_row_groups(files, self._facts, schema, filters)
+        groups = matching_row_groups(self._unstored(files) if filters else files, self._facts, schema, filters)
         kept = [file for file in files if file.path in groups]
         limit_bytes = self._split_bytes(kept)
         large = {file.path for file in kept if file.size > limit_bytes}
@@ -235,7 +247,24 @@ class Table:
         if self.options.ignore_corrupt_files:
             return None  # Files that are skipped when they are read still have an index.
         self.learn()
-        return aggregate(self.files, self._facts, schema, functions)
+        return aggregate(self._unstored(self.files), self._facts, schema, functions)
+
+    def _find_stored_partitions(self) -> set[str]:
+        """The partition columns that files store too, so that the text of a directory decides nothing about them.
+
+        The first file stands for all.
+        """
+        if self._stored_partitions is None:
+            self._stored_partitions = set()
+            if self.files and self.files[0].partition:
+                with MosaicFile(open_found(self.files[0], self._filesystem)) as opened:
+                    self._stored_partitions = set(opened.columns.present(list(self.files[0].partition)))
+        return self._stored_partitions
+
+    def _unstored(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """Files with the partition values that they do not store themselves."""
+        stored = self._find_stored_partitions()
+        return [replace(file, partition={n: v for n, v in file.partition.items() if n not in stored}) for file in files]
 
     def _unchecked(self) -> Sequence[FoundFile]:
         """The files that are checked on the driver against a schema that may be the user's.
@@ -292,6 +321,22 @@ def _spelled_piece(piece: Piece, file: FoundFile) -> Piece:
     """A piece that was cut before the spelling of partition columns was known."""
     partition = file.partition
     return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
+
+
+def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | SnapshotTable:
+    """The table that read options name: a plain directory, or a Paimon table as of a snapshot.
+
+    A plain directory may be empty if it `has_schema`, and missing if it is of a catalog.
+    """
+    if options.plain or (options.snapshot_id or options.tag_name or options.timestamp) is None:
+        try:
+            return Table(options, may_be_empty=has_schema, may_be_missing=options.of_catalog)
+        except PaimonTableError as error:
+            if len(options.paths) > 1 or error.place["path"] != locate(options.paths[0]).path.rstrip("/"):
+                raise
+    from smalti.spark.paimon import SnapshotTable
+
+    return SnapshotTable(options)
 
 
 def _whole(file: FoundFile) -> Piece:

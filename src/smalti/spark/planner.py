@@ -9,9 +9,13 @@ import hashlib
 import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from smalti.spark.paimon import SnapshotTable
+    from smalti.spark.plan import Table
 
 #: Facts for the planner, and byte strings.
 Answer = tuple[dict[str, Any], Sequence[bytes]]
@@ -23,12 +27,12 @@ _MAX_OPENED = 64
 def load(question: Mapping[str, Any], _: bytes) -> Answer:
     """List a table, and derive its schema from the files unless one is given. The table itself comes back pickled."""
     from smalti.spark.options import parse_read_options
-    from smalti.spark.plan import Table
+    from smalti.spark.plan import find_table
     from smalti.spark.types import spark_schema
 
     options = parse_read_options(question["options"])
     given = question.get("schema")
-    table = Table(options, may_be_empty=given is not None, may_be_missing=options.of_catalog)
+    table = find_table(options, has_schema=given is not None)
     schema = spark_schema(table.schema()) if given is None else StructType.fromJson(json.loads(given))
     table.learn(most=_MAX_OPENED)
     partitions = table.partitions().names
@@ -48,11 +52,10 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
     from smalti.spark.filters import parse_filters
     from smalti.spark.hidden import stored_part
-    from smalti.spark.plan import Table
     from smalti.spark.read import Scan
     from smalti.spark.types import arrow_schema
 
-    table: Table = pickle.loads(state)
+    table: Table | SnapshotTable = pickle.loads(state)
     schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
     filters = parse_filters(question["filters"])
     order, limit = question["order"], question.get("limit")
@@ -62,20 +65,26 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
         table.learn()
         splits = [tuple(group for piece in split for group in table.by_row_group(piece)) for split in splits]
         modified = {file.name: file.modified for file in table.files}
-    keys = [(name, ascending) for name, ascending, _ in order]
-    scan = Scan(table.options, schema, filters, limit, keys, any(first for *_, first in order), modified)
+    scan = Scan(table.options, schema, filters, limit, [tuple(key) for key in order], modified)
     facts = table.summarize([piece for split in splits for piece in split])
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
 
 
 def aggregate(question: Mapping[str, Any], state: bytes) -> Answer:
     """Answer `count`, `min` and `max` from the index of the files, if they tell."""
-    from smalti.spark.plan import Table
     from smalti.spark.types import arrow_schema
 
-    table: Table = pickle.loads(state)
+    table: Table | SnapshotTable = pickle.loads(state)
     schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
     return {"values": table.aggregate(schema, question["functions"])}, ()
+
+
+def partitions(question: Mapping[str, Any], state: bytes) -> Answer:
+    """The partitions that have rows, as lists of values."""
+    from smalti.spark.types import arrow_schema
+
+    table: Table | SnapshotTable = pickle.loads(state)
+    return {"values": table.partition_values(arrow_schema(StructType.fromJson(json.loads(question["schema"]))))}, ()
 
 
 def exists(question: Mapping[str, Any], _: bytes) -> Answer:
@@ -88,7 +97,7 @@ def exists(question: Mapping[str, Any], _: bytes) -> Answer:
 
 
 def truncate(question: Mapping[str, Any], _: bytes) -> Answer:
-    """Remove all rows of a table."""
+    """Remove all rows of a table, or those of a partition."""
     from smalti.spark.options import parse_write_options
     from smalti.spark.write import MosaicBatchWriter
 
@@ -101,6 +110,7 @@ _QUESTIONS: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
     "load": load,
     "plan": plan,
     "aggregate": aggregate,
+    "partitions": partitions,
     "exists": exists,
     "truncate": truncate,
 }

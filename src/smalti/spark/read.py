@@ -35,6 +35,15 @@ from smalti.table.splits import Piece, rows_per_batch
 _BATCH_BYTES = 16 << 20
 
 
+@dataclass(frozen=True)
+class OwnPiece(Piece):
+    """A piece that knows how it is read, such as a split of a Paimon table."""
+
+    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Batches of `schema`."""
+        raise NotImplementedError
+
+
 @dataclass
 class FileMetrics:
     """What a task has read of one file."""
@@ -101,9 +110,9 @@ class Scan:
     schema: pa.Schema
     filters: Sequence[SparkFilter] = ()
     limit: int | None = None
-    #: With a limit: the columns by which the first rows are the wanted ones, and whether each is ascending.
-    order: Sequence[tuple[str, bool]] = ()
-    nulls_first: bool = False
+    #: With a limit: the columns by which the first rows are the wanted ones, and for each whether it is ascending, and
+    #: whether nulls come first.
+    order: Sequence[tuple[str, bool, bool]] = ()
     #: When each file was modified, in nanoseconds, where the hidden column tells it.
     modified: Mapping[str, int] = field(default_factory=dict)
 
@@ -129,16 +138,16 @@ class Scan:
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The first rows of each file, in the order that is asked for."""
         keys: list[tuple[str, Any]] = []
-        for place, (name, ascending) in enumerate(self.order):
+        for place, (name, ascending, nulls_first) in enumerate(self.order):
             # Whether there is a value comes first, because Arrow's own place for nulls is the same for all columns.
-            keys.append((f"has value {place}", "ascending" if self.nulls_first else "descending"))
+            keys.append((f"has value {place}", "ascending" if nulls_first else "descending"))
             keys.append((name, "ascending" if ascending else "descending"))
         for file, group in groupby(batches, key=lambda pair: pair[0]):
             best = self.schema.empty_table()
             for _, batch in group:
                 best = pa.concat_tables([best, pa.Table.from_batches([batch])])
-                flags = {f"has value {place}": best[name].is_valid() for place, (name, _) in enumerate(self.order)}
-                sorted_by = pa.table({**flags, **{name: best[name] for name, _ in self.order}})
+                flags = {f"has value {place}": best[name].is_valid() for place, (name, *_) in enumerate(self.order)}
+                sorted_by = pa.table({**flags, **{name: best[name] for name, *_ in self.order}})
                 best = best.take(pc.sort_indices(sorted_by, sort_keys=keys)[: self.limit])
             metrics.rows += best.num_rows
             yield from ((file, batch) for batch in best.combine_chunks().to_batches())
@@ -151,7 +160,11 @@ class Scan:
         for piece in split:
             uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
             try:
-                for batch in self._read_piece(piece, first.filesystem, schemas, metrics):
+                for batch in (
+                    piece.read(self.stored)
+                    if isinstance(piece, OwnPiece)
+                    else self._read_piece(piece, first.filesystem, schemas, metrics)
+                ):
                     yield uri, self._complete(batch, piece, uri)
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)

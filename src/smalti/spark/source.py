@@ -26,6 +26,7 @@ from smalti.spark.options import ReadOptions, parse_read_options, parse_write_op
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from smalti.spark.paimon import SnapshotTable
     from smalti.spark.plan import Table
 
 FORMAT = "mosaic"
@@ -35,7 +36,7 @@ class MosaicDataSource(DataSource):
     """`spark.read.format("mosaic")`, `df.write.format("mosaic")` and their streaming twins."""
 
     #: The table that the schema was derived from. The same files are then read.
-    _table: Table | None = None
+    _table: Table | SnapshotTable | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -46,10 +47,10 @@ class MosaicDataSource(DataSource):
         return parse_read_options(self.options)
 
     def schema(self) -> StructType:
-        from smalti.spark.plan import Table
+        from smalti.spark.plan import find_table
         from smalti.spark.types import spark_schema
 
-        self._table = Table(self._read_options)
+        self._table = find_table(self._read_options)
         return spark_schema(self._table.schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -57,9 +58,15 @@ class MosaicDataSource(DataSource):
         return MosaicReader(self._read_options, schema, table)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from smalti.io import locate
         from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
+        from smalti.table.paimon_layout import is_paimon_table
 
         options = parse_write_options(self.options)
+        if is_paimon_table(locate(options.path, storage=options.storage)):
+            from smalti.spark.paimon import PaimonBatchWriter
+
+            return PaimonBatchWriter(options, schema, overwrite)
         return (MosaicBatchWriter if options.batch is None else StreamedBatchWriter)(options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -81,7 +88,7 @@ class MosaicReader(DataSourceReader):
     another.
     """
 
-    def __init__(self, options: ReadOptions, schema: StructType, table: Table | None) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType, table: Table | SnapshotTable | None) -> None:
         from smalti.spark.types import arrow_schema
 
         self._options = options
@@ -90,9 +97,9 @@ class MosaicReader(DataSourceReader):
         skip_name_check(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        from smalti.spark.plan import Table
+        from smalti.spark.plan import find_table
 
-        splits = (self._table or Table(self._options)).splits(self._schema)
+        splits = (self._table or find_table(self._options)).splits(self._schema)
         return [InputPartition(split) for split in splits] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

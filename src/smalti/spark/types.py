@@ -1,15 +1,17 @@
 """Arrow types, as Mosaic stores them, and Spark types: one as the other, and arrays brought from one to the other.
 
 docs/spark.md has the table of types. Every column and element is nullable in Spark, because another file of the same
-table may lack it. Structs, intervals, variants and other types that Mosaic cannot store are refused by name.
+table may lack it. Types that Spark does not know come as the type they are stored as. What Spark keeps of a column
+beyond its type, such as a comment or that it is a varchar, travels as metadata of its field.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -17,7 +19,7 @@ from pyspark.sql import types as st
 
 from smalti.errors import SchemaError
 from smalti.table.schemas import widen
-from smalti.types import storage_type
+from smalti.types import is_list_like, storage_type
 
 #: Fields of either side, and what they become.
 F = TypeVar("F", pa.Field, st.StructField)
@@ -39,10 +41,12 @@ _PLAIN: dict[pa.DataType, st.DataType] = {
     pa.binary(): st.BinaryType(),
     pa.date32(): st.DateType(),
 }
+#: The key of what Spark keeps of a column, as JSON, in the metadata of an Arrow field.
+_SPARK_METADATA = b"spark.metadata"
 _TO_ARROW = {type(spark): arrow for arrow, spark in _PLAIN.items()}
 
 
-def spark_type(type_: pa.DataType) -> st.DataType:
+def spark_type(type_: Any) -> st.DataType:
     """The Spark type of a column stored as an Arrow type.
 
     Examples
@@ -50,10 +54,17 @@ def spark_type(type_: pa.DataType) -> st.DataType:
     >>> spark_type(pa.list_(pa.timestamp("ns"))).simpleString()
     'array<timestamp_ntz>'
     """
+    type_ = plain_type(type_)
     if type_ in _PLAIN:
         return _PLAIN[type_]
     if pt.is_time(type_):
         return st.IntegerType()
+    if pt.is_duration(type_):
+        return st.DayTimeIntervalType()
+    if is_variant(type_):
+        return st.VariantType()
+    if pt.is_struct(type_):
+        return st.StructType(_each(type_, _spark_field))
     if pt.is_timestamp(type_):
         return st.TimestampNTZType() if type_.tz is None else st.TimestampType()
     if pt.is_decimal(type_):
@@ -61,11 +72,39 @@ def spark_type(type_: pa.DataType) -> st.DataType:
         if precision > _MAX_PRECISION:
             raise SchemaError("decimal is too wide for Spark", found=str(type_), expected=f"{_MAX_PRECISION} digits")
         return st.DecimalType(precision, scale)
-    if pt.is_list(type_):
+    if is_list_like(type_):
         return st.ArrayType(spark_type(type_.value_type))
     if pt.is_map(type_):
         return st.MapType(spark_type(type_.key_type), spark_type(type_.item_type))
     raise SchemaError("type has no place in Spark", found=str(type_))
+
+
+def plain_type(type_: Any) -> Any:
+    """A type that Spark has no name for as the one that it is stored as; nested types and durations as they are."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return plain_type(type_.storage_type)
+    if pt.is_nested(type_) or pt.is_duration(type_):
+        return type_
+    return type_ if pt.is_time(type_) else storage_type(type_)
+
+
+def is_variant(type_: Any) -> bool:
+    """Whether a struct is Spark's variant: two binaries, of which one is marked."""
+    return (
+        pt.is_struct(type_)
+        and [field.name for field in type_] == ["value", "metadata"]
+        and (type_.field("metadata").metadata or {}).get(b"variant") == b"true"
+    )
+
+
+def _spark_field(field: pa.Field) -> st.StructField:
+    kept = (field.metadata or {}).get(_SPARK_METADATA)
+    return st.StructField(field.name, spark_type(field.type), metadata=json.loads(kept) if kept else None)
+
+
+def _arrow_field(field: st.StructField, time: pa.DataType) -> pa.Field:
+    arrow = pa.field(field.name, arrow_type(field.dataType, time), field.nullable)
+    return arrow.with_metadata({_SPARK_METADATA: json.dumps(field.metadata)}) if field.metadata else arrow
 
 
 def _each(fields: Iterable[F], convert_field: Callable[[F], R]) -> list[R]:
@@ -82,7 +121,13 @@ def _each(fields: Iterable[F], convert_field: Callable[[F], R]) -> list[R]:
 def spark_schema(schema: pa.Schema) -> st.StructType:
     """`spark_type` for every field."""
     cached = lru_cache(maxsize=None)(spark_type)
-    return st.StructType(_each(schema, lambda field: st.StructField(field.name, cached(field.type))))
+
+    def convert_field(field: pa.Field) -> st.StructField:
+        if field.metadata or pt.is_nested(field.type):  # types are equal whatever metadata their fields have
+            return _spark_field(field)
+        return st.StructField(field.name, cached(field.type))
+
+    return st.StructType(_each(schema, convert_field))
 
 
 def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataType:
@@ -112,7 +157,12 @@ def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataTy
         item = pa.field("value", arrow_type(type_.valueType, time), type_.valueContainsNull)
         return pa.map_(key, item)  # type: ignore[call-overload, no-any-return]
     if isinstance(type_, st.StructType):
-        return pa.struct([pa.field(f.name, arrow_type(f.dataType, time), f.nullable) for f in type_.fields])
+        return pa.struct(_each(type_.fields, lambda field: _arrow_field(field, time)))
+    if isinstance(type_, st.DayTimeIntervalType):
+        return pa.duration("us")
+    if isinstance(type_, st.VariantType):
+        marked = pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"})
+        return pa.struct([pa.field("value", pa.binary(), nullable=False), marked])
     if isinstance(type_, st.NullType):
         return pa.null()
     raise SchemaError("Spark type has no place in Mosaic", found=type_.simpleString())
@@ -127,12 +177,12 @@ def stored_schema(schema: st.StructType, time_columns: Collection[str] = ()) -> 
     """The Arrow schema a DataFrame of `schema` is written with; `time_columns` are ints that stand for times."""
 
     def stored(field: st.StructField) -> pa.Field:
-        type_ = storage_type(arrow_type(field.dataType, _MOSAIC_TIME))
+        arrow = _arrow_field(field, _MOSAIC_TIME)
         if field.name in time_columns:
-            if type_ != pa.int32():
-                raise SchemaError("option timeColumns takes int columns", found=str(type_))
-            type_ = _MOSAIC_TIME
-        return pa.field(field.name, type_, field.nullable)
+            if arrow.type != pa.int32():
+                raise SchemaError("option timeColumns takes int columns", found=str(arrow.type))
+            return arrow.with_type(_MOSAIC_TIME)
+        return arrow
 
     unknown = set(time_columns) - set(schema.names)
     if unknown:
@@ -177,10 +227,11 @@ _PARTITION_TYPES = (
 
 def is_exact(stored: pa.DataType) -> bool:
     """Whether Spark sees the very values that are stored, so that statistics speak about what Spark compares."""
-    return not (pt.is_timestamp(stored) and stored.unit == "ns") and not pt.is_time(stored)
+    inexact = (pt.is_timestamp(stored) or pt.is_duration(stored)) and stored.unit == "ns"
+    return not inexact and not pt.is_time(stored)
 
 
-def fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def fits(stored: Any, wanted: Any) -> bool:
     """Whether a stored column can be read as `wanted` (an Arrow type as Spark has it) without loss but ns to us.
 
     Examples
@@ -188,12 +239,18 @@ def fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
     >>> fits(pa.int32(), pa.int64()), fits(pa.int64(), pa.int32())
     (True, False)
     """
+    stored = plain_type(stored)
     if stored == wanted:
         return True
-    if pt.is_list(stored) and pt.is_list(wanted):
+    if is_list_like(stored) and is_list_like(wanted):
         return fits(stored.value_type, wanted.value_type)
     if pt.is_map(stored) and pt.is_map(wanted):
         return fits(stored.key_type, wanted.key_type) and fits(stored.item_type, wanted.item_type)
+    if pt.is_struct(stored) and pt.is_struct(wanted):
+        there = {field.name: field.type for field in stored}
+        return all(fits(there[field.name], field.type) if field.name in there else field.nullable for field in wanted)
+    if pt.is_duration(stored) and pt.is_duration(wanted):
+        return True
     if pt.is_timestamp(stored) and pt.is_timestamp(wanted):
         return (stored.tz is None) == (wanted.tz is None)
     if pt.is_decimal(stored) and pt.is_decimal(wanted):
@@ -204,21 +261,42 @@ def fits(stored: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(widen(stored, wanted) == wanted)
 
 
-def convert(array: pa.Array, target: pa.DataType) -> pa.Array:
+def convert(array: Any, target: Any) -> pa.Array:
     """`array` as `target`, which it `fits` (or the other way round, when writing: then only if nothing is lost)."""
-    source = array.type
-    if source == target:
-        return array
-    if pt.is_list(source) or pt.is_large_list(source) or pt.is_map(source):
-        from smalti.file.logical import rebuild  # see there why not at the top
+    if array.type == target:
+        same: pa.Array = array
+        return same
+    from smalti.file.logical import rebuild, to_stored  # see there why not at the top
 
-        return rebuild(array, target, convert)
+    if array.type != (plain := plain_type(array.type)):
+        array = to_stored(array.storage if isinstance(array.type, pa.BaseExtensionType) else array, plain)
+    source: Any = array.type
+    if pt.is_struct(source) and pt.is_struct(target):
+        return _convert_struct(array, target)
+    if is_list_like(source) or pt.is_map(source):
+        rebuilt: pa.Array = rebuild(array, target, convert)
+        return rebuilt
+    if pt.is_duration(source) and source.unit == "ns" and pt.is_duration(target):
+        array = _floor_to_microseconds(array)
     if pt.is_timestamp(source) and source.unit == "ns" and pt.is_timestamp(target) and target.unit == "us":
         array = _floor_to_microseconds(array)
     if pt.is_integer(source) and pt.is_time(target):
         _check_times(array)
     stored: pa.Array = array.cast(target)
     return stored
+
+
+def _convert_struct(array: Any, target: Any) -> pa.Array:
+    """A struct as another one: fields by name, nulls for those that are not there."""
+    given = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+    children = [
+        convert(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type)
+        for field in target
+    ]
+    if not children:
+        empty: pa.Array = array.cast(target)
+        return empty
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
 
 
 def _check_times(array: pa.Array) -> None:

@@ -32,6 +32,7 @@ from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Commit, Identity, Mode, plan_commit, staging_directory
 from smalti.table.listing import Listing, list_files, list_table, open_found
+from smalti.table.paimon_layout import refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.schemas import unify_schemas
 
@@ -79,6 +80,7 @@ class WritePlan:
         schema = stored_schema(rows, options.time_columns)
         check_partition_columns(options.partition_by, schema)
         root = locate(options.path, storage=options.storage)
+        refuse_writing(root)
         limits = (options.max_file_bytes, options.max_records_per_file)
         return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, *limits, options.success_file)
 
@@ -231,7 +233,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
                 return plan_commit(self._plan.job, staged, (), "append", after=log.settle())
             listing = list_table(self._plan.root)
             existing = self._replaceable(listing)
-            if not staged and len(existing) == len(listing.files) and (self._mode == "overwrite" or not existing):
+            if not staged and not self._replaced and (self._mode == "overwrite" or not listing.files):
                 # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
                 writer = TaskWriter(self._plan, "empty", 0)
                 writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.table.partitions import partition_value, repeat_value
 
@@ -17,7 +18,20 @@ _UNPARTITIONED: Mapping[str, str | None] = MappingProxyType({})
 
 def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
     """The array in a type that holds all its values; see `smalti.table.schemas.widen`."""
-    return array if array.type == field.type else array.cast(field.type)
+    if array.type == field.type:
+        return array
+    from smalti.file.logical import widen_values  # see there why not at the top
+
+    try:
+        widened: pa.Array = widen_values(array, field.type)
+        return widened
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"values cannot be read as the table's type ({error})",
+            column=field.name,
+            found=str(array.type),
+            expected=str(field.type),
+        ) from None
 
 
 class Adapter:
@@ -30,7 +44,7 @@ class Adapter:
     stored : sequence of str
         The columns of the batches that come, in their order. `adapt` takes no others.
     partition : mapping, optional
-        Partition values of the file, as text. They replace stored columns of the same name.
+        Partition values of the file, as text, for the columns that are not stored.
     convert : callable, optional
         Brings an array to its field, if types differ; by default it is widened.
     """
@@ -47,7 +61,7 @@ class Adapter:
         self._convert = convert
         places = {name: place for place, name in enumerate(stored)}
         #: Each field, with the place of its column in the batches that come; None if there is none.
-        self._fields = [(field, None if field.name in partition else places.get(field.name)) for field in schema]
+        self._fields = [(field, places.get(field.name)) for field in schema]
 
     def adapt(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of the schema."""

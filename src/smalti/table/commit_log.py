@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from smalti.errors import ConflictError, MosaicError, UnsupportedFeatureError
 from smalti.io import Place, open_sink, write_whole
 from smalti.io.places import sync_directory
+from smalti.io.replacing import keep_access
 from smalti.table.commits import (
     JOBS,
     MAX_NUMBER,
@@ -77,11 +77,11 @@ class CommitLog:
         Two equal answers before and after a listing mean that no commit was decided or carried out during the listing.
         """
         for _ in range(_MAX_LOOKS):
-            infos = self._records()
+            infos = self.records()
             number, last = max(((number, info) for number, info in infos if number), default=(0, None), key=_first)
             found = [] if last is None or not last.size else [(number, last)]
             found += sorted(((0, info) for number, info in infos if not number), key=lambda item: item[1].base_name)
-            commits = [self._record(info.base_name, number) for number, info in found]
+            commits = [self.read_record(info.base_name, number) for number, info in found]
             if commits and found[0][0] and commits[0] is None:
                 continue  # Others have come after this record, and it was removed.
             return State(number, tuple(commit for commit in commits if commit is not None))
@@ -89,15 +89,15 @@ class CommitLog:
 
     def commits_since(self, number: int) -> list[Commit]:
         """The commits after record `number`, as far as records are kept."""
-        later = [(found, info) for found, info in self._records() if found > number and info.size]
-        commits = [self._record(info.base_name, found) for found, info in later]
+        later = [(found, info) for found, info in self.records() if found > number and info.size]
+        commits = [self.read_record(info.base_name, found) for found, info in later]
         return [commit for commit in commits if commit is not None]
 
-    def _records(self) -> list[tuple[int, FileInfo]]:
+    def records(self) -> list[tuple[int, FileInfo]]:
         """All records with their numbers; 0 for those that have none."""
         return list(_records_among(self._place(JOBS).entries()))
 
-    def _record(self, name: str, number: int) -> Commit | None:
+    def read_record(self, name: str, number: int) -> Commit | None:
         """What a record says; None if there is no such record."""
         if name not in self._read_records:
             data = self._read(f"{JOBS}/{name}")
@@ -193,7 +193,7 @@ class CommitLog:
             return False
         if commit.number > 2 and self._place(f"{JOBS}/{record_name(commit.number - 1)}").is_file():
             return False
-        if max((number for number, _ in self._records()), default=0) <= commit.number:
+        if max((number for number, _ in self.records()), default=0) <= commit.number:
             return False
         paths = [staged for staged, _ in commit.add] or list(commit.remove)
         infos = self._root.filesystem.get_file_info([self.path(path) for path in paths])
@@ -201,7 +201,7 @@ class CommitLog:
 
     def _forget_records(self, last: int) -> None:
         """Remove old records, up to `last`. The order matters, and the first one is kept: see `_is_late`."""
-        for number in sorted(number for number, _ in self._records() if 1 < number <= last):
+        for number in sorted(number for number, _ in self.records() if 1 < number <= last):
             self._delete(f"{JOBS}/{record_name(number)}")
 
     @property
@@ -265,7 +265,7 @@ class CommitLog:
             return
         for job, infos in entries:
             self._delete_entries(job, infos)
-        self._end(commit.number or 0, commit.record)
+        self.end(commit.number or 0, commit.record)
         self._delete_if_empty(JOBS)
 
     def recover(self, patience: float = 0.0) -> tuple[Commit, ...]:
@@ -316,58 +316,7 @@ class CommitLog:
         pending = any(commit.stream == stream and commit.batch == batch for commit in self.state().pending)
         return pending or batch <= max(self._batches(stream), default=-1)
 
-    # --- cleaning ---------------------------------------------------------------------------------------------------
-
-    def clean(self, older_than: timedelta) -> list[str]:
-        """Finish interrupted commits, and drop jobs that never committed and wrote nothing since; return their ids.
-
-        A record that cannot be read blocks everybody else, so it is given up at once and its name returned. One that
-        can be read and not carried out is given up once it is old. Until then the error is raised, after the rest of
-        the work is done.
-        """
-        self.check_links([JOBS])
-        limit = datetime.now(timezone.utc) - older_than
-        dropped, failures = [], []
-        in_use: set[str] = set()
-        infos = self._records()
-        last = max((number for number, _ in infos), default=0)
-        for number, info in infos:
-            if not info.size and number == MAX_NUMBER:  # Nobody has come so far, and nobody could go on from here.
-                self._end(number, info.base_name)
-                dropped.append(info.base_name)
-            if not info.size or number not in (0, last):
-                continue
-            try:
-                commit = self._record(info.base_name, number)
-            except MosaicError:
-                self._end(number, info.base_name)
-                dropped.append(info.base_name)
-                continue
-            if commit is None:
-                continue
-            self.refuse_pending()
-            try:
-                self.carry_out(commit)
-            except MosaicError as error:
-                if info.mtime is not None and info.mtime <= limit:
-                    self._end(number, info.base_name)
-                    dropped.append(info.base_name)
-                else:
-                    in_use |= {commit.job, *(staging_job(staged) for staged, _ in commit.add)}
-                    failures.append(error)
-        for info in self._place(JOBS).entries():
-            if info.type.name == "Directory" and info.base_name not in {STREAMS, *in_use}:
-                entries = [info, *self._place(f"{JOBS}/{info.base_name}").entries(recursive=True)]
-                # Object stores know times of files only, not of directories.
-                times = [entry.mtime for entry in entries if entry.mtime is not None]
-                if not times or max(times) <= limit:
-                    self.discard(info.base_name)
-                    dropped.append(info.base_name)
-        if failures:
-            raise failures[0]
-        return sorted(dropped)
-
-    def _end(self, number: int, name: str) -> None:
+    def end(self, number: int, name: str) -> None:
         """Say that nothing is left to do for a record. The one of the last number there is has no other after it."""
         if 0 < number < MAX_NUMBER:
             self._create(self._place(f"{JOBS}/{record_name(number + 1)}"), b"")
@@ -408,6 +357,8 @@ class CommitLog:
                 ) from None
 
     def _rename(self, staged: str, final: str) -> None:
+        if self._root.is_local:
+            keep_access(Path(self.path(staged)), Path(self.path(final)))
         self._root.filesystem.move(self.path(staged), self.path(final))
 
     def _copy(self, staged: str, final: str) -> None:
@@ -434,6 +385,10 @@ class CommitLog:
         return [int(name) for name in names if name.isdecimal()]
 
     # --- the file system --------------------------------------------------------------------------------------------
+
+    def entries(self, relative: str, *, recursive: bool = False) -> Sequence[FileInfo]:
+        """What is in a directory of the table."""
+        return self._place(relative).entries(recursive=recursive)
 
     def _place(self, relative: str) -> Place:
         return Place(self._root.filesystem, self.path(relative))

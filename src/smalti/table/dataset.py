@@ -16,6 +16,7 @@ from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
+from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
@@ -31,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class MosaicDataset(Scannable):
-    """A set of Mosaic files read as one table. Made by `smalti.dataset`.
+    """A set of Mosaic files read as one table. Made by `smalti.dataset`. Several threads may share it.
 
     Files are opened when they are needed, several at a time. Files whose schema block has the same bytes share what is
     known of it. Types of columns are those of all files together: a stream, and a read with a filter, opens all files
@@ -69,6 +70,23 @@ class MosaicDataset(Scannable):
         #: file has been opened.
         self._variants: dict[Columns, str] | None = None
 
+    def _apart(self) -> MosaicDataset:
+        """The same files with what is known of them, for one read. Another thread may list the table anew meanwhile."""
+        apart = object.__new__(type(self))
+        vars(apart).update(vars(self))
+        return apart
+
+    def _keep(self, apart: MosaicDataset) -> None:
+        """Know from now on what a read has learnt; all of it in one step, because other threads may be looking."""
+        vars(self).update(vars(apart))
+
+    def _read_apart(self, read: Callable[[MosaicDataset], Result]) -> Result:
+        """Read, and if files were replaced meanwhile, list the table again and start over."""
+        apart = self._apart()
+        result = read_again(lambda: read(apart), apart._list)
+        self._keep(apart)
+        return result
+
     @property
     def files(self) -> list[str]:
         """Paths, sorted."""
@@ -77,7 +95,7 @@ class MosaicDataset(Scannable):
     @property
     def schema(self) -> pa.Schema:
         """Columns of all files, then the partition columns."""
-        return read_again(self._find_schema, self._list)
+        return self._read_apart(MosaicDataset._find_schema)
 
     def _find_schema(self) -> pa.Schema:
         if self._schema is None:
@@ -110,8 +128,8 @@ class MosaicDataset(Scannable):
         """How many rows there are, or would remain."""
         filters = one_filter(filters, filter)
         if filters is not None:
-            return read_again(lambda: sum(batch.num_rows for batch in self.to_batches([], filters)), self._list)
-        return read_again(lambda: sum(rows for _, rows in self._visit(lambda opened: opened.num_rows)), self._list)
+            return self._read_apart(lambda apart: sum(batch.num_rows for batch in apart.to_batches([], filters)))
+        return self._read_apart(lambda apart: sum(rows for _, rows in apart._visit(lambda opened: opened.num_rows)))
 
     def __getstate__(self) -> dict[str, Any]:
         """Files are opened again where the dataset arrives."""
@@ -151,52 +169,53 @@ class MosaicDataset(Scannable):
     def _union(self, names: Sequence[str] | None) -> pa.Schema:
         """Columns of all files, or some of them, and partition columns; only once all files are known."""
         assert self._variants is not None
-        partitions = set(self.partition_schema.names)
-        stored = None if names is None else [name for name in names if name not in partitions]
         schemas = (
-            (path, columns.schema if stored is None else columns.project(columns.present(stored)).schema)
+            (path, columns.schema if names is None else columns.project(nearest(columns, names)).schema)
             for columns, path in self._variants.items()
         )
         return with_partitions(unify_schemas(schemas), self.partition_schema)
 
     def _types(self, names: Sequence[str]) -> pa.Schema:
-        """The fields of columns, in this order; they must be in the dataset."""
+        """The fields of columns, or of paths below them, in this order; they must be in the dataset."""
         known = self._union(names) if self._schema is None else self._schema
-        for name in names:
-            if known.get_field_index(name) < 0:
-                raise SchemaError("no such column in the dataset", found=name)
-        return pa.schema([known.field(name) for name in names])
+        found, missing = project_schema(known, names)
+        if missing:
+            raise SchemaError("no such column in the dataset", found=missing[0])
+        return found
 
     def _names(self, columns: Sequence[str] | None) -> list[str] | None:
         """The columns that are asked for, each once; patterns need the names of all files."""
         if columns is None or not any(map(is_pattern, self._checked(columns))):
             return None if columns is None else list(dict.fromkeys(columns))
-        return match_names(self.schema.names, columns)
+        return match_names(self._find_schema().names, columns)
 
     # --- how a scan is read -----------------------------------------------------------------------------------------
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        return self._read_apart(lambda apart: apart._columns_of(columns))
+
+    def _columns_of(self, columns: Sequence[str] | None) -> pa.Schema:
         self._survey()
         names = self._names(columns)
-        return self.schema if names is None else self._types(names)
+        return self._find_schema() if names is None else self._types(names)
 
     def _scan_table(self, scan: Scan) -> pa.Table:
-        return read_again(lambda: self._read_table(scan), self._list)
+        return self._read_apart(lambda apart: apart._read_table(scan))
 
     def _read_table(self, scan: Scan) -> pa.Table:
         if scan.filters is None and self._schema is None and self._variants is None:
             return self._read_once(self._names(scan.columns), scan)
-        batches = list(self._scan_batches(scan))
-        return pa.Table.from_batches(batches, schema=self._scan_schema(scan.columns))
+        batches = list(self._typed_batches(scan))
+        return pa.Table.from_batches(batches, schema=self._columns_of(scan.columns))
 
     def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
         variants: dict[Columns, str] = {}
-        stored = None if names is None else [name for name in names if name not in self.partition_schema.names]
 
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            present = None if stored is None else opened.columns.present(stored)
-            if names is not None and not variants and present != stored:
+            present = None if names is None else nearest(opened.columns, names)
+            known = {*(present or ()), *self.partition_schema.names}
+            if names is not None and not variants and not known.issuperset(names):
                 self._survey()  # The first file lacks a column: if no file has it, nothing needs to be read.
                 self._types(names)
             variants.setdefault(opened.columns, file.path)
@@ -204,37 +223,49 @@ class MosaicDataset(Scannable):
 
         read = list(read_files(self._found, self._open, plan, self._budget, scan.progress))
         self._variants = variants
-        output = self.schema if names is None else self._types(names)
+        output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
             [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch) for file, batch in read], output
         )
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
-        return cut_batches(stream_again(lambda: self._typed_batches(scan), self._list), scan.batch_size)
+        return cut_batches(self._stream(scan), scan.batch_size)
+
+    def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        apart, is_first = self._apart(), True
+        for batch in stream_again(lambda: apart._typed_batches(scan), apart._list):
+            if is_first:
+                self._keep(apart)
+                is_first = False
+            yield batch
+            del batch
 
     def _typed_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         files, filter_ = self._found, None
         kept = OpenFiles(self._budget)
         self._survey(kept)
         names = self._names(scan.columns)
-        output = self.schema if names is None else self._types(names)
+        output = self._find_schema() if names is None else self._types(names)
         needed = output
         if scan.filters is not None:
             from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
 
             filter_ = normalize_filters(scan.filters)
-            needed = self._types(list(dict.fromkeys([*output.names, *filter_.columns])))
-            fields = list(self.partition_schema)
+            needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
+            fields = self._unstored_partitions()
             partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
             files = list(compress(files, prune_partitions(filter_.tree, partitions)))
 
+        asked = output.names if names is None else names
+
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            if filter_ is None or self._is_pushable(opened, filter_, needed):
-                columns = self._stored(opened, output.names)
-                return FileRead(columns, filter_, Adapter(output, columns, self._partition(file)).adapt)
-            columns = self._stored(opened, needed.names)
-            adapter = Adapter(needed, columns, self._partition(file))
+            if filter_ is None or self._is_pushable(opened, filter_):
+                columns = self._stored(opened, asked)
+                adapter = Adapter(output, opened.schema_of(columns).names, self._partition(file))
+                return FileRead(columns, filter_, adapter.adapt)
+            columns = self._stored(opened, [*asked, *filter_.columns])
+            adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
             return FileRead(columns, None, lambda batch: _filtered(adapter.adapt(batch), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
@@ -247,17 +278,31 @@ class MosaicDataset(Scannable):
     def _partition(self, file: FoundFile) -> Mapping[str, str | None]:
         return file.partition if len(self.partition_schema) else {}
 
+    def _unstored_partitions(self) -> list[pa.Field]:
+        """The partition columns that no file stores, so that the names of directories decide which files may match.
+
+        If the schema was given, and no file was opened for it, the first file stands for all.
+        """
+        if self._variants is not None:
+            columns = list(self._variants)
+        elif self._found and len(self.partition_schema):
+            with self._open(self._found[0]) as opened:
+                columns = [opened.columns]
+        else:
+            columns = []
+        names = self.partition_schema.names
+        stored = {name for found in columns for name in found.present(names)}
+        return [self._types([name]).field(0) for name in names if name not in stored]
+
     def _stored(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
         """The columns among `names` that are read from a file."""
-        partitions = set(self.partition_schema.names)
-        return opened.columns.present([name for name in names if name not in partitions])
+        return nearest(opened.columns, names)
 
-    def _is_pushable(self, opened: MosaicFile, filter_: Filter, types: pa.Schema) -> bool:
+    def _is_pushable(self, opened: MosaicFile, filter_: Filter) -> bool:
         """Whether the file can filter by itself: it has all columns of the filter, in the dataset's types."""
         if self._stored(opened, filter_.columns) != list(filter_.columns):
             return False
-        stored = opened.schema_of(filter_.columns)
-        return all(field.type == types.field(field.name).type for field in stored)
+        return opened.schema_of(filter_.columns).types == self._types(filter_.columns).types
 
 
 class OpenFiles:
@@ -285,10 +330,42 @@ class OpenFiles:
         return self._files.pop(path, None)
 
 
-def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
-    from smalti.predicate import filter_batch
+def nearest(columns: Columns, names: Sequence[str]) -> list[str]:
+    """The columns of a file that are read for names: a struct that lacks a field is read to know where it is null."""
+    present = columns.present(names)
+    if len(present) == len(names):
+        return present
+    there = set(present)
+    found: dict[str, None] = {}
+    for name in names:
+        part: str | None = name if name in there else columns.nearest_struct(name)
+        if part is not None:
+            found[part] = None
+    return list(found)
 
-    return adapt_batch(filter_batch(batch, filter_), output)
+
+def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+    from smalti.file.logical import as_compared
+    from smalti.predicate import fit_numbers, match_mask
+
+    compared = [as_compared(_leaf(batch, name)) for name in filter_.columns]
+    names = list(filter_.columns)
+    decimals = [name for name, array in zip(names, compared, strict=True) if pa.types.is_decimal(array.type)]
+    by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
+    return adapt_batch(batch.filter(match_mask(by_itself, fit_numbers(filter_, decimals))), output)
+
+
+def _leaf(batch: pa.RecordBatch, name: str) -> Any:
+    """A column, or the field of a struct that a path leads to."""
+    columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+    path = name
+    while path not in columns:
+        owner = next((each for each in columns if path.startswith(each + ".")), None)
+        if owner is None:
+            raise SchemaError("no such column in the dataset", found=name)
+        struct, path = columns[owner], path.removeprefix(owner + ".")
+        columns = dict(zip([field.name for field in struct.type], struct.flatten(), strict=True))
+    return columns[path]
 
 
 def dataset(
@@ -299,6 +376,7 @@ def dataset(
     filesystem: AnyFileSystem = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
+    plain: bool = False,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -310,7 +388,7 @@ def dataset(
     schema : pyarrow.Schema, optional
         Read as this schema instead of the union of the files' schemas, partition columns included.
     partitioning : {"hive", None}
-        Whether directories called ``key=value`` are columns.
+        Whether directories called ``key=value`` are columns, if the files do not store them.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     readahead : int, optional
         Files that are opened, and row groups that are read, before their turn comes; by default 32 on remote storage,
@@ -318,6 +396,14 @@ def dataset(
     memory_limit : int, optional
         Bytes that row groups read ahead may hold together, by estimate; by default 512 MiB. One row group is always
         read.
+    plain : bool
+        Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
+        and what was never committed included. `smalti.paimon.dataset` reads its rows.
+
+    Raises
+    ------
+    PaimonTableError
+        If there is a Paimon table, and `plain` is not set.
 
     Examples
     --------
@@ -329,5 +415,5 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    find = partial(list_files, source, filesystem)
+    find = partial(list_files, source, filesystem, plain=plain)
     return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)

@@ -15,13 +15,22 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from smalti.errors import ConflictError, MosaicError, ReplacedError
+from smalti.errors import ConflictError, MosaicError, PaimonTableError, ReplacedError
 from smalti.io import Source, open_source
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import PATIENCE, CommitLog
 from smalti.table.commits import JOBS, Commit, Identity, State, visible_files
+from smalti.table.paimon_layout import (
+    SCHEMAS,
+    is_bucket,
+    refuse_reading,
+    refuse_writing_inside,
+    table_of_schema_file,
+    writing_error,
+)
+from smalti.table.paimon_layout import tables_above as paimon_tables_above
 from smalti.table.partitions import parse_partition
 
 if TYPE_CHECKING:
@@ -240,6 +249,7 @@ def list_files(
     *,
     globs: bool = True,
     settled: bool = False,
+    plain: bool = False,
 ) -> Listing:
     """The files below a path, a glob, or a list of them.
 
@@ -253,11 +263,15 @@ def list_files(
         An existing path is never treated as a pattern; `globs=False` turns patterns off.
     settled : bool
         Finish commits that are under way first, for callers who need files to stay where they are.
+    plain : bool
+        Whether the directories of Paimon tables are listed like any other, with all files that lie in them.
 
     Raises
     ------
     FileNotFoundError
         If a path does not exist, or a glob matches nothing.
+    PaimonTableError
+        If there is a Paimon table at a path, below it or above it; the path of a single file is never refused.
     """
     sources = [source] if isinstance(source, (str, os.PathLike, Place)) else list(source)
     places = [item if isinstance(item, Place) else locate(item, filesystem) for item in sources]
@@ -266,7 +280,7 @@ def list_files(
     for place in places:
         if not place.filesystem.equals(places[0].filesystem):
             raise ValueError(f"paths on several file systems: {place} is not on {places[0].filesystem.type_name}")
-    listing = _list_places(places, suffix, globs=globs)
+    listing = _list_places(places, suffix, globs=globs, plain=plain)
     finished: tuple[Commit, ...] = ()
     for _ in range(_MAX_SETTLINGS if settled else 0):
         if not listing.unfinished:
@@ -276,7 +290,7 @@ def list_files(
                 finished += CommitLog(Place(listing.filesystem, table)).recover(PATIENCE)
         except OSError:
             break  # A table that is not ours to write: its files are read from where they are staged.
-        listing = _list_places(places, suffix, globs=globs)
+        listing = _list_places(places, suffix, globs=globs, plain=plain)
     return replace(listing, finished=finished)
 
 
@@ -289,11 +303,16 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
         If a commit of another job is pending and cannot be finished.
     FileExistsError
         If there is a file in the place of the table.
+    PaimonTableError
+        If it is a Paimon table, or lies in one.
     """
+    refuse_writing_inside(root)
     try:
         listing = list_files(root, suffix=suffix, globs=False, settled=True)
     except FileNotFoundError:
         return Listing(root.filesystem, [], root.path)
+    except PaimonTableError as error:
+        raise writing_error(error.place["path"]) from None
     if listing.directory is None:
         raise FileExistsError(17, "A file, where a directory is to be written", root.path)
     if listing.unfinished:
@@ -301,13 +320,13 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
     return listing
 
 
-def _list_places(places: Sequence[Place], suffix: str, *, globs: bool) -> Listing:
+def _list_places(places: Sequence[Place], suffix: str, *, globs: bool, plain: bool) -> Listing:
     found: dict[str, FoundFile] = {}
     directory: str | None = None
     number = 0
     unfinished: set[str] = set()
     for place in places:
-        state, files = _find(place, suffix, globs=globs)
+        state, files = _find(place, suffix, globs=globs, plain=plain)
         if state is not None and len(places) == 1:
             directory, number = place.path, state.number
         tables = {_real(place)} if state is not None and state.pending else set()
@@ -317,17 +336,19 @@ def _list_places(places: Sequence[Place], suffix: str, *, globs: bool) -> Listin
             found.setdefault(same, file)
         unfinished |= tables | {file.table for file in files if file.table is not None}
     files = sorted(found.values(), key=lambda file: file.name)
+    if len(places) > 1 and not plain:
+        _refuse_paimon(places[0].filesystem, (file.name for file in files))
     return Listing(places[0].filesystem, files, directory, frozenset(unfinished), number=number)
 
 
-def _find(place: Place, suffix: str, *, globs: bool) -> tuple[State | None, list[FoundFile]]:
+def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> tuple[State | None, list[FoundFile]]:
     """The state of a place if it is a directory, and the files found there."""
     fs, path, info = place.filesystem, place.path, place.info()
     kind = info.type.name
     if kind == "File":
         return None, [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
     if kind == "NotFound" and globs and is_glob(path):
-        files, _ = _settled(fs, Selection.of_glob(path, suffix))
+        files, _ = _settled(fs, Selection.of_glob(path, suffix), plain=plain)
         if not files:
             raise FileNotFoundError(2, "Nothing matches", path)
         return None, files
@@ -337,12 +358,12 @@ def _find(place: Place, suffix: str, *, globs: bool) -> tuple[State | None, list
         above = _states(fs, tables_above(str(PurePosixPath(real).parent)), {})
         if not any(state.pending for state in above.values()):
             if place.exists():  # It has been moved there meanwhile.
-                return _find(place, suffix, globs=globs)
+                return _find(place, suffix, globs=globs, plain=plain)
             raise FileNotFoundError(2, "No such file or directory", path)
         committed = _committed(fs, path, real, above)
         if committed is not None:
             return None, [committed]
-    files, state = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix))
+    files, state = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix), plain=plain)
     if kind == "NotFound" and not files:
         raise FileNotFoundError(2, "No such file or directory", path)
     return state, files
@@ -364,18 +385,22 @@ def _real(place: Place) -> str:
     return os.path.realpath(place.path) if place.is_local else str(PurePosixPath(place.path))
 
 
-def _settled(fs: FileSystem, selection: Selection) -> tuple[list[FoundFile], State]:
+def _settled(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[list[FoundFile], State]:
     """The files of a selection, as if every commit were carried out in one instant; and the state of its directory."""
     real = _real(Place(fs, selection.base))
     logs: dict[str, CommitLog] = {}
     before = _states(fs, tables_above(real), logs)
     for _ in range(_MAX_LISTINGS):
-        listed, tables = _list(fs, selection)
+        listed, tables = _list(fs, selection, plain=plain)
         files, gone = _follow(fs, selection, real, listed, before)
         after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
-        if after == before and (selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection)[0])):
+        if after == before and (
+            selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection, plain=True)[0])
+        ):
             if gone:
                 raise MosaicError("a committed file has gone", path=gone[0])
+            if not plain:
+                _refuse_paimon(fs, (file.name for file in files), selection.base)
             return files, before[real]
         before = after
     raise MosaicError("the files keep changing while they are listed", path=selection.base)
@@ -386,15 +411,31 @@ def _states(fs: FileSystem, tables: Iterable[str], logs: dict[str, CommitLog]) -
     return {table: logs.setdefault(table, CommitLog(Place(fs, table))).state() for table in sorted(tables)}
 
 
-def _list(fs: FileSystem, selection: Selection) -> tuple[dict[str, FileInfo], set[str]]:
-    """The files of a selection that are on disk, and the tables on the way that have a directory of jobs."""
+def _refuse_paimon(fs: FileSystem, files: Iterable[str], base: str | None = None) -> None:
+    """Raise if files that were found lie in a Paimon table above `base`; below it, the listing has shown the table.
+
+    Only files in directories that are called buckets give reason to look, so plain directories cost no request.
+    """
+    buckets = {parent for parent in {PurePosixPath(file).parent for file in files} if is_bucket(parent.name)}
+    suspects = {above for bucket in buckets for above in paimon_tables_above(str(bucket))}
+    refuse_reading(fs, [path for path in suspects if base is None or not PurePosixPath(path).is_relative_to(base)])
+
+
+def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[str, FileInfo], set[str]]:
+    """The files of a selection that are on disk, and the tables on the way that have a directory of jobs.
+
+    The same listing shows whether there is a Paimon table, which is refused unless its files are read as `plain` ones.
+    """
     tables: set[str] = set()
+    paimon: set[str] = set()
     level = [selection.base]
     files: dict[str, FileInfo] = {}
     for depth, wildcard in enumerate(selection.wildcards, 1):
         following = []
         for info in (info for directory in level for info in Place(fs, directory).entries()):
             name = PurePosixPath(info.path).name
+            if name == SCHEMAS and info.type.name == "Directory":
+                paimon.add(str(PurePosixPath(info.path).parent))
             if name == JOBS:
                 tables.add(str(PurePosixPath(info.path).parent))
             elif info.type.name == "Directory" and matches(name, wildcard):
@@ -412,6 +453,10 @@ def _list(fs: FileSystem, selection: Selection) -> tuple[dict[str, FileInfo], se
                 tables.add(str(PurePosixPath(info.path.partition(f"/{JOBS}/")[0])))
             elif info.type.name == "File":
                 files[str(PurePosixPath(info.path))] = info
+                if f"/{SCHEMAS}/" in info.path and (table := table_of_schema_file(info.path)) is not None:
+                    paimon.add(table)
+    if not plain:
+        refuse_reading(fs, paimon)
     return files, tables
 
 

@@ -1,7 +1,8 @@
 """Partitions: directories called `name=value` on one side, columns on the other. Pure.
 
 When a table is read, a partition column whose values are all whole numbers is int64 and any other is string, unless a
-schema says more. When it is written, values take Arrow's text form, and what a path could misread is escaped.
+schema says more. A column that files store as well is read from them. When it is written, values take Arrow's text
+form, and what a path could misread is escaped.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from smalti.errors import SchemaError
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
 
-#: What Hive and Spark write for a null partition value.
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+#: What Hive and Spark write for a null partition value, and what Paimon does.
+HIVE_NULL, PAIMON_NULL = "__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"
 
 # --- names of directories -------------------------------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
     for directory in directories:
         key, equals, value = directory.partition("=")
         if equals and key:
-            values[unquote(key)] = None if value == HIVE_NULL else unquote(value)
+            values[unquote(key)] = None if value in (HIVE_NULL, PAIMON_NULL) else unquote(value)
     return values
 
 
@@ -48,9 +49,20 @@ def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
     >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
     'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
     """
-    return "/".join(
-        f"{quote(name, safe='')}={HIVE_NULL if text is None else quote(text, safe='')}" for name, text in values
-    )
+    return "/".join(f"{quote(name, safe='')}={_quoted(text)}" for name, text in values)
+
+
+def _quoted(text: str | None) -> str:
+    """The text of a value as part of a path. One that says what stands for null is escaped, so that it stays text.
+
+    Examples
+    --------
+    >>> _quoted("__HIVE_DEFAULT_PARTITION__")
+    '%5F_HIVE_DEFAULT_PARTITION__'
+    """
+    if text is None:
+        return HIVE_NULL
+    return f"%5F{HIVE_NULL[1:]}" if text == HIVE_NULL else quote(text, safe="")
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -93,9 +105,11 @@ def _is_whole(text: str | None) -> bool:
 
 
 def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
-    """A schema with the partition columns at its end; they replace stored columns of the same name."""
-    names = set(partitions.names)
-    return pa.schema([*(field for field in stored if field.name not in names), *partitions])
+    """A schema with the partition columns at its end, but for those that are stored: what a file stores is the value,
+    and the text of its directory may be another form of it, as Paimon's numbers of days are for dates."""
+    names = set(stored.names)
+    fields = [*stored, *(field for field in partitions if field.name not in names)]
+    return pa.schema(fields).with_metadata(stored.metadata or {})
 
 
 def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.Scalar:

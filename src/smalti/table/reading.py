@@ -23,6 +23,7 @@ def open_any(
     *,
     readahead: int | None = None,
     memory_limit: int | None = None,
+    plain: bool = False,
 ) -> Scannable:
     """Open a file, or a table if the source is a directory, a pattern or a list.
 
@@ -40,7 +41,7 @@ def open_any(
                 raise
     from smalti.table.dataset import dataset  # A single file does without what listing needs.
 
-    return dataset(source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit)
+    return dataset(source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit, plain=plain)
 
 
 def scan(
@@ -54,6 +55,7 @@ def scan(
     readahead: int | None = None,
     memory_limit: int | None = None,
     progress: Listener | None = None,
+    plain: bool = False,
 ) -> Scan:
     """Columns and rows of a file or table, to be read later by anything that takes Arrow streams.
 
@@ -63,7 +65,7 @@ def scan(
         A file, a directory or pattern of files, or a list of them.
     columns, filters, filter, batch_size
         As in `MosaicFile.read` and `MosaicFile.iter_batches`.
-    filesystem, readahead, memory_limit
+    filesystem, readahead, memory_limit, plain
         As in `smalti.open` and `smalti.dataset`.
     progress : callable, optional
         Called with a `smalti.jobs.Progress` while the scan is read.
@@ -77,7 +79,7 @@ def scan(
     {'b': ['x', 'y']}
     {'b': ['z']}
     """
-    origin = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
+    origin = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit, plain=plain)
     return origin.scan(columns, filters, filter=filter, batch_size=batch_size, progress=progress)
 
 
@@ -88,6 +90,7 @@ def read_table(
     *,
     filter: AnyFilter = None,
     filesystem: AnyFileSystem = None,
+    plain: bool = False,
 ) -> pa.Table:
     """Read a file to a table, or all files of a directory, pattern or list.
 
@@ -97,6 +100,8 @@ def read_table(
     columns, filters, filter
         As in `MosaicFile.read`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    plain : bool
+        As in `smalti.dataset`.
 
     Examples
     --------
@@ -105,5 +110,5 @@ def read_table(
     >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
     {'b': ['y', 'z']}
     """
-    with open_any(source, filesystem) as opened:
+    with open_any(source, filesystem, plain=plain) as opened:
         return opened.scan(columns, filters, filter=filter).to_table()

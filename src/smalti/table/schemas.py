@@ -2,52 +2,172 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
+from smalti.nesting import with_entry
+from smalti.spec import MAX_DECIMAL_PRECISION
+from smalti.types import is_list_like, storage_type
+
+_SIGNED: dict[int, pa.DataType] = {16: pa.int16(), 32: pa.int32(), 64: pa.int64(), 128: pa.decimal128(20, 0)}
+_TEXTS = pt.is_string, pt.is_large_string, pt.is_string_view
+_BYTES = pt.is_binary, pt.is_large_binary, pt.is_binary_view, pt.is_fixed_size_binary
+_UNITS = ["s", "ms", "us", "ns"]
 
 
 def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of both, or None.
 
+    A file without companion has the stored type of a column, so a type and what it is stored as go together.
+
     Examples
     --------
     >>> widen(pa.int32(), pa.int64()), widen(pa.float32(), pa.float64()), widen(pa.int32(), pa.string())
     (DataType(int64), DataType(double), None)
+    >>> widen(pa.struct([("x", pa.uint8())]), pa.struct([("x", pa.int8()), ("y", pa.string())]))
+    StructType(struct<x: int16, y: string>)
     """
     if a == b:
         return a
-    if pt.is_signed_integer(a) and pt.is_signed_integer(b):
-        return a if a.bit_width >= b.bit_width else b
-    if pt.is_floating(a) and pt.is_floating(b):
-        return a if a.bit_width >= b.bit_width else b
-    if pt.is_decimal128(a) and pt.is_decimal128(b) and a.scale == b.scale:
-        return a if a.precision >= b.precision else b
-    if pt.is_list(a) and pt.is_list(b):
-        value = _widen_field(a.value_field, b.value_field)
-        return None if value is None else pa.list_(value)
-    if pt.is_map(a) and pt.is_map(b):
-        key, item = _widen_field(a.key_field, b.key_field), _widen_field(a.item_field, b.item_field)
-        return None if key is None or item is None else pa.map_(key, item)  # type: ignore[call-overload]
+    if pt.is_null(a) or pt.is_null(b):
+        return b if pt.is_null(a) else a
+    for rule in (_widen_wrapped, _widen_numbers, _widen_texts, _widen_moments, _widen_nested):
+        found = rule(a, b)
+        if found is not None:
+            return found
+    return _widen_stored(a, b)
+
+
+def _widen_wrapped(a: Any, b: Any) -> pa.DataType | None:
+    """Extension types and dictionaries, by what they wrap."""
+    if isinstance(a, pa.BaseExtensionType) or isinstance(b, pa.BaseExtensionType):
+        if isinstance(a, pa.BaseExtensionType) and isinstance(b, pa.BaseExtensionType):
+            return None
+        return widen(a.storage_type, b) if isinstance(a, pa.BaseExtensionType) else widen(a, b.storage_type)
+    if pt.is_dictionary(a) and pt.is_dictionary(b) and a.value_type == b.value_type:
+        return pa.dictionary(pa.int32(), a.value_type, a.ordered and b.ordered)
+    if pt.is_dictionary(a) or pt.is_dictionary(b):
+        plain = [t.value_type if pt.is_dictionary(t) else t for t in (a, b)]
+        return widen(*plain)
     return None
 
 
+def _widen_numbers(a: Any, b: Any) -> pa.DataType | None:
+    if pt.is_floating(a) and pt.is_floating(b):
+        return _wider(a, b)
+    if pt.is_decimal(a) and pt.is_decimal(b) and a.scale == b.scale:
+        precision = max(a.precision, b.precision)
+        if precision > MAX_DECIMAL_PRECISION:
+            return pa.decimal256(precision, a.scale)
+        return pa.decimal128(precision, a.scale)
+    if not (pt.is_integer(a) and pt.is_integer(b)):
+        return None
+    if pt.is_signed_integer(a) == pt.is_signed_integer(b):
+        return _wider(a, b)
+    signed, unsigned = (a, b) if pt.is_signed_integer(a) else (b, a)
+    return _SIGNED[max(signed.bit_width, 2 * unsigned.bit_width)]
+
+
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    return a if a.bit_width >= b.bit_width else b
+
+
+def _widen_texts(a: Any, b: Any) -> pa.DataType | None:
+    families: list[tuple[Any, pa.DataType, pa.DataType]] = [
+        (_TEXTS, pa.string(), pa.large_string()),
+        (_BYTES, pa.binary(), pa.large_binary()),
+    ]
+    for kinds, plain, large in families:
+        if all(any(is_kind(t) for is_kind in kinds) for t in (a, b)):
+            return large if large in (a, b) else plain
+    return None
+
+
+def _widen_moments(a: Any, b: Any) -> pa.DataType | None:
+    """Units of time: the finer one, where no value can leave its range, or an error of Arrow will say so."""
+    if pt.is_duration(a) and pt.is_duration(b):
+        return pa.duration(max(a.unit, b.unit, key=_UNITS.index))
+    if pt.is_time32(a) and pt.is_time32(b):
+        return pa.time32("ms")
+    if pt.is_time64(a) and pt.is_time64(b):
+        return pa.time64("ns")
+    if pt.is_timestamp(a) and pt.is_timestamp(b) and a.tz == b.tz and {a.unit, b.unit} == {"s", "ms"}:
+        return pa.timestamp("ms", a.tz)
+    return pa.date64() if pt.is_date(a) and pt.is_date(b) else None
+
+
+def _widen_nested(a: Any, b: Any) -> pa.DataType | None:
+    if is_list_like(a) and is_list_like(b):
+        value = _widen_field(a.value_field, b.value_field)
+        if value is None:
+            return None
+        same_kind = a.id == b.id and getattr(a, "list_size", None) == getattr(b, "list_size", None)
+        return with_entry(a, value) if same_kind else pa.list_(value)
+    if pt.is_map(a) and pt.is_map(b):
+        key, item = _widen_field(a.key_field, b.key_field), _widen_field(a.item_field, b.item_field)
+        if key is None or item is None:
+            return None
+        sorted_: bool = a.keys_sorted and b.keys_sorted
+        widened: pa.DataType = pa.map_(key, item, sorted_)  # type: ignore[call-overload]
+        return widened
+    if pt.is_struct(a) and pt.is_struct(b):
+        merged = _merge(dict(_by_name(a)), _by_name(b))
+        return None if merged is None else pa.struct(list(merged.values()))
+    return None
+
+
+def _widen_stored(a: Any, b: Any) -> pa.DataType | None:
+    """A type and the one it is stored as."""
+    try:
+        stored = storage_type(a), storage_type(b)
+    except SchemaError:  # A struct is stored as several columns.
+        return None
+    return widen(*stored) if stored != (a, b) and (stored[0] == a or stored[1] == b) else None
+
+
+def _by_name(type_: Any) -> Iterator[tuple[str, pa.Field]]:
+    return ((field.name, field) for field in type_)
+
+
+def _merge(known: dict[str, pa.Field], fields: Iterable[tuple[str, pa.Field]]) -> dict[str, pa.Field] | None:
+    """The fields of two structs; one that only one of them has is nullable. None if a field has no common type."""
+    missing = set(known)
+    merged = dict(known)
+    for name, field in fields:
+        missing.discard(name)
+        both = field.with_nullable(True) if name not in known else _widen_field(known[name], field)
+        if both is None:
+            return None
+        merged[name] = both
+    return merged | {name: merged[name].with_nullable(True) for name in missing}
+
+
 def _widen_field(a: pa.Field, b: pa.Field) -> pa.Field | None:
+    """The field for both; it keeps the metadata of the first, unless they differ."""
     type_ = widen(a.type, b.type)
-    return None if type_ is None else pa.field(a.name, type_, a.nullable or b.nullable)
+    if type_ is None:
+        return None
+    widened = pa.field(a.name, type_, a.nullable or b.nullable)
+    same: Any = a.metadata if a.metadata == b.metadata else None
+    return widened.with_metadata(same) if same else widened
 
 
 def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     """The union of schemas, each with the name of the file it is from.
 
-    Columns come in the order they are first seen. A column some file lacks is nullable.
+    Columns come in the order they are first seen. A column some file lacks is nullable. Metadata of the schema is that
+    of the first file, as far as the others have the same.
     """
     union: dict[str, pa.Field] = {}
     previous: pa.Schema | None = None
+    metadata: dict[bytes, bytes] | None = None
     for path, schema in schemas:
+        given = schema.metadata or {}
+        metadata = given if metadata is None else dict(metadata.items() & given.items())
         if previous is not None and (schema is previous or schema.equals(previous)):
             continue  # nothing new: the common case costs one comparison
         names = set(schema.names)
@@ -70,4 +190,4 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
                 )
             union[field.name] = merged
         previous = schema
-    return pa.schema(list(union.values()))
+    return pa.schema(list(union.values())).with_metadata(metadata or {})

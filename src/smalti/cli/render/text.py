@@ -34,6 +34,24 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def visible(text: str) -> str:
+    """Text that is data, with the same characters written as JSON writes them, so that JSON stays JSON.
+
+    Examples
+    --------
+    >>> visible("a\\x9b2Jb \\u202e \\U000e0001")
+    'a\\\\u009b2Jb \\\\u202e \\\\udb40\\\\udc01'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _as_json(char) for char in text)
+
+
+def _as_json(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
 def cell(value: object) -> str:
     """A value as the text of a table's cell."""
     if value is None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime
 import decimal
 import json
+import uuid
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -16,6 +18,7 @@ from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import Place
 from smalti.options import WriterOptions
+from smalti.types import is_list_like, storage_type
 
 #: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
 GROUP_BYTES = 64 << 20
@@ -57,10 +60,13 @@ class StreamWriter:
 
     #: Arrow bytes to gather before they are written; 0 writes batch by batch.
     _GATHER = 0
+    #: Whether values are written as the types that Mosaic would store them as, because the format has no others.
+    _PLAIN_TYPES = False
 
     def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
         self._place = place
-        self._schema = schema
+        self._schema = pa.schema([plain_field(field) for field in schema]) if self._PLAIN_TYPES else schema
+        self._given = schema
         self._check()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
@@ -87,7 +93,8 @@ class StreamWriter:
 
     def _flush(self) -> None:
         if self._waiting:
-            self._put(pa.Table.from_batches(self._waiting, self._schema))
+            table = pa.Table.from_batches(self._waiting, self._given)
+            self._put(table if self._schema is self._given else table.cast(self._schema))
             self._waiting, self._waiting_bytes = [], 0
 
     @property
@@ -126,6 +133,7 @@ class OrcFileWriter(StreamWriter):
     """ORC with zstd. A file without rows keeps its schema."""
 
     _GATHER = GROUP_BYTES
+    _PLAIN_TYPES = True
     _wrote = False
 
     def _open(self) -> None:
@@ -160,6 +168,8 @@ class ArrowStreamWriter(StreamWriter):
 class CsvFileWriter(StreamWriter):
     """CSV with a header. A null is an empty field, an empty string is `""`."""
 
+    _PLAIN_TYPES = True
+
     def _check(self) -> None:
         for field in self._schema:
             if pt.is_nested(field.type) or pt.is_binary(field.type):
@@ -180,8 +190,26 @@ class JsonFileWriter(StreamWriter):
             self._stream.write(("\n".join(lines) + "\n").encode())
 
 
+def plain_field(field: pa.Field) -> pa.Field:
+    """The field with the types that Mosaic would store it as, structs excepted, and no metadata."""
+    return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def _plain_type(type_: Any) -> pa.DataType:
+    if isinstance(type_, pa.BaseExtensionType):
+        return _plain_type(type_.storage_type)
+    if pt.is_struct(type_):
+        return pa.struct([plain_field(field) for field in type_])
+    if is_list_like(type_):
+        return pa.list_(plain_field(type_.value_field))
+    if pt.is_map(type_):
+        plain: pa.DataType = pa.map_(plain_field(type_.key_field), plain_field(type_.item_field))  # type: ignore[call-overload]
+        return plain
+    return storage_type(type_)
+
+
 def _as_json(value: object) -> str:
-    if isinstance(value, decimal.Decimal):
+    if isinstance(value, (decimal.Decimal, datetime.timedelta, uuid.UUID)):
         return str(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()

@@ -11,6 +11,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.ShortType;
@@ -44,13 +45,14 @@ public class IndexScan implements LocalScan {
   }
 
   /** A value of JSON as Spark holds it in rows. */
-  private static Object value(Object value, DataType type) {
+  static Object value(Object value, DataType type) {
     if (value instanceof Number) {
       long number = ((Number) value).longValue();
       if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) return Long.valueOf(number);
       if (type instanceof IntegerType || type instanceof DateType) return Integer.valueOf((int) number);
       if (type instanceof ShortType) return Short.valueOf((short) number);
       if (type instanceof ByteType) return Byte.valueOf((byte) number);
+      if (type instanceof DoubleType) return Double.valueOf(((Number) value).doubleValue());
     }
     if (value instanceof Boolean && type instanceof BooleanType) return value;
     if (value instanceof String && type instanceof StringType) return UTF8String.fromString((String) value);

@@ -73,13 +73,13 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     return true;
   }
 
-  /** Tasks then return the first rows of each file only. Nulls come first in all columns, or last in all. */
+  /** Tasks then return the first rows of each file only. */
   public boolean pushTopN(SortOrder[] orders, int rows) {
     if (rows > MOST_SORTED) return false;
     List<Object> asked = new ArrayList<Object>();
     for (SortOrder each : orders) {
       StructField field = column(each.expression());
-      if (field == null || !sortable(field.dataType()) || each.nullOrdering() != orders[0].nullOrdering()) return false;
+      if (field == null || !sortable(field.dataType())) return false;
       List<Object> key = new ArrayList<Object>();
       key.add(field.name());
       key.add(Boolean.valueOf(each.direction() == SortDirection.ASCENDING));

@@ -22,6 +22,7 @@ import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.StreamSinkProvider;
 import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.util.SchemaUtils;
@@ -67,7 +68,8 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     Map<String, String> given = (Map<String, String>) properties;
     Snapshot snapshot = listed;
     listed = null;
-    return new MosaicTable(schema, partitioning, given, snapshot);
+    return partitioning.length > 0 && Options.isTable(given)
+        ? new PartitionedTable(schema, partitioning, given, snapshot) : new MosaicTable(schema, partitioning, given, snapshot);
   }
 
   /** df.write, in all modes and with partitionBy. The mode is decided here, and then the table writes. */
@@ -91,6 +93,11 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     DataFrameWriter writer = data.write().format(FORMAT).options(options).mode(decided);
     writer.save();
     return new Written(context, data.schema());
+  }
+
+  /** All types: the Python source refuses those that it cannot store, and says which. */
+  public boolean supportsDataType(DataType type) {
+    return true;
   }
 
   /** Whether there is something at a path. Python looks, because it knows the storage options. */

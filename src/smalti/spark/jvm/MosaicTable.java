@@ -107,20 +107,30 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     Map<String, String> all = Options.merge(options, Options.forPython(info.options().asCaseSensitiveMap()));
-    if (partitioning.length > 0) {
-      String[] names = new String[partitioning.length];
-      for (int place = 0; place < names.length; place++) names[place] = partitioning[place].references()[0].fieldNames()[0];
-      all.put("partitionBy", Options.names(names));
-    }
+    if (partitioning.length > 0) all.put("partitionBy", Options.names(partitionNames()));
     return new MosaicWriteBuilder(info, all, ofCatalog || decided);
   }
 
+  final String[] partitionNames() {
+    String[] names = new String[partitioning.length];
+    for (int place = 0; place < names.length; place++) names[place] = partitioning[place].references()[0].fieldNames()[0];
+    return names;
+  }
+
   public boolean truncateTable() {
+    removeRows(Collections.emptyMap());
+    return true;
+  }
+
+  /** Remove all rows, or those of the partitions with some values. */
+  final void removeRows(Map<String, String> partition) {
+    Map<String, String> all = new LinkedHashMap<String, String>(options.asCaseSensitiveMap());
+    if (partitioning.length > 0) all.put("partitionBy", Options.names(partitionNames()));
+    if (!partition.isEmpty()) all.put(Options.PARTITION, Options.json(partition));
     Map<String, Object> details = new HashMap<String, Object>();
-    details.put("options", options.asCaseSensitiveMap());
+    details.put("options", all);
     details.put("schema", schema.json());
     Planner.ask("truncate", details, new byte[0]);
-    return true;
   }
 
   public boolean equals(Object other) {

@@ -54,13 +54,7 @@ public class MosaicWriteBuilder implements SupportsOverwrite, SupportsDynamicOve
     overwrite = true;
     Map<String, Object> values = partition(filters);
     options.put("partitionOverwriteMode", "static");
-    if (!values.isEmpty()) {
-      try {
-        options.put("smalti.partition", Planner.JSON.writeValueAsString(values));
-      } catch (Exception error) {
-        throw new IllegalStateException(error);
-      }
-    }
+    if (!values.isEmpty()) options.put(Options.PARTITION, Options.json(values));
     return this;
   }
 

@@ -9,7 +9,6 @@ import java.util.Arrays;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 
@@ -23,6 +22,8 @@ final class Options {
   static final String PROPERTIES = "smalti.properties";
   /** Tells the Python source that this provider has taken care of what it could not do alone. */
   static final String PLANNED = "smalti.provider";
+  /** The partitions that an overwrite replaces, as JSON. */
+  static final String PARTITION = "smalti.partition";
   private static final String OPTION = "option.";
   private static final Set<String> RESERVED = new HashSet<String>(Arrays.asList(new String[] {"owner", "provider",
       "location", "external", "is_managed_location", "comment", "collation", "transient_lastddltime"}));
@@ -49,11 +50,7 @@ final class Options {
     }
     if (table) {
       kept.put(TABLE, "true");
-      try {
-        kept.put(PROPERTIES, Planner.JSON.writeValueAsString(properties));
-      } catch (Exception error) {
-        throw new IllegalStateException(error);
-      }
+      kept.put(PROPERTIES, json(properties));
     }
     kept.put(PLANNED, "true");
     return new CaseInsensitiveStringMap(kept);
@@ -102,15 +99,14 @@ final class Options {
 
   /** Names as a JSON list, which is how the Python source takes names that contain commas. */
   static String names(String[] names) {
+    return json(names);
+  }
+
+  static String json(Object value) {
     try {
-      return Planner.JSON.writeValueAsString(names);
+      return Planner.JSON.writeValueAsString(value);
     } catch (Exception error) {
       throw new IllegalStateException(error);
     }
-  }
-
-  /** Whether two schemas have columns of the same names and types. */
-  static boolean sameColumns(StructType one, StructType other) {
-    return one.asNullable().equals(other.asNullable());
   }
 }

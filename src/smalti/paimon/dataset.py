@@ -1,0 +1,186 @@
+"""A Paimon table as of one snapshot, read like any dataset: pypaimon plans, smalti reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pypaimon.read.split import Split
+from pypaimon.schema.data_types import PyarrowFieldParser
+
+from smalti.errors import SchemaError
+from smalti.file.patterns import match_names
+from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
+from smalti.paimon.predicates import to_predicate
+from smalti.paimon.reading import SplitReader
+from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
+from smalti.readahead import Budget
+
+if TYPE_CHECKING:
+    from smalti.predicate import Filter
+    from smalti.predicate.python import AnyFilter
+
+
+class PaimonDataset(Scannable):
+    """The rows of a Paimon table as of one snapshot. Made by `smalti.paimon.dataset`.
+
+    Attributes
+    ----------
+    table : PaimonTable
+        With the table of pypaimon's that is read, as its `table`.
+    snapshot_id : int, optional
+        None for a table that has no snapshot yet, and therefore no rows.
+    """
+
+    def __init__(self, table: PaimonTable, readahead: int | None = None, memory_limit: int | None = None) -> None:
+        self.table = table
+        self._limits = readahead, memory_limit
+        self._schema: pa.Schema | None = None
+        snapshot = table.snapshot
+        self.snapshot_id: int | None = None if snapshot is None else snapshot.id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table, in its order."""
+        if self._schema is None:
+            self._schema = PyarrowFieldParser.from_paimon_schema(self.table.table.fields)
+        return self._schema
+
+    def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The schema of some columns, which must be there, or of all."""
+        if columns is None:
+            return self.schema
+        # Only the fields that are asked for are built: a table may have 10,000.
+        names = match_names(self.table.table.field_names, self._checked(columns))
+        fields = self.table.table.field_dict
+        for name in names:
+            if name not in fields:
+                raise SchemaError("no such column in the table", path=self.table.path, found=name)
+        schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([fields[name] for name in names])
+        return schema
+
+    @property
+    def files(self) -> list[str]:
+        """The data files of the snapshot, sorted."""
+        return sorted(str(file.physical_path()) for split in self.splits() for file in split.files)
+
+    def to_table(
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filter: AnyFilter = None
+    ) -> pa.Table:
+        """Read to a table; `columns` and `filters` as in `MosaicFile.read`."""
+        return self.scan(columns, filters, filter=filter).to_table()
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        batch_size: int | None = None,
+        *,
+        filter: AnyFilter = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read batch by batch, in the order of the plan."""
+        return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
+
+    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+        """How many rows there are, or would remain. Without filters, splits that need no merging are not read."""
+        filters = one_filter(filters, filter)
+        if filters is not None:
+            return sum(batch.num_rows for batch in self.to_batches([], filters))
+        counts = [(split, split.merged_row_count()) for split in self.splits()]
+        uncounted = [split for split, rows in counts if rows is None]
+        reader = SplitReader(self.table, pa.schema([]))
+        read = sum(batch.num_rows for batch in reader.batches(uncounted, self._budget(uncounted)))
+        return read + sum(int(rows) for _, rows in counts if rows is not None)
+
+    def splits(self, filters: Filter | None = None) -> list[Split]:
+        """What pypaimon plans to read; files that cannot have matching rows are left out."""
+        if self.snapshot_id is None:
+            return []
+        builder = self.table.table.new_read_builder()
+        if filters is not None:
+            types = self.schema_of(filters.columns)
+            predicate = to_predicate(filters.tree, builder.new_predicate_builder(), types)
+            if predicate is not None:
+                builder = builder.with_filter(predicate)
+        return list(builder.new_scan().plan().splits())
+
+    def __repr__(self) -> str:
+        return f"<smalti.PaimonDataset {self.table.path}: snapshot {self.snapshot_id}>"
+
+    # --- how a scan is read -----------------------------------------------------------------------------------------
+
+    def _budget(self, splits: Sequence[Split]) -> Budget:
+        files = [file for split in splits for file in split.files]
+        is_remote = self.table.place is None or not self.table.place.is_local
+        unit_bytes = sum(file.file_size for file in files) // max(1, len(files))
+        return Budget.choose(*self._limits, is_remote=is_remote, unit_bytes=unit_bytes)
+
+    def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        return self.schema_of(columns)
+
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        check_batch_size(scan.batch_size)
+        return cut_batches(self._batches(scan), scan.batch_size)
+
+    def _scan_table(self, scan: Scan) -> pa.Table:
+        return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self.schema_of(scan.columns))
+
+    def _batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        output, filter_ = self.schema_of(scan.columns), None
+        if scan.filters is not None:
+            from smalti.predicate import normalize_filters
+
+            filter_ = normalize_filters(scan.filters)
+        splits = self.splits(filter_)
+        return SplitReader(self.table, output, filter_).batches(splits, self._budget(splits), scan.progress)
+
+
+def dataset(
+    table: AnyTable,
+    *,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp: AnyTime | None = None,
+    storage: Mapping[str, str] | None = None,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
+) -> PaimonDataset:
+    """Open a Paimon table as of one snapshot: by default the newest at this moment.
+
+    pypaimon decides which files and rows the snapshot has. Files whose rows are the table's, which is most of an append
+    table, are read by smalti; what has to be merged goes through pypaimon, with smalti reading the files inside it.
+
+    Parameters
+    ----------
+    table : path, URI, or table of a catalog of pypaimon's
+    snapshot : int, optional
+        The id of a snapshot.
+    tag : str, optional
+    timestamp : int, datetime or str, optional
+        The newest snapshot at this moment: milliseconds since 1970, a time, or text such as ``2026-11-16 12:00:00``.
+    storage : mapping, optional
+        Credentials and endpoints for a URI; see `smalti.io.places.locate`.
+    readahead, memory_limit
+        As in `smalti.dataset`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no Paimon table.
+    MosaicError
+        If there is no such snapshot.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti.paimon
+    >>> path = smalti.paimon.create("lake/people", pa.schema([("id", pa.int64()), ("x", pa.string())]))
+    >>> first = smalti.paimon.write(path, pa.table({"id": [1, 2], "x": ["a", "b"]}))
+    >>> second = smalti.paimon.write(path, pa.table({"id": [3], "x": ["c"]}))
+    >>> smalti.paimon.dataset(path).to_table(filters=[("id", ">", 1)]).to_pydict()
+    {'id': [2, 3], 'x': ['b', 'c']}
+    >>> smalti.paimon.dataset(path, snapshot=first).count_rows()
+    2
+    """
+    opened = open_table(table, storage, snapshot=snapshot, tag=tag, timestamp=timestamp)
+    return PaimonDataset(opened, readahead, memory_limit)

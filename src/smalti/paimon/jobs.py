@@ -1,0 +1,173 @@
+"""The jobs on Paimon tables: files converted into one, and the files and rows of a snapshot verified and profiled."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pypaimon.schema.data_types import PyarrowFieldParser
+
+from smalti.file.writer import MosaicWriter
+from smalti.io.places import AnyFileSystem, Place
+from smalti.jobs.formats.reading import ReadRequest, content_errors
+from smalti.jobs.formats.registry import format_of_source
+from smalti.jobs.profiling import Profile
+from smalti.jobs.profiling import profile as profile_files
+from smalti.jobs.sources import AnySource, list_sources
+from smalti.jobs.summary import JobSummary, WrittenFile
+from smalti.jobs.verifying import VerifyReport
+from smalti.jobs.verifying import verify as verify_files
+from smalti.paimon.dataset import PaimonDataset, dataset
+from smalti.paimon.reading import SplitReader
+from smalti.paimon.tables import AnyTable, open_for_commit
+from smalti.paimon.writing import Job, Mode, RowWriter, commit, replaced_partition
+from smalti.progress import Listener, Meter
+from smalti.spec import FILE_SUFFIX
+
+
+def convert(
+    source: AnySource,
+    table: AnyTable,
+    mode: Mode = "append",
+    *,
+    source_format: str | None = None,
+    columns: Sequence[str] | None = None,
+    progress: Listener | None = None,
+    filesystem: AnyFileSystem = None,
+    storage: Mapping[str, str] | None = None,
+) -> JobSummary:
+    """Write the rows of files to a Paimon table, in one commit.
+
+    Parameters
+    ----------
+    source : path, URI, glob or list of them
+        Parquet, ORC, CSV, JSON lines, Arrow IPC or Mosaic. Columns are found by name; those that directories called
+        ``key=value`` spell are added. Text is read in the types of the table.
+    table : path, URI, or table of a catalog of pypaimon's
+    mode : {"append", "overwrite"}
+        As in `smalti.paimon.write`.
+    source_format, columns, progress, filesystem
+        As in `smalti.jobs.convert`; `filesystem` is the source's.
+    storage : mapping, optional
+        Credentials and endpoints for the URI of the table.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti.paimon
+    >>> _ = open("people.csv", "w").write("id,name\\n1,Ada\\n2,Bo\\n")
+    >>> path = smalti.paimon.create("lake/csv", pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    >>> smalti.paimon.convert("people.csv", path).num_rows
+    2
+    """
+    began = time.monotonic()
+    listing = list_sources(source, filesystem)
+    formats = format_of_source([file.path for file in listing.files], source_format)
+    opened = open_for_commit(table, storage).table
+    schema = PyarrowFieldParser.from_paimon_schema(opened.fields)
+    request = ReadRequest(columns=None if columns is None else tuple(columns), types=schema)
+    meter = Meter("convert", len(listing.files), sum(file.size for file in listing.files), progress)
+    job = Job(replaced_partition(mode, None))
+    writer = RowWriter(opened, job)
+    rows = 0
+    try:
+        for file, (format_, _) in zip(listing.files, formats, strict=True):
+            place = Place(listing.filesystem, file.path)
+            with content_errors(file.path, format_.title), closing(format_.reader(place, request)) as reader:
+                for batch, num_bytes in reader.batches():
+                    writer.write(batch, file.partition)
+                    rows += batch.num_rows
+                    meter.add(batch.num_rows, num_bytes)
+            meter.add(0, 0, done=1)
+        messages = writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+    commit(opened, job, messages)
+    written = [file for message in messages for file in message.new_files]
+    return JobSummary(
+        "convert",
+        "paimon",
+        str(listing.base.path),
+        str(opened.table_path),
+        num_rows=rows,
+        source_files=len(listing.files),
+        source_bytes=sum(file.size for file in listing.files),
+        files=tuple(WrittenFile(str(file.physical_path()), file.row_count, file.file_size) for file in written),
+        seconds=time.monotonic() - began,
+    )
+
+
+def verify(table: AnyTable, *, storage: Mapping[str, str] | None = None, **options: Any) -> VerifyReport:
+    """Check the Mosaic files of a snapshot, as `smalti.jobs.verify` does.
+
+    Parameters
+    ----------
+    table, storage
+        As in `smalti.paimon.dataset`.
+    **options
+        `snapshot`, `tag` and `timestamp` of `smalti.paimon.dataset`; the others are those of `smalti.jobs.verify`.
+    """
+    opened = dataset(table, storage=storage, **_travel(options))
+    paths, filesystem = _mosaic_files(opened)
+    if not paths:
+        return VerifyReport((), "local", 0.0)
+    return verify_files(paths, filesystem=filesystem, plain=True, **options)
+
+
+def profile(table: AnyTable, *, storage: Mapping[str, str] | None = None, **options: Any) -> Profile:
+    """Null counts, bounds and distinct values of the columns of a snapshot, as `smalti.jobs.profile` finds them.
+
+    Where files hold other rows than the table, as with primary keys, or not all of its columns, the rows are copied to
+    a temporary file first; encodings and bytes are then those of the copy.
+
+    Parameters
+    ----------
+    table, storage
+        As in `smalti.paimon.dataset`.
+    **options
+        `snapshot`, `tag` and `timestamp` of `smalti.paimon.dataset`; the others are those of `smalti.jobs.profile`.
+    """
+    opened = dataset(table, storage=storage, **_travel(options))
+    paths, filesystem = _mosaic_files(opened)
+    if paths and _files_are_rows(opened):
+        found = profile_files(paths, filesystem=filesystem, plain=True, **options)
+    else:
+        with tempfile.TemporaryDirectory() as directory:
+            copy = Path(directory, f"rows{FILE_SUFFIX}")
+            with MosaicWriter(copy, opened.schema) as writer:
+                for batch in opened.to_batches():
+                    writer.write(batch)
+            found = profile_files(copy, **options)
+    return replace(found, source=opened.table.path)
+
+
+def _travel(options: dict[str, Any]) -> dict[str, Any]:
+    """Take out of `options` what says which snapshot is meant."""
+    return {name: options.pop(name) for name in ("snapshot", "tag", "timestamp") if name in options}
+
+
+def _mosaic_files(opened: PaimonDataset) -> tuple[list[str], AnyFileSystem]:
+    """The Mosaic files of a snapshot, and where they are."""
+    files = [path for path in opened.files if path.endswith(FILE_SUFFIX)]
+    place = opened.table.place
+    if place is None:
+        file_io = opened.table.table.file_io
+        return [file_io.to_filesystem_path(path) for path in files], file_io.filesystem
+    return [found.path for found in map(opened.table.at, files) if found is not None], place.filesystem
+
+
+def _files_are_rows(opened: PaimonDataset) -> bool:
+    """Whether the rows and columns of the files are those of the table, without any change."""
+    reader = SplitReader(opened.table, opened.schema)
+    table = opened.table.table
+    return not table.is_primary_key_table and all(
+        reader.is_raw(split)
+        and not any(split.data_deletion_files or ())
+        and all(file.schema_id == table.table_schema.id for file in split.files)
+        for split in opened.splits()
+    )

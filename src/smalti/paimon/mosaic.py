@@ -1,0 +1,202 @@
+"""What pypaimon imports as `mosaic`, over smalti: the names, arguments and results of paimon-mosaic 0.2.
+
+`smalti.paimon.install` puts this module under that name. Nothing here is meant to be imported by anyone else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+import smalti
+from smalti.errors import UnsupportedFeatureError
+from smalti.format.statistics import ColumnStatistics
+from smalti.types import is_legacy_timestamp
+
+__all__ = ["ColumnStatistics", "MosaicReader", "MosaicWriter", "WriterOptions", "read_table", "write_table"]
+
+
+def refuse_rows(schema: pa.Schema) -> None:
+    """Raise if there are structs: smalti would store them, and other readers of the table could not read them."""
+    for field in schema:
+        if _has_struct(field.type):
+            raise UnsupportedFeatureError(
+                "other readers of a Paimon table know no ROW columns in Mosaic files; choose another file.format",
+                column=field.name,
+                found=str(field.type),
+            )
+
+
+def _has_struct(type_: pa.DataType) -> bool:
+    if pt.is_struct(type_):
+        return not is_legacy_timestamp(type_)
+    return any(_has_struct(type_.field(place).type) for place in range(type_.num_fields))
+
+
+class WriterOptions:
+    """Options under paimon-mosaic's names. What is left at its default is chosen by smalti."""
+
+    COMPRESSION_NONE = 0
+    COMPRESSION_ZSTD = 1
+
+    def __init__(
+        self,
+        compression: int = 1,
+        zstd_level: int = 1,
+        num_buckets: int = 0,
+        row_group_max_size: int = 256 << 20,
+        max_dict_total_bytes: int = 32 << 10,
+        max_dict_entries: int = 255,
+        stats_columns: Sequence[str] | None = None,
+        page_size_threshold: int = 32 << 10,
+    ) -> None:
+        self.compression = compression
+        self.zstd_level = zstd_level
+        self.num_buckets = num_buckets
+        self.row_group_max_size = row_group_max_size
+        self.max_dict_total_bytes = max_dict_total_bytes
+        self.max_dict_entries = max_dict_entries
+        self.stats_columns = list(stats_columns or ())
+        self.page_size_threshold = page_size_threshold
+
+    def to_smalti(self) -> smalti.WriterOptions:
+        chosen: dict[str, Any] = {"stats_columns": tuple(self.stats_columns)}
+        if self.num_buckets:
+            chosen["num_buckets"] = self.num_buckets
+        if self.row_group_max_size != 256 << 20:
+            chosen["row_group_max_bytes"] = self.row_group_max_size
+        if self.page_size_threshold != 32 << 10:
+            chosen["page_size_threshold"] = self.page_size_threshold
+        return smalti.WriterOptions(
+            compression="zstd" if self.compression else "none",
+            compression_level=self.zstd_level,
+            dict_max_bytes=self.max_dict_total_bytes,
+            dict_max_entries=self.max_dict_entries,
+            **chosen,
+        )
+
+
+class MosaicWriter:
+    """Writes batches to an open stream, which stays open."""
+
+    def __init__(self, stream: Any, schema: pa.Schema, options: WriterOptions | None = None) -> None:
+        if not isinstance(schema, pa.Schema):
+            raise TypeError(f"expected pyarrow.Schema, got {type(schema)}")
+        refuse_rows(schema)
+        self._writer = smalti.MosaicWriter(stream, schema, options=(options or WriterOptions()).to_smalti())
+
+    def write(self, data: pa.Table | pa.RecordBatch) -> None:
+        self._writer.write(data)
+
+    def estimated_file_size(self) -> int:
+        return self._writer.estimated_size
+
+    @property
+    def _summary(self) -> smalti.WriteSummary:
+        if self._writer.summary is None:
+            raise RuntimeError("writer is not closed yet")
+        return self._writer.summary
+
+    @property
+    def num_row_groups(self) -> int:
+        return self._summary.num_row_groups
+
+    def get_row_group_statistics(self, rg_index: int) -> dict[str, ColumnStatistics]:
+        return self._summary.raw_statistics[rg_index]
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def __enter__(self) -> MosaicWriter:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._writer.__exit__(kind, error, trace)  # type: ignore[arg-type]
+
+
+class _Name(NamedTuple):
+    """All that pypaimon asks of a field when it looks which columns a file has."""
+
+    name: str
+
+
+class LazySchema:
+    """The schema of a file. Walking over it gives the names only, because building 10,000 fields takes long.
+
+    Everything else is asked of the real schema.
+    """
+
+    def __init__(self, file: smalti.MosaicFile) -> None:
+        self._file = file
+
+    def __iter__(self) -> Iterator[_Name]:
+        return map(_Name, self._file.column_names)
+
+    def __len__(self) -> int:
+        return self._file.num_columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file.schema, name)
+
+
+class MosaicReader:
+    """Reads the row groups of a file, all columns or those that were projected."""
+
+    def __init__(self, file: smalti.MosaicFile) -> None:
+        self._file = file
+        self._columns: list[str] | None = None
+
+    @staticmethod
+    def from_input_file(read_at_fn: Callable[[int, int], Any], file_length: int) -> MosaicReader:
+        return MosaicReader(smalti.open(smalti.ReadAt(read_at_fn, file_length), cache_bytes=0))
+
+    @property
+    def schema(self) -> Any:
+        return LazySchema(self._file)
+
+    @property
+    def num_row_groups(self) -> int:
+        return self._file.num_row_groups
+
+    def project(self, columns: Sequence[str]) -> None:
+        self._file.schema_of(columns)  # refuses a column that is not there
+        self._columns = list(dict.fromkeys(columns))
+
+    def read_row_group(self, rg_index: int) -> pa.RecordBatch:
+        (batch,) = self._file.iter_batches(columns=self._columns, row_groups=[rg_index])
+        return batch
+
+    def read_all(self) -> pa.Table:
+        return self._file.read(self._columns)
+
+    def row_group_num_rows(self, rg_index: int) -> int:
+        return self._file.row_group(rg_index).num_rows
+
+    def get_row_group_statistics(self, rg_index: int) -> dict[str, ColumnStatistics]:
+        return self._file.row_group(rg_index).raw_statistics
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> MosaicReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def write_table(table: pa.Table, stream: Any, options: WriterOptions | None = None) -> None:
+    with MosaicWriter(stream, table.schema, options) as writer:
+        writer.write(table)
+
+
+def read_table(
+    read_at_fn: Callable[[int, int], Any], file_length: int, columns: Sequence[str] | None = None
+) -> pa.Table:
+    with MosaicReader.from_input_file(read_at_fn, file_length) as reader:
+        if columns is not None:
+            reader.project(columns)
+        return reader.read_all()

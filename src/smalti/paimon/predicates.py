@@ -1,0 +1,80 @@
+"""Filters as pypaimon's predicates, for planning: which partitions, buckets and files may have matching rows.
+
+A predicate may match more rows than the filter, and never fewer: rows are filtered by smalti. What pypaimon has no word
+for is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pypaimon.common.predicate import Predicate
+from pypaimon.common.predicate_builder import PredicateBuilder
+
+from smalti.predicate import tree as t
+
+_COMPARISONS = {
+    "equal": "equal",
+    "not_equal": "not_equal",
+    "less": "less_than",
+    "less_equal": "less_or_equal",
+    "greater": "greater_than",
+    "greater_equal": "greater_or_equal",
+}
+_TEXT_MATCHES = {"starts_with": "startswith", "ends_with": "endswith", "match_substring": "contains"}
+#: A longer list of values is not worth comparing with the bounds of every file.
+_MOST_VALUES = 1000
+
+
+def to_predicate(tree: t.Tree, builder: PredicateBuilder, types: pa.Schema) -> Predicate | None:
+    """The predicate that every matching row satisfies; None if there is nothing to say.
+
+    Parameters
+    ----------
+    tree : Tree
+    builder : PredicateBuilder
+        Of the table's fields.
+    types : pyarrow.Schema
+        Of the table, in which values are compared.
+    """
+    match tree:
+        case t.And(left, right):
+            parts = [to_predicate(left, builder, types), to_predicate(right, builder, types)]
+            return builder.and_predicates([part for part in parts if part is not None])
+        case t.Or(left, right):
+            parts = [to_predicate(left, builder, types), to_predicate(right, builder, types)]
+            return None if None in parts else builder.or_predicates(parts)
+        case t.Compare(column, op, value):
+            (literal,) = _literals(column, pa.array([value.as_py()], value.type), types) or [None]
+            return None if literal is None else getattr(builder, _COMPARISONS[op])(column, literal)
+        case t.IsIn(column, values):
+            literals = _literals(column, values, types)
+            return builder.is_in(column, literals) if literals else None
+        case t.MatchText(column, op, text):
+            is_text = _is_column(column, types) and pt.is_string(types.field(column).type)
+            return getattr(builder, _TEXT_MATCHES[op])(column, text) if is_text else None
+        case t.IsNull(column, False):
+            return builder.is_null(column) if _is_column(column, types) else None
+        case t.Not(t.IsNull(column, False)):
+            return builder.is_not_null(column) if _is_column(column, types) else None
+    return None
+
+
+def _is_column(name: str, types: pa.Schema) -> bool:
+    return bool(types.get_field_index(name) >= 0)
+
+
+def _literals(column: str, values: pa.Array, types: pa.Schema) -> list[Any] | None:
+    """Values as Python's, in the type of the column; None where a comparison could then say something else."""
+    if not _is_column(column, types) or not 0 < len(values) <= _MOST_VALUES or values.null_count:
+        return None
+    type_ = types.field(column).type
+    if not (pt.is_integer(type_) or pt.is_string(type_) or pt.is_date32(type_) or pt.is_decimal(type_)):
+        return None  # Floating-point numbers have NaN and two zeros, times have zones: row groups are skipped by them.
+    try:
+        literals = values.cast(type_)
+        return literals.to_pylist() if literals.cast(values.type).equals(values) else None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None

@@ -1,0 +1,286 @@
+"""Paimon tables found by path: opened as of a snapshot, created, and made safe for several committers at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+import pyarrow as pa
+from pypaimon.common.file_io import FileIO
+from pypaimon.common.options import Options
+from pypaimon.schema.schema import Schema
+from pypaimon.schema.schema_manager import SchemaManager
+from pypaimon.snapshot.time_travel_util import TimeTravelUtil
+from pypaimon.table.file_store_table import FileStoreTable
+
+from smalti.errors import MosaicError, SchemaError
+from smalti.io.places import AnyPath, Place, locate
+from smalti.io.services import local_path, service_of, storage_arguments
+from smalti.io.sources import ReadAt, Source, open_source
+from smalti.paimon.mosaic import refuse_rows
+from smalti.table.paimon_layout import refuse_writing_inside
+
+#: A table as users pass it: where it is, or a table that a catalog of pypaimon's has found.
+AnyTable: TypeAlias = "AnyPath | FileStoreTable | PaimonTable"
+#: A moment: milliseconds since 1970, a time, or a text such as "2026-11-16 12:00:00" in local time.
+AnyTime: TypeAlias = "int | datetime | str"
+
+#: pypaimon's names for our options of S3.
+_S3_NAMES = {
+    "access_key": "s3.access-key",
+    "secret_key": "s3.secret-key",
+    "session_token": "s3.session-token",
+    "region": "s3.region",
+}
+_TRAVELS = ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.timestamp", "scan.timestamp-millis")
+
+
+def pypaimon_options(uri: str, storage: Mapping[str, str]) -> dict[str, str]:
+    """Options of pypaimon that mean the same as ours, for the service of a URI.
+
+    Examples
+    --------
+    >>> pypaimon_options("s3://tables/t", {"access_key": "k", "endpoint_override": "localhost:9000", "scheme": "http"})
+    {'s3.access-key': 'k', 's3.endpoint': 'http://localhost:9000', 's3.path-style-access': 'true'}
+    """
+    service = service_of(uri)
+    if service is None or not storage:
+        return {}
+    given = storage_arguments(service, storage)
+    if service != "s3":
+        raise MosaicError(
+            "storage options of Paimon tables are known for S3 only; open the table with a catalog of pypaimon's",
+            path=uri,
+        )
+    options = {_S3_NAMES[name]: str(value) for name, value in given.items() if name in _S3_NAMES}
+    if "endpoint_override" in given:
+        endpoint = str(given["endpoint_override"])
+        options["s3.endpoint"] = endpoint if "://" in endpoint else f"{given.get('scheme', 'https')}://{endpoint}"
+        options["s3.path-style-access"] = "true"
+    return options
+
+
+@dataclass(frozen=True)
+class PaimonTable:
+    """A table of pypaimon's, and how smalti reaches its files.
+
+    Attributes
+    ----------
+    table : pypaimon.table.file_store_table.FileStoreTable
+    place : Place, optional
+        Where it is. Without it, as for a table of somebody's catalog that is not on this machine, files are reached
+        through pypaimon.
+    """
+
+    table: FileStoreTable
+    place: Place | None
+
+    @property
+    def path(self) -> str:
+        return str(self.table.table_path)
+
+    @property
+    def snapshot(self) -> Any:
+        """The snapshot that a read reads; None if the table has none yet."""
+        return _resolve(self.table)
+
+    def at(self, path: str) -> Place | None:
+        """The place of a file of the table, by the path that pypaimon has for it."""
+        if self.place is None:
+            return None
+        return Place(self.place.filesystem, local_path(path) or path.partition("://")[2])
+
+    def open(self, path: str) -> Source:
+        """Open a file of the table for reading."""
+        place = self.at(path)
+        if place is not None:
+            return open_source(place.path, place.filesystem)
+        file_io = self.table.file_io
+        if hasattr(file_io, "filesystem"):
+            return open_source(file_io.to_filesystem_path(path), file_io.filesystem)
+        stream, size = file_io.new_input_stream(path), file_io.get_file_size(path)
+        from pypaimon.common.file_io import pread
+
+        return ReadAt(lambda offset, length: pread(stream, length, offset), size, name=path, is_remote=True)
+
+
+# --- opening --------------------------------------------------------------------------------------------------------
+
+
+def open_table(
+    source: AnyTable,
+    storage: Mapping[str, str] | None = None,
+    *,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp: AnyTime | None = None,
+) -> PaimonTable:
+    """The table at a path or URI, as of now, or of one snapshot, tag or moment.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no Paimon table at the path.
+    """
+    opened = _open(source, storage)
+    return replace(opened, table=_travel(opened.table, snapshot, tag, timestamp))
+
+
+def _open(source: AnyTable, storage: Mapping[str, str] | None) -> PaimonTable:
+    if isinstance(source, PaimonTable):
+        return source
+    if isinstance(source, FileStoreTable):
+        return PaimonTable(source, locate(source.table_path) if local_path(source.table_path) is not None else None)
+    path, options = _where(source, storage)
+    try:
+        return PaimonTable(FileStoreTable.from_path(path, options), locate(source, storage=storage))
+    except ValueError as error:
+        if "No schema found" not in str(error):
+            raise
+        raise FileNotFoundError(2, "No Paimon table, which has a file schema/schema-0", path) from None
+
+
+def _where(path: AnyPath, storage: Mapping[str, str] | None) -> tuple[str, dict[str, str]]:
+    """The path that pypaimon takes, and its options."""
+    text = os.fspath(path)
+    local = local_path(text)
+    if local is not None:
+        return str(Path(local).absolute()), {}
+    uri, _, query = text.partition("?")
+    return uri.rstrip("/"), pypaimon_options(uri, {**dict(parse_qsl(query)), **(storage or {})})
+
+
+def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timestamp: AnyTime | None) -> FileStoreTable:
+    """The table as of a snapshot. It stays the same however often it is planned, whatever is committed meanwhile."""
+    chosen = {"scan.snapshot-id": snapshot, "scan.tag-name": tag, **_moment(timestamp)}
+    travels = {key: str(value) for key, value in chosen.items() if value is not None}
+    if len(travels) > 1:
+        raise MosaicError("snapshot, tag and timestamp exclude each other", found=", ".join(travels))
+    if travels:
+        try:
+            travelled = table.copy(travels)
+            _resolve(travelled)
+            return travelled
+        except ValueError as error:
+            found = " ".join(map(" = ".join, travels.items()))
+            raise MosaicError(f"no such snapshot: {error}", path=table.table_path, found=found) from None
+    if any(key in table.options.options.to_map() for key in _TRAVELS):
+        return table  # The caller has travelled already.
+    latest = table.snapshot_manager().get_latest_snapshot()
+    # The schema stays the newest one, which may be newer than the snapshot.
+    return table if latest is None else table.copy_without_time_travel({"scan.snapshot-id": str(latest.id)})
+
+
+def _resolve(table: FileStoreTable) -> Any:
+    """The snapshot that a table is read at; a ValueError if there is no such snapshot."""
+    return TimeTravelUtil.resolve_snapshot(table)
+
+
+def _moment(timestamp: AnyTime | None) -> dict[str, object]:
+    if isinstance(timestamp, datetime):
+        return {"scan.timestamp-millis": int(timestamp.timestamp() * 1000)}
+    is_text = isinstance(timestamp, str) and not timestamp.isdigit()
+    return {"scan.timestamp" if is_text else "scan.timestamp-millis": timestamp}
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def open_for_commit(source: AnyTable, storage: Mapping[str, str] | None = None) -> PaimonTable:
+    """The table, such that of two commits at the same moment exactly one takes the next number.
+
+    pypaimon looks whether there is a snapshot of this number, and renames its own to it: of two processes at the same
+    moment both succeed, and the snapshot of one is lost. Here the snapshot is created only if there is none, which
+    local disks and object stores decide; the other commit is then checked for conflicts and tried again by pypaimon.
+    """
+    opened = _open(source, storage)
+    if opened.place is not None:
+        opened.table.file_io.try_to_write_atomic = partial(_create_exclusively, opened)
+    return opened
+
+
+def _create_exclusively(opened: PaimonTable, path: str, content: str) -> bool:
+    place = opened.at(path)
+    assert place is not None
+    if place.is_local:
+        place.parent.make_directory()
+    return place.create_exclusively(content.encode())
+
+
+def create(
+    path: AnyPath,
+    schema: pa.Schema,
+    partition_by: Sequence[str] = (),
+    primary_key: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    *,
+    storage: Mapping[str, str] | None = None,
+) -> str:
+    """Create a Paimon table whose data files are Mosaic.
+
+    Parameters
+    ----------
+    path : path or URI
+        The directory of the table. In a warehouse of Paimon's file system catalog it is ``database.db/table``.
+    schema : pyarrow.Schema
+    partition_by, primary_key : sequence of str
+        A primary key includes the columns that the table is partitioned by.
+    options : mapping, optional
+        Paimon's, such as ``{"bucket": "4"}``; ``file.format`` is ``mosaic`` unless it says otherwise.
+    storage : mapping, optional
+        Credentials and endpoints for a URI; see `smalti.io.places.locate`.
+
+    Returns
+    -------
+    str
+        The path of the table, as pypaimon has it.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a Paimon table already.
+    PaimonTableError
+        If the path lies in another Paimon table.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti.paimon
+    >>> path = smalti.paimon.create("lake/sales", pa.schema([("id", pa.int64()), ("x", pa.string())]))
+    >>> _ = smalti.paimon.write(path, pa.table({"id": [1, 2], "x": ["a", "b"]}))
+    >>> smalti.paimon.dataset(path).to_table().num_rows
+    2
+    """
+    where, file_options = _where(path, storage)
+    place = locate(path, storage=storage).absolute()
+    refuse_writing_inside(place)
+    for name in (*partition_by, *primary_key):
+        if schema.get_field_index(name) < 0:
+            raise SchemaError("no such column", path=where, found=name, expected=", ".join(schema.names[:20]))
+    manager = SchemaManager(FileIO.get(where, Options(file_options)), where)
+    if manager.latest() is not None:
+        raise FileExistsError(17, "There is a Paimon table", where)
+    manager.file_io.try_to_write_atomic = partial(_create_at, place, where)
+    given = {"file.format": "mosaic", **(options or {})}
+    if given["file.format"] == "mosaic":
+        refuse_rows(schema)
+    definition = Schema.from_pyarrow_schema(schema, list(partition_by), list(primary_key), given)
+    try:
+        manager.create_table(definition)
+    except RuntimeError as error:
+        if "exists" not in str(error):
+            raise
+        raise FileExistsError(17, "There is a Paimon table", where) from None
+    return where
+
+
+def _create_at(root: Place, where: str, path: str, content: str) -> bool:
+    place = root.child(path.removeprefix(where).lstrip("/"))
+    if place.is_local:
+        place.parent.make_directory()
+    return place.create_exclusively(content.encode())

@@ -1,0 +1,122 @@
+"""How a directory of a Paimon table is recognised, so that it is never taken for a plain directory of files.
+
+The rows of a Paimon table are decided by its snapshots. Old versions of rows, deleted rows and files of writers that
+never committed lie in the same directories as the current ones, so reading all files gives wrong rows, and a commit of
+ours in their place destroys the table. What tells a table is `schema/schema-0` (or a later number). Paimon's "format
+tables" have that file too, but no snapshots: they are plain directories, and the schema says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from smalti.errors import PaimonTableError
+from smalti.io.places import Place
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+#: Directories of every Paimon table.
+SCHEMAS, SNAPSHOTS = "schema", "snapshot"
+_SCHEMA_FILE = re.compile(r"schema-(\d+)")
+_BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
+_READING = (
+    "a Paimon table: its snapshots decide which rows there are, and its directory also holds old versions of rows, "
+    "deleted rows and files of writers that never committed. Read it with smalti.paimon.dataset (pip install "
+    "'smalti[paimon]', also for Spark and for commands), or ask for the files as they are with plain=True (--plain)"
+)
+_WRITING = (
+    "a Paimon table: only its own commits may change it. Files written beside its snapshots are in no snapshot, and "
+    "files moved or removed destroy it. Write with smalti.paimon.write"
+)
+
+
+# --- names, purely --------------------------------------------------------------------------------------------------
+
+
+def table_of_schema_file(path: str) -> str | None:
+    """The directory that a schema file makes a suspect of being a Paimon table.
+
+    Examples
+    --------
+    >>> table_of_schema_file("lake/t/schema/schema-0"), table_of_schema_file("lake/t/schema/readme")
+    ('lake/t', None)
+    """
+    place = PurePosixPath(path)
+    is_schema = place.parent.name == SCHEMAS and _SCHEMA_FILE.fullmatch(place.name)
+    return str(place.parent.parent) if is_schema else None
+
+
+def tables_above(directory: str) -> list[str]:
+    """The directories that may be the Paimon table of a directory, by the names of partitions and buckets.
+
+    A table may keep its data in a directory of its own, which lies between the partitions and the table.
+
+    Examples
+    --------
+    >>> tables_above("lake/t/day=3/bucket-0"), tables_above("lake/t/day=3"), tables_above("lake/t")
+    (['lake/t', 'lake'], ['lake/t', 'lake'], [])
+    """
+    place = PurePosixPath(directory)
+    while _is_below_table(place.name):
+        place = place.parent
+    return [] if place == PurePosixPath(directory) else [str(place), *(str(above) for above in list(place.parents)[:1])]
+
+
+def _is_below_table(name: str) -> bool:
+    return "=" in name or is_bucket(name)
+
+
+def is_bucket(name: str) -> bool:
+    """Whether a directory is called as those that hold the data files of Paimon tables, of every one of them."""
+    return _BUCKET.fullmatch(name) is not None
+
+
+# --- looking --------------------------------------------------------------------------------------------------------
+
+
+def is_paimon_table(place: Place) -> bool:
+    """Whether a directory is a Paimon table, even one that has no snapshot yet."""
+    infos = [info for info in place.child(SCHEMAS).entries() if _SCHEMA_FILE.fullmatch(info.base_name)]
+    if not infos or place.child(SNAPSHOTS).is_directory():
+        return bool(infos)
+    newest = max(infos, key=lambda info: int(info.base_name.partition("-")[2]))
+    try:
+        schema = json.loads(Place(place.filesystem, newest.path).read_bytes())
+        return bool(schema["fields"]) and schema["options"].get("type", "table") != "format-table"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False  # It has no snapshots, and no schema of Paimon's either.
+
+
+def refuse_reading(filesystem: FileSystem, suspects: Iterable[str]) -> None:
+    """Raise if one of these directories is a Paimon table, because its files are not its rows."""
+    for path in sorted(suspects):
+        if is_paimon_table(Place(filesystem, path)):
+            raise PaimonTableError(_READING, path=path)
+
+
+def refuse_writing_inside(place: Place) -> None:
+    """Raise if a directory, which need not exist, lies in a Paimon table.
+
+    On this machine all directories above are looked at, which costs next to nothing. Elsewhere it is those that the
+    names of partitions and buckets lead to.
+    """
+    path = PurePosixPath(place.absolute().path)
+    for above in map(str, path.parents) if place.is_local else tables_above(str(path)):
+        if is_paimon_table(Place(place.filesystem, above)):
+            raise writing_error(above)
+
+
+def refuse_writing(place: Place) -> None:
+    """Raise if a directory, which need not exist, is a Paimon table or lies in one."""
+    if is_paimon_table(place):
+        raise writing_error(place.path)
+    refuse_writing_inside(place)
+
+
+def writing_error(path: str) -> PaimonTableError:
+    return PaimonTableError(_WRITING, path=path)

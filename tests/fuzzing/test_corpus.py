@@ -1,0 +1,22 @@
+"""What the coverage-guided fuzzer has found worth keeping, replayed: an error of ours, or values that hold together."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzzing import corpus
+from tests.fuzzing.targets import TARGETS, run, seeds
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_corpus_does_no_harm(name: str) -> None:
+    inputs = corpus.load(name)
+    assert inputs, "run make fuzz-coverage"
+    accepted = [run(name, data) for data in inputs.values()]
+    assert any(accepted)
+    assert not all(accepted)
+    assert any(run(name, data) for data in seeds(name))
+
+
+def test_the_corpus_is_small() -> None:
+    assert sum(path.stat().st_size for path in corpus.HOME.iterdir()) < 300_000

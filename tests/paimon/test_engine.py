@@ -1,0 +1,150 @@
+"""smalti in the place of paimon-mosaic, inside pypaimon and by itself."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import mosaic as reference
+import pyarrow as pa
+import pyarrow.types as pt
+import pytest
+
+import smalti
+import smalti.paimon
+from smalti.paimon import mosaic as ours
+from smalti.paimon.engine import engine
+from smalti.types import has_statistics
+from tests.paimon.kinds import MOSAIC, Maker, in_order, read_by_pypaimon, rows
+from tests.tables import SCALARS
+
+
+@pytest.fixture(autouse=True)
+def nothing_installed() -> None:
+    sys.modules["mosaic"] = reference
+
+
+def encoded(module: Any, table: pa.Table, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    module.write_table(table, stream, module.WriterOptions(**options))
+    return stream.getvalue()
+
+
+def opened(module: Any, data: bytes) -> Any:
+    return module.MosaicReader.from_input_file(lambda offset, size: data[offset : offset + size], len(data))
+
+
+def test_names_and_arguments_are_the_references() -> None:
+    assert sorted(reference.__all__) == sorted(ours.__all__)
+    for name in ("MosaicReader", "MosaicWriter"):
+        public = {part for part in dir(getattr(reference, name)) if not part.startswith("_")}
+        assert public - set(dir(getattr(ours, name))) == set()
+    assert vars(reference.WriterOptions()) == vars(ours.WriterOptions())
+
+
+@pytest.mark.parametrize("writer", [reference, ours], ids=["by the reference", "by smalti"])
+def test_both_read_what_either_writes(writer: Any) -> None:
+    table = rows(0, 200)
+    data = encoded(writer, table, stats_columns=["id", "x"], num_buckets=2)
+    with opened(reference, data) as theirs, opened(ours, data) as mine:
+        assert [field.name for field in mine.schema] == [field.name for field in theirs.schema] == table.column_names
+        assert mine.schema.field("x") == theirs.schema.field("x")
+        assert len(mine.schema) == len(theirs.schema)
+        assert mine.num_row_groups == theirs.num_row_groups
+        assert mine.row_group_num_rows(0) == theirs.row_group_num_rows(0)
+        found, expected = (reader.get_row_group_statistics(0) for reader in (mine, theirs))
+        assert {name: (s.null_count, s.min, s.max, s.has_min_max) for name, s in found.items()} == {
+            name: (s.null_count, s.min, s.max, s.has_min_max) for name, s in expected.items()
+        }
+        assert mine.read_all().equals(theirs.read_all())
+        for reader in (mine, theirs):
+            reader.project(["n", "id"])
+        assert mine.read_row_group(0).equals(theirs.read_row_group(0))
+    assert ours.read_table(lambda offset, size: data[offset : offset + size], len(data), ["x"]).column_names == ["x"]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, type_ in SCALARS.items() if has_statistics(type_) and name != "decneg"]
+)
+def test_raw_statistics_are_the_references(name: str) -> None:
+    number = pa.array([None, 1, 5, 3], pa.int64())
+    type_ = SCALARS[name]
+    through = (
+        pa.int32() if type_ in (pa.date32(), pa.time32("ms")) else pa.string() if pt.is_decimal(type_) else number.type
+    )
+    column = number.cast(through).cast(type_)
+    data = encoded(ours, pa.table({"a": column}), stats_columns=["a"])
+    found, expected = (opened(module, data).get_row_group_statistics(0)["a"] for module in (ours, reference))
+    assert (found.null_count, found.min, found.max) == (expected.null_count, expected.min, expected.max)
+
+
+class TestInstalling:
+    def test_is_undone(self) -> None:
+        smalti.paimon.install()
+        smalti.paimon.install()
+        assert sys.modules["mosaic"] is ours
+        with engine():
+            smalti.paimon.uninstall()
+            assert sys.modules["mosaic"] is ours
+        assert sys.modules["mosaic"] is reference
+        smalti.paimon.uninstall()
+        assert sys.modules["mosaic"] is reference
+
+    def test_needs_no_reference(self, tmp_path: Path) -> None:
+        script = """
+            import sys
+            from importlib.machinery import PathFinder
+            from pathlib import Path
+
+            find = PathFinder.find_spec
+            PathFinder.find_spec = lambda name, *rest: None if name == "mosaic" else find(name, *rest)
+            import smalti.paimon
+            from tests.paimon.kinds import Maker, read_by_pypaimon, rows
+
+            smalti.paimon.install()
+            assert read_by_pypaimon(Maker(Path(sys.argv[1])).write(rows(0, 10)).path).num_rows == 10
+            smalti.paimon.uninstall()
+            assert "mosaic" not in sys.modules
+            try:
+                import mosaic
+            except ModuleNotFoundError:
+                print("not there")
+        """
+        command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
+        assert subprocess.run(command, timeout=120, check=True, capture_output=True, text=True).stdout == "not there\n"
+
+    def test_pypaimons_options_reach_the_writer(self, tmp_path: Path) -> None:
+        options = {**MOSAIC, "mosaic.num-buckets": "2", "mosaic.stats-columns": "id,x", "file.block-size": "8kb"}
+        made = Maker(tmp_path, options=options)
+        smalti.paimon.install()
+        made.write(rows(0, 3000))
+        assert in_order(read_by_pypaimon(made.path)) == in_order(rows(0, 3000))
+        smalti.paimon.uninstall()
+        assert in_order(read_by_pypaimon(made.path)) == in_order(rows(0, 3000))
+        (path,) = smalti.paimon.dataset(made.path).files
+        with smalti.open(path) as file:
+            assert file.num_buckets == 2
+            assert file.num_row_groups > 1
+            assert set(file.row_group(0).statistics) == {"id", "x"}
+
+    def test_row_groups_are_skipped_by_statistics(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = Maker(tmp_path, options={**MOSAIC, "mosaic.stats-columns": "id", "file.block-size": "8kb"})
+        smalti.paimon.install()
+        made.write(rows(0, 3000))
+        read: list[int] = []
+        original = ours.MosaicReader.read_row_group
+
+        def counting(self: Any, group: int) -> pa.RecordBatch:
+            read.append(group)
+            return original(self, group)
+
+        monkeypatch.setattr(ours.MosaicReader, "read_row_group", counting)
+        builder = made.table.new_read_builder()
+        builder = builder.with_filter(builder.new_predicate_builder().equal("id", 7))
+        assert builder.new_read().to_arrow(builder.new_scan().plan().splits())["id"].to_pylist() == [7]
+        smalti.paimon.uninstall()
+        assert read == [0]

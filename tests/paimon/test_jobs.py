@@ -1,0 +1,72 @@
+"""Files converted into Paimon tables, and snapshots verified and profiled, by functions and by commands."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+import smalti.paimon
+from smalti.cli.main import main
+from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
+
+
+class TestConvert:
+    def test_formats_and_modes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = smalti.paimon.create(tmp_path / "t", BASIC)
+        pq.write_table(rows(0, 10), tmp_path / "a.parquet")
+        (tmp_path / "b.csv").write_text("x,id,n\nword,77,\n")
+        assert smalti.paimon.convert(tmp_path / "a.parquet", path).num_rows == 10
+        assert main(["convert", str(tmp_path / "b.csv"), path, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["num_rows"] == 1
+        added = pa.table({"id": [77], "x": ["word"], "n": [None]}, schema=BASIC)
+        assert in_order(read_by_pypaimon(path)) == in_order(pa.concat_tables([rows(0, 10), added]))
+        assert main(["convert", str(tmp_path / "b.csv"), path, "--overwrite"]) == 0
+        assert in_order(read_by_pypaimon(path)) == in_order(added)
+        assert smalti.paimon.dataset(path).snapshot_id == 3
+
+    def test_directories_spell_columns(self, tmp_path: Path) -> None:
+        schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])
+        for day in ("2024-01-01", "__HIVE_DEFAULT_PARTITION__"):
+            (tmp_path / f"in/day={day}").mkdir(parents=True)
+            pq.write_table(pa.table({"id": [1]}), tmp_path / f"in/day={day}/a.parquet")
+        path = smalti.paimon.create(tmp_path / "t", schema, partition_by=["day"])
+        smalti.paimon.convert(tmp_path / "in", path)
+        days = [row["day"] for row in in_order(read_by_pypaimon(path))]
+        assert sorted(days, key=str) == [dt.date(2024, 1, 1), None]
+
+    def test_what_fails_changes_nothing(self, tmp_path: Path) -> None:
+        path = smalti.paimon.create(tmp_path / "t", BASIC)
+        (tmp_path / "b.csv").write_text("id,absent\n1,2\n")
+        with pytest.raises(smalti.MosaicError):
+            smalti.paimon.convert(tmp_path / "b.csv", path)
+        assert smalti.paimon.dataset(path).snapshot_id is None
+        assert not list(Path(path).rglob("*.mosaic"))
+
+
+class TestSnapshots:
+    def test_verify_checks_the_files_of_a_snapshot(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = KINDS["overwritten"](tmp_path)
+        old = set(smalti.paimon.dataset(path, snapshot=1).files)
+        assert {report.path for report in smalti.paimon.verify(path).files} == set(smalti.paimon.dataset(path).files)
+        for damaged in old:
+            data = bytearray(Path(damaged).read_bytes())
+            data[5] ^= 0xFF
+            Path(damaged).write_bytes(data)
+        assert main(["verify", path]) == 0
+        assert main(["verify", path, "--snapshot", "1"]) == 1
+        assert "data-" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("kind", ["append", "primary_key_updated", "renamed"])
+    def test_profile_is_of_the_rows(self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = KINDS[kind](tmp_path)
+        expected = read_by_pypaimon(path)
+        found = smalti.paimon.profile(path)
+        assert (found.num_rows, found.table["column"].to_pylist()) == (expected.num_rows, expected.column_names)
+        assert main(["profile", path, "--snapshot", "1", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["num_rows"] == smalti.paimon.dataset(path, snapshot=1).count_rows()

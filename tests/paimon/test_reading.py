@@ -1,0 +1,199 @@
+"""Every kind of Paimon table read through `smalti.paimon.dataset`, compared with pypaimon's own reader."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import smalti
+import smalti.paimon
+from smalti.paimon.reading import SplitReader
+from smalti.paimon.tables import open_table
+from smalti.readahead import Budget
+from tests.paimon.kinds import BASIC, KINDS, MOSAIC, Maker, in_order, read_by_pypaimon, rows
+
+#: How many of the splits of each kind smalti reads by itself; what is not here, all of them.
+MERGED = {
+    "primary_key_updated",
+    "primary_key_deleted",
+    "primary_key_dynamic",
+    "partial_update",
+    "data_evolution",
+    "deletion_vectors",
+    "retyped",
+}
+SOME = {"primary_key_partitioned"}
+
+
+@pytest.mark.usefixtures("written_by")
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_what_pypaimon_reads(kind: str, tmp_path: Path) -> None:
+    path = KINDS[kind](tmp_path)
+    expected = read_by_pypaimon(path)
+    dataset = smalti.paimon.dataset(path)
+    found = dataset.to_table()
+    assert found.schema.equals(expected.schema)
+    assert in_order(found) == in_order(expected)
+    assert dataset.count_rows() == expected.num_rows
+    # Columns in another order, one column, none.
+    for names in (expected.column_names[::-1], expected.column_names[:1], []):
+        part = dataset.to_table(names)
+        assert (part.num_rows, part.column_names) == (expected.num_rows, names)
+        assert in_order(part) == in_order(expected.select(names)) if names else True
+    # Plain access is refused.
+    with pytest.raises(smalti.PaimonTableError):
+        smalti.dataset(path)
+    # Who has read what.
+    reader = SplitReader(open_table(path), dataset.schema)
+    raw = {reader.is_raw(split) for split in dataset.splits()}
+    assert raw == ({False} if kind in MERGED else {True, False} if kind in SOME else {True} if raw else set())
+
+
+#: Filters by column; every kind is asked those that its columns have.
+FILTERS: dict[str, list[Any]] = {
+    "id": [("id", "=", 7), ("id", ">", 25), ("id", "in", [3, 25, 1000]), ("id", "!=", 2)],
+    "x": [("x", "=", "new12"), ("x", ">=", "x5"), ("x", "in", ["x1", "a"])],
+    "label": [("label", "=", "x3"), ("label", ">", "x11")],
+    "n": [("n", "=", 3), ("n", "<", 2)],
+    "y": [("y", ">", 0.7)],
+    "day": [("day", "=", dt.date(2024, 1, 1)), ("day", ">", dt.date(2024, 1, 1))],
+    "city": [("city", "=", "a/b=c"), ("city", "!=", "a/b=c")],
+    "dec": [("dec", ">", Decimal("0"))],
+    "us": [("us", ">", dt.datetime(2024, 1, 1))],
+    "f64": [("f64", ">", 0.6)],
+}
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"retyped", "without_snapshot"}))
+def test_filters_keep_the_rows_that_match(kind: str, tmp_path: Path) -> None:
+    path = KINDS[kind](tmp_path)
+    everything = read_by_pypaimon(path)
+    dataset = smalti.paimon.dataset(path)
+    asked = [condition for name in everything.column_names for condition in FILTERS.get(name, [])]
+    alternatives: list[Any] = [[condition] for condition in asked]
+    first = everything.column_names[0]
+    expressions = [
+        pc.field(first).is_null(),
+        pc.field(first).is_valid(),
+        *([pc.starts_with(pc.field("x"), "x1"), ~pc.field("x").isin(["x1"])] if "x" in everything.column_names else []),
+    ]
+    for number, filters in enumerate((*alternatives, alternatives, *expressions)):
+        expected = pa.Table.from_batches(everything.to_batches()).filter(as_expression(filters))
+        names = everything.column_names if number % 2 else [first]
+        assert in_order(dataset.to_table(names, filters=filters)) == in_order(expected.select(names)), filters
+    assert dataset.count_rows(alternatives[0]) == everything.filter(as_expression(alternatives[0])).num_rows
+
+
+def as_expression(filters: Any) -> pc.Expression:
+    from smalti.predicate import normalize_filters
+
+    return normalize_filters(filters).expression
+
+
+def test_filters_leave_out_files_and_row_groups(tmp_path: Path) -> None:
+    made = Maker(tmp_path, options={**MOSAIC, "metadata.stats-mode": "full"}, partition_by=["n"])
+    made.write(rows(0, 70)).write(rows(1000, 1070))
+    dataset = smalti.paimon.dataset(made.path)
+    from smalti.predicate import normalize_filters
+
+    def files(filters: Any) -> int:
+        return sum(len(split.files) for split in dataset.splits(normalize_filters(filters)))
+
+    assert files([("id", ">", -1)]) == 14
+    assert files([("n", "=", 3)]) == 2
+    assert files([("id", ">", 500)]) == 7
+    assert files([("id", ">", 500), ("n", "=", 3)]) == 1
+
+
+class TestTimeTravel:
+    def test_by_snapshot_tag_and_moment(self, tmp_path: Path) -> None:
+        path = KINDS["tagged"](tmp_path)
+        expected = {"scan.snapshot-id": "2", "scan.tag-name": "first", "scan.timestamp-millis": None}
+        assert in_order(smalti.paimon.dataset(path, snapshot=2).to_table()) == in_order(
+            read_by_pypaimon(path, {"scan.snapshot-id": expected["scan.snapshot-id"] or ""})
+        )
+        assert smalti.paimon.dataset(path, tag="first").count_rows() == 10
+        before = int(time.time() * 1000)
+        time.sleep(0.01)
+        smalti.paimon.write(path, rows(900, 901))
+        assert smalti.paimon.dataset(path).count_rows() == 3
+        for moment in (before, str(before), dt.datetime.fromtimestamp(before / 1000)):
+            assert smalti.paimon.dataset(path, timestamp=moment).count_rows() == 2
+
+    def test_a_dataset_stays_at_its_snapshot(self, tmp_path: Path) -> None:
+        path = KINDS["append"](tmp_path)
+        dataset = smalti.paimon.dataset(path)
+        smalti.paimon.write(path, rows(0, 5), mode="overwrite")
+        assert (dataset.snapshot_id, dataset.count_rows(), dataset.to_table().num_rows) == (2, 80, 80)
+        assert smalti.paimon.dataset(path).count_rows() == 5
+
+    def test_an_old_snapshot_has_its_own_columns(self, tmp_path: Path) -> None:
+        path = KINDS["renamed"](tmp_path)
+        assert smalti.paimon.dataset(path, snapshot=1).schema.names == ["id", "x", "n"]
+        assert smalti.paimon.dataset(path).schema.names == ["id", "label", "n"]
+
+    def test_what_is_not_there_is_an_error(self, tmp_path: Path) -> None:
+        path = KINDS["append"](tmp_path)
+        for asked in ({"snapshot": 77}, {"tag": "nightly"}, {"timestamp": 1}, {"snapshot": 1, "tag": "x"}):
+            with pytest.raises((smalti.MosaicError, FileNotFoundError)):
+                smalti.paimon.dataset(path, **asked).to_table()  # type: ignore[arg-type]
+        with pytest.raises(FileNotFoundError):
+            smalti.paimon.dataset(tmp_path / "nothing")
+        with pytest.raises(smalti.SchemaError, match="no such column"):
+            smalti.paimon.dataset(path).to_table(["absent"])
+        with pytest.raises(smalti.SchemaError, match="no such column"):
+            smalti.paimon.dataset(path).to_table(filters=[("absent", "=", 1)])
+
+
+def test_deletion_vectors_of_append_tables(tmp_path: Path) -> None:
+    """Paimon in Java writes them for append tables, and pypaimon reads them: here one is added to a split by hand."""
+    from pypaimon.deletionvectors.bitmap_deletion_vector import BitmapDeletionVector
+    from pypaimon.table.source.deletion_file import DeletionFile
+
+    made = Maker(tmp_path, options={**MOSAIC, "file.block-size": "8kb"})
+    smalti.paimon.write(made.path, rows(0, 3000))
+    opened = open_table(made.path)
+    dataset = smalti.paimon.PaimonDataset(opened)
+    (split,) = dataset.splits()
+    gone = [0, 1, 999, 1000, 1001, 2999]
+    vector = BitmapDeletionVector()
+    for position in gone:
+        vector.delete(position)
+    data = vector.serialize()
+    index = tmp_path / "index"
+    index.write_bytes(b"\x01" + data)
+    split.data_deletion_files = [DeletionFile(str(index), 1, len(data) - 8, len(gone))]
+    with smalti.open(dataset.files[0]) as file:
+        assert file.num_row_groups > 1
+    read = opened.table.new_read_builder().new_read()
+    expected = read.to_arrow([split])
+    for names in (BASIC.names, ["x"], []):
+        reader = SplitReader(opened, pa.schema([BASIC.field(name) for name in names]))
+        assert reader.is_raw(split)
+        found = pa.Table.from_batches(
+            list(reader.batches([split], Budget.choose(None, None, is_remote=False, unit_bytes=1)))
+        )
+        assert found.num_rows == expected.num_rows == 3000 - len(gone)
+        assert not names or found.to_pylist() == expected.select(names).to_pylist()
+
+
+def test_streams_and_engines(tmp_path: Path) -> None:
+    dataset = smalti.paimon.dataset(KINDS["primary_key_updated"](tmp_path))
+    batches = list(dataset.to_batches(["id"], batch_size=7))
+    assert max(batch.num_rows for batch in batches) <= 7
+    assert sorted(i for batch in batches for i in batch["id"].to_pylist()) == list(range(40))
+    assert dataset.scan(["x"]).to_table().num_rows == 40
+
+
+def test_a_table_of_a_catalog(tmp_path: Path) -> None:
+    made = Maker(tmp_path).write(rows(0, 5))
+    assert smalti.paimon.dataset(made.table).count_rows() == 5
+    assert smalti.paimon.write(made.table, rows(5, 8)) == 2
+    assert smalti.paimon.dataset(made.table).count_rows() == 8

@@ -1,0 +1,188 @@
+"""Paimon tables through Spark: read by snapshot, written in one commit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+import smalti.paimon
+import smalti.spark
+from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    session = smalti.spark.session("local[2]", driver_memory="1g")
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def as_spark_gives_it(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows with times as Spark hands them out: all in UTC here, without a zone."""
+    fields = [pa.field(f.name, pa.timestamp("us") if pa.types.is_timestamp(f.type) else f.type) for f in table.schema]
+    return in_order(table.cast(pa.schema(fields)))
+
+
+def collected(frame: Any) -> list[dict[str, Any]]:
+    found = frame.toArrow()
+    return as_spark_gives_it(found)
+
+
+def test_every_kind_is_what_pypaimon_reads(spark: Any, tmp_path: Path) -> None:
+    for kind, make in KINDS.items():
+        path = make(tmp_path / kind)
+        expected = read_by_pypaimon(path)
+        frame = spark.read.format("mosaic").load(path)
+        assert frame.columns == expected.column_names, kind
+        assert collected(frame) == as_spark_gives_it(expected), kind
+        assert frame.count() == expected.num_rows, kind
+
+
+def test_filters_and_columns(spark: Any, tmp_path: Path) -> None:
+    path = KINDS["primary_key_partitioned"](tmp_path)
+    frame = spark.read.format("mosaic").load(path)
+    expected = [row["x"] for row in in_order(read_by_pypaimon(path)) if row["n"] == 3 and row["id"] > 5]
+    assert sorted(row.x for row in frame.where("n = 3 and id > 5").select("x").collect()) == sorted(expected)
+
+
+def test_time_travel(spark: Any, tmp_path: Path) -> None:
+    path = KINDS["tagged"](tmp_path)
+    before = int(time.time() * 1000)
+    smalti.paimon.write(path, rows(900, 901))
+    for option, value, expected in (("snapshotId", 2, 20), ("tagName", "first", 10), ("timestamp", before, 2)):
+        assert spark.read.format("mosaic").option(option, value).load(path).count() == expected
+    plain = spark.read.format("mosaic").option("plain", True).load(path)
+    assert plain.count() == 23  # every file that lies there
+    with pytest.raises(Exception, match="no such snapshot"):
+        spark.read.format("mosaic").option("snapshotId", 77).load(path).count()
+
+
+class TestWriting:
+    def frame(self, spark: Any, table: pa.Table, tasks: int = 3) -> Any:
+        return spark.createDataFrame(table).repartition(tasks)
+
+    def test_append_and_overwrite(self, spark: Any, tmp_path: Path) -> None:
+        path = smalti.paimon.create(tmp_path / "t", BASIC)
+        for start in (0, 100):
+            self.frame(spark, rows(start, start + 50)).write.format("mosaic").mode("append").save(path)
+        assert smalti.paimon.dataset(path).snapshot_id == 2
+        assert in_order(read_by_pypaimon(path)) == in_order(pa.concat_tables([rows(0, 50), rows(100, 150)]))
+        self.frame(spark, rows(7, 9)).write.format("mosaic").mode("overwrite").save(path)
+        assert in_order(read_by_pypaimon(path)) == in_order(rows(7, 9))
+        assert collected(spark.read.format("mosaic").load(path)) == in_order(rows(7, 9))
+
+    def test_partitions_and_primary_keys(self, spark: Any, tmp_path: Path) -> None:
+        path = smalti.paimon.create(tmp_path / "p", BASIC, partition_by=["n"])
+        self.frame(spark, rows(0, 30)).write.format("mosaic").mode("append").option("partitionBy", "n").save(path)
+        assert in_order(read_by_pypaimon(path)) == in_order(rows(0, 30))
+        keyed = smalti.paimon.create(tmp_path / "k", BASIC, primary_key=["id"], options={"bucket": "2"})
+        for word in ("old", "new"):
+            self.frame(spark, rows(0, 20, word)).write.format("mosaic").mode("append").save(keyed)
+        assert {row["x"] for row in in_order(read_by_pypaimon(keyed))} == {f"new{i}" for i in range(20)}
+
+    def test_what_cannot_be_is_refused_and_leaves_nothing(self, spark: Any, tmp_path: Path) -> None:
+        dynamic = smalti.paimon.create(tmp_path / "d", BASIC, primary_key=["id"], options={"bucket": "-1"})
+        with pytest.raises(Exception, match="dynamic buckets"):
+            self.frame(spark, rows(0, 30)).write.format("mosaic").mode("append").save(dynamic)
+        assert not list(Path(dynamic).rglob("*.mosaic"))
+        self.frame(spark, rows(0, 30)).coalesce(1).write.format("mosaic").mode("append").save(dynamic)
+        assert in_order(read_by_pypaimon(dynamic)) == in_order(rows(0, 30).cast(read_by_pypaimon(dynamic).schema))
+        path = smalti.paimon.create(tmp_path / "t", BASIC)
+        frame = self.frame(spark, rows(0, 3))
+        with pytest.raises(Exception, match="no such column"):
+            frame.withColumnRenamed("x", "absent").write.format("mosaic").mode("append").save(path)
+        with pytest.raises(Exception, match=r"mosaic\.stats-columns"):
+            frame.write.format("mosaic").option("statsColumns", "id").mode("append").save(path)
+        with pytest.raises(Exception, match="partitioned in another way"):
+            frame.write.format("mosaic").option("partitionBy", "n").mode("append").save(path)
+        assert read_by_pypaimon(path).num_rows == 0
+        with pytest.raises(Exception, match="a Paimon table"):
+            frame.write.format("mosaic").mode("append").save(f"{path}/bucket-0")
+
+
+JOB = """
+    import sys, smalti.spark
+    from tests.paimon.kinds import rows
+    path, start = sys.argv[1], int(sys.argv[2])
+    spark = smalti.spark.session("local[2]", driver_memory="1g")
+    frame = spark.createDataFrame(rows(start, start + 20)).repartition(2)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    frame.write.format("mosaic").mode("append").save(path)
+    print("done", flush=True)
+"""
+
+
+def start_job(path: str, start: int, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", textwrap.dedent(JOB), path, str(start)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    job = subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True, **pipes)
+    assert job.stdout is not None
+    assert job.stdin is not None
+    assert job.stdout.readline() == "ready\n"
+    return job
+
+
+def go(job: subprocess.Popen[str]) -> None:
+    assert job.stdin is not None
+    job.stdin.write("go\n")
+    job.stdin.flush()
+
+
+def test_two_jobs_at_once_are_both_there(tmp_path: Path) -> None:
+    path = smalti.paimon.create(tmp_path / "t", BASIC)
+    jobs = [start_job(path, start) for start in (0, 100)]
+    for job in jobs:
+        go(job)
+    assert [job.wait(180) for job in jobs] == [0, 0]
+    assert in_order(read_by_pypaimon(path)) == in_order(pa.concat_tables([rows(0, 20), rows(100, 120)]))
+    assert smalti.paimon.dataset(path).snapshot_id == 2
+
+
+def test_a_driver_killed_before_its_commit_has_changed_nothing(tmp_path: Path) -> None:
+    """The process that commits stops before it, when all tasks have ended, and the whole job is killed there."""
+    path = smalti.paimon.create(tmp_path / "t", BASIC)
+    smalti.paimon.write(path, rows(500, 510))
+    mark = tmp_path / "about to commit"
+    (tmp_path / "sitecustomize.py").write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            class Watch:
+                def find_spec(self, name, *rest):
+                    if name == "smalti.spark.paimon":
+                        sys.meta_path.remove(self)
+                        import time
+                        import smalti.paimon.writing as writing
+                        def commit(*arguments):
+                            open({str(mark)!r}, "w").close()
+                            time.sleep(600)
+                        writing.commit = commit
+            sys.meta_path.insert(0, Watch())
+            """
+        )
+    )
+    job = start_job(path, 0, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    go(job)
+    deadline = time.monotonic() + 120
+    while not mark.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert mark.exists()
+    os.killpg(job.pid, signal.SIGKILL)
+    job.wait(30)
+    assert len(list(Path(path).rglob("*.mosaic"))) == 3  # the tasks have written theirs
+    assert in_order(read_by_pypaimon(path)) == in_order(rows(500, 510))
+    assert smalti.paimon.dataset(path).snapshot_id == 1
+    assert smalti.paimon.write(path, rows(0, 1)) == 2

@@ -1,0 +1,258 @@
+"""What the Java provider adds: one list of files for all scans, figures for the planner, answers from the index."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import stat
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from smalti.errors import MosaicError
+from smalti.spark import jar
+
+
+def load(spark: Any, path: Path, **options: Any) -> Any:
+    return spark.read.format("mosaic").options(**options).load(str(path))
+
+
+def plan(frame: Any, mode: str = "simple") -> str:
+    explain = frame.sparkSession._jvm.org.apache.spark.sql.execution.ExplainMode
+    return str(frame._jdf.queryExecution().explainString(explain.fromString(mode)))
+
+
+class TestSnapshot:
+    def test_all_scans_of_a_frame_read_the_same_files(self, spark: Any, tmp_path: Path) -> None:
+        smalti.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.mosaic")
+        frame = load(spark, tmp_path)
+        assert len(frame.collect()) == 2
+        smalti.write_table(pa.table({"x": [3]}), tmp_path / "b.mosaic")
+        assert frame.alias("l").join(frame.alias("r"), "x").count() == 2
+        assert frame.count() == 2
+        assert load(spark, tmp_path).count() == 3
+
+    def test_dropped_columns_are_not_nulls(self, spark: Any, tmp_path: Path) -> None:
+        spark.range(3).selectExpr("id", "id AS gone").write.format("mosaic").save(str(tmp_path / "t"))
+        frame = load(spark, tmp_path / "t")
+        spark.range(2).write.format("mosaic").mode("overwrite").save(str(tmp_path / "t"))
+        with pytest.raises(Exception, match="FileNotFoundError"):
+            frame.select("gone").collect()
+
+    def test_a_table_is_listed_again_for_each_query(self, spark: Any, tmp_path: Path) -> None:
+        spark.sql(f"CREATE TABLE listed (x BIGINT) USING mosaic LOCATION '{tmp_path}/t'")
+        try:
+            assert spark.table("listed").collect() == []
+            spark.sql("INSERT INTO listed VALUES (1), (2)")
+            assert spark.sql("SELECT count(*) FROM listed l JOIN listed r ON l.x = r.x").first()[0] == 2
+        finally:
+            spark.sql("DROP TABLE listed")
+        assert len(list((tmp_path / "t").glob("*.mosaic"))) > 0, "the table is external"
+
+
+def test_partitions_are_shown_and_dropped(spark: Any, tmp_path: Path) -> None:
+    spark.sql(
+        "CREATE TABLE parts (x BIGINT, day DATE, c STRING) USING mosaic PARTITIONED BY (day, c) "
+        f"LOCATION '{tmp_path}/t'"
+    )
+    try:
+        spark.sql("INSERT INTO parts VALUES (1, DATE'2024-02-29', 'a'), (2, DATE'2024-02-29', 'b'), (3, NULL, 'a')")
+        shown = sorted(row[0] for row in spark.sql("SHOW PARTITIONS parts").collect())
+        assert shown == ["day=2024-02-29/c=a", "day=2024-02-29/c=b", "day=null/c=a"]
+        assert spark.sql("SHOW PARTITIONS parts PARTITION (c = 'b')").count() == 1
+        spark.sql("ALTER TABLE parts DROP PARTITION (day = DATE'2024-02-29', c = 'a')")
+        assert sorted(row.x for row in spark.table("parts").collect()) == [2, 3]
+        spark.sql("INSERT OVERWRITE parts PARTITION (day = DATE'2024-02-29') SELECT 9, 'b'")
+        assert sorted(row.x for row in spark.table("parts").collect()) == [3, 9]
+        spark.sql("TRUNCATE TABLE parts")
+        assert spark.table("parts").collect() == spark.sql("SHOW PARTITIONS parts").collect() == []
+    finally:
+        spark.sql("DROP TABLE parts")
+
+
+class TestIndex:
+    """count, min and max without a task, where the index tells; in any other case by reading."""
+
+    VALUES: dict[str, pa.Array] = {  # noqa: RUF012
+        "i": pa.array([3, None, -7, 5], pa.int32()),
+        "s": pa.array(["b", "ä", None, "a"]),
+        "d": pa.array([dt.date(1969, 12, 31), dt.date(2024, 2, 29), None, None]),
+        "t": pa.array([dt.datetime(1969, 12, 31, 23, 59, 59, 999999), None, None, dt.datetime(2024, 1, 1)]),
+        "m": pa.array([Decimal("1.50"), Decimal("-2.25"), None, None], pa.decimal128(9, 2)),
+        "b": pa.array([True, False, None, None]),
+        "n": pa.array([None, None, None, None], pa.int64()),
+        "f": pa.array([1.0, float("nan"), None, -1.0]),
+    }
+
+    @pytest.fixture
+    def frame(self, spark: Any, tmp_path: Path) -> Any:
+        table = pa.table(self.VALUES)
+        for part in (0, 1):
+            path = tmp_path / f"t/p={part}/x.mosaic"
+            path.parent.mkdir(parents=True)
+            smalti.write_table(table.slice(2 * part, 2), path, stats_columns="all", row_group_max_rows=1)
+        return load(spark, tmp_path / "t")
+
+    def test_equal_to_reading(self, frame: Any) -> None:
+        names = [*self.VALUES, "p"]
+        aggregates = ["count(*)", *(f"{function}({name})" for name in names for function in ("count", "min", "max"))]
+        told = [text for text in aggregates if not text.endswith("(f)") or text.startswith("count")]
+        answered = frame.selectExpr(*told)
+        assert "LocalTableScan" in plan(answered)
+        read = frame.where("p < 5").selectExpr(*told)  # a filter is left to tasks
+        assert "LocalTableScan" not in plan(read)
+        assert repr(answered.collect()) == repr(read.collect())
+        assert repr(frame.selectExpr("max(f)").collect()) == "[Row(max(f)=nan)]"
+        assert [tuple(row) for row in frame.groupBy("p").count().orderBy("p").collect()] == [(0, 2), (1, 2)]
+        assert frame.selectExpr("count(DISTINCT s)").first()[0] == 3
+
+    def test_a_file_without_statistics(self, spark: Any, frame: Any, tmp_path: Path) -> None:
+        smalti.write_table(pa.table({"i": [99]}), tmp_path / "t/p=1/y.mosaic", stats_columns=[])
+        frame = load(spark, tmp_path / "t")
+        assert frame.selectExpr("max(i)", "count(s)", "count(*)").first()[:] == (99, 3, 5)
+        assert "LocalTableScan" in plan(frame.selectExpr("count(*)"))
+
+    def test_empty(self, spark: Any, tmp_path: Path) -> None:
+        smalti.write_table(pa.table({"x": pa.array([], pa.int64())}), tmp_path / "e.mosaic", stats_columns="all")
+        assert load(spark, tmp_path).selectExpr("count(*)", "max(x)").first()[:] == (0, None)
+
+
+class TestLess:
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> Path:
+        """Four partitions with 100 rows each, in row groups of 50; ids are in order."""
+        for part in range(4):
+            path = tmp_path / f"t/p={part}/x.mosaic"
+            path.parent.mkdir(parents=True)
+            ids = list(range(part * 100, part * 100 + 100))
+            rows = pa.table({"id": ids, "s": [f"{i * 7 % 100:03d}" if i % 9 else None for i in ids]})
+            smalti.write_table(rows, path, stats_columns="all", row_group_max_rows=50)
+        return tmp_path / "t"
+
+    def test_explain_and_figures(self, spark: Any, table: Path) -> None:
+        frame = load(spark, table)
+        narrow = frame.where("id >= 130 AND id < 140 AND p = 1").select("s")
+        text = plan(narrow, "formatted")
+        for shown in (f"Location: {table}", "RowGroups: 1 of 8", "Files: 1 of 4", "GreaterThanOrEqual(id,130)"):
+            assert shown in text
+        assert "ReadSchema: struct<id:bigint,s:string,p:int>" in text
+        assert "RowGroups: 0 of 8" in plan(frame.where("id = 1000"), "formatted")
+        assert frame.where("id = 1000").collect() == []
+
+        def size(of: Any) -> int:
+            return int(of._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+
+        whole = sum(path.stat().st_size for path in table.rglob("*.mosaic"))
+        assert size(frame) == whole
+        assert size(frame.where("p = 1")) < whole / 3
+        assert size(frame.select("id")) < whole
+        assert frame._jdf.queryExecution().optimizedPlan().stats().rowCount().get() == 400
+
+    def test_metrics(self, spark: Any, table: Path) -> None:
+        load(spark, table).where("id < 75").select("s").write.format("noop").mode("overwrite").save()
+        store = spark._jsparkSession.sharedState().statusStore()
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        last = store.executionsList().apply(store.executionsList().size() - 1)
+        values = store.executionMetrics(last.executionId())
+        metrics = [last.metrics().apply(place) for place in range(last.metrics().size())]
+        found = {
+            metric.name(): values.get(metric.accumulatorId()).get()
+            for metric in metrics
+            if values.get(metric.accumulatorId()).isDefined()
+        }
+        assert found["Mosaic files read"] == "1"
+        assert found["row groups read"] == "2"
+        assert found["row groups skipped"] == "6"
+        assert found["bytes read from Mosaic files"].endswith("B")
+        assert "milliseconds in Python" in found
+
+    def test_limit(self, spark: Any, table: Path, tmp_path: Path, touched: Any) -> None:
+        frame = load(spark, table, metricsPath=str(tmp_path / "m"))
+        few = frame.limit(60)
+        assert "Files: 1 of 4" in plan(few)
+        assert few.count() == 60
+        assert len({file["path"] for report in touched() for file in report["files"]}) <= 1
+
+    def test_first_in_order(self, spark: Any, table: Path) -> None:
+        frame = load(spark, table)
+        rows = sorted(frame.collect(), key=lambda row: (row.s is not None, row.s or "", -row.id))
+        first = frame.orderBy("s", frame.id.desc()).limit(50)
+        assert "PushedOrder" in plan(first)
+        assert [row.id for row in first.collect()] == [row.id for row in rows[:50]]
+        last = frame.orderBy(frame.s.desc_nulls_last(), frame.id.asc_nulls_last()).limit(7)
+        expected = sorted((row for row in rows if row.s), key=lambda row: (row.s, -row.id), reverse=True)
+        assert [row.id for row in last.collect()] == [row.id for row in expected[:7]]
+
+    def test_joins_read_the_partitions_they_need(self, spark: Any, table: Path) -> None:
+        """The others are damaged, after their tails were read."""
+        frame = load(spark, table)
+        for part in (0, 1, 3):
+            path = table / f"p={part}/x.mosaic"
+            data = bytearray(path.read_bytes())
+            data[10] ^= 0xFF
+            times = path.stat()
+            path.write_bytes(data)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        days = spark.createDataFrame([(2, "wanted"), (3, "other")], "p int, name string").where("name = 'wanted'")
+        days.write.format("noop").mode("overwrite").save()
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1MB")
+        try:
+            joined = frame.hint("merge").join(days.hint("broadcast"), "p").select("s")
+            assert "dynamicpruning" in plan(joined)
+            assert len(joined.collect()) == 100
+        finally:
+            spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+    def test_hidden_column(self, spark: Any, table: Path) -> None:
+        frame = load(spark, table)
+        assert frame.columns == ["id", "s", "p"]
+        row = frame.select("id", "_metadata.*").where("id = 260").first()
+        path = table / "p=2/x.mosaic"
+        assert (row.file_path, row.file_name, row.row_group) == (f"file://{path}", "x.mosaic", 1)
+        assert row.file_size == row.file_block_length == path.stat().st_size
+        assert abs(row.file_modification_time.timestamp() - path.stat().st_mtime) < 1
+        assert frame.where("_metadata.row_group = 0").count() == 200
+
+
+def test_without_the_provider_a_dynamic_overwrite_is_refused(spark: Any, plain: str, tmp_path: Path) -> None:
+    frame = spark.range(6).selectExpr("id", "id % 3 AS p")
+    save = lambda rows: rows.write.format(plain).mode("overwrite").option("partitionBy", "p").save(str(tmp_path / "t"))  # noqa: E731
+    save(frame)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        with pytest.raises(Exception, match="partitionOverwriteMode=dynamic"):
+            save(frame.where("p = 1"))
+        assert load(spark, tmp_path / "t").count() == 6
+        spark.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
+        save(frame.where("p = 1"))
+        assert load(spark, tmp_path / "t").count() == 2
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+
+class TestJar:
+    def test_the_directory_is_the_users_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        directory = jar.private_directory()
+        assert directory == tmp_path / "smalti/spark"
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        directory.chmod(0o777)  # Anybody could have put a jar here.
+        assert jar.private_directory() != directory
+
+    def test_other_versions(self, tmp_path: Path) -> None:
+        with pytest.raises(MosaicError, match="jars are not there"):
+            jar.provider_jar(tmp_path)
+        (tmp_path / "spark-sql_2.13-3.5.1.jar").touch()
+        with pytest.raises(MosaicError, match=r"Spark 3\.5\.1 was not tested, 4\.1\.x, 4\.2\.x, 4\.3\.x was"):
+            jar.provider_jar(tmp_path)
+
+    def test_text_that_does_not_compile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setattr(jar, "_sources", lambda: {"Bad.java": "class Bad { int x = nothing; }"})
+        with pytest.raises(MosaicError, match=r"did not compile.*Bad\.java.*Line 1"):
+            jar.provider_jar()
+        assert list((tmp_path / "smalti/spark").iterdir()) == []
