@@ -1386,7 +1386,13 @@ DIFFERENCES: dict[str, str] = {
 }
 
 #: What is not the same yet, and what happens instead. To be emptied.
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "load_partition_types": "partition values that are moments are texts",
+    "table_properties": "`getTable` does not show the comment of the table; `SHOW TBLPROPERTIES` does",
+    "catalog_partitions": "refused; `SELECT DISTINCT` of the partition columns tells them",
+    "catalog_drop_partition": "refused; `INSERT OVERWRITE ... PARTITION` of no rows empties one",
+    "catalog_like": "Spark's catalog refuses the statement for tables of this kind",
+}
 
 
 def page() -> str:
