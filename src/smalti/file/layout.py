@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
 
+import zstandard
+
 from smalti._core.allowance import Allowance
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
 from smalti.file.scan import BucketRead, Scanner, plan_buckets
+from smalti.file.tail import Tail
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
 from smalti.report.notebook import html_summary
@@ -111,7 +114,11 @@ class RowGroupLayout:
 
 @dataclass(frozen=True)
 class FileLayout:
-    """The whole file."""
+    """The whole file.
+
+    `schema_block` reaches from the end of the last row group to the index; its last part is the `companion`, if the
+    file has one. `num_columns` are the stored ones.
+    """
 
     size: int
     compression: str
@@ -123,6 +130,18 @@ class FileLayout:
     schema_block: Section
     index: Section
     row_groups: tuple[RowGroupLayout, ...]
+    companion: Section | None = None
+
+    @property
+    def companion_in_words(self) -> str:
+        """Whether types and metadata are kept that the format has no field for, and index and footer are checked."""
+        if self.companion is None:
+            return "none: columns come as they are stored, index and footer have no checksum"
+        if not self.companion.uncompressed_size:
+            return f"{self.companion.size:,} bytes: a checksum of index and footer; all columns are as they are stored"
+        return (
+            f"{self.companion.size:,} bytes: a checksum of index and footer, and types and metadata as they were given"
+        )
 
     @property
     def in_words(self) -> str:
@@ -174,6 +193,7 @@ class FileLayout:
             ("layout", self.in_words),
             ("compression", self.compression),
             ("schema block", show_bytes(self.schema_block.size)),
+            ("companion in it", self.companion_in_words),
             ("index", show_bytes(self.index.size)),
         ]
         rows = [
@@ -219,7 +239,16 @@ def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> File
         schema_block=Section(footer.schema_offset, footer.index_offset - footer.schema_offset, tail.schema_size),
         index=Section(footer.index_offset, index_size, index_size),
         row_groups=tuple(groups),
+        companion=_companion(tail),
     )
+
+
+def _companion(tail: Tail) -> Section | None:
+    found = tail.companion
+    if found is None:
+        return None
+    unpacked = zstandard.frame_content_size(found.payload) if found.payload else 0
+    return Section(tail.footer.index_offset - found.size, found.size, max(0, unpacked))
 
 
 def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRead) -> BucketLayout:

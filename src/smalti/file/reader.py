@@ -12,7 +12,9 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
 from smalti.file.cache import BucketCache
+from smalti.file.casting import cast_batches, chosen_fields
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
+from smalti.file.intake import arrow_batches
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
@@ -147,6 +149,7 @@ class MosaicFile(Scannable):
         row_groups: Sequence[int] | None = None,
         *,
         filter: AnyFilter = None,
+        schema: pa.Schema | None = None,
     ) -> pa.Table:
         """Read to a table.
 
@@ -162,7 +165,14 @@ class MosaicFile(Scannable):
             name for it.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
+        schema : pyarrow.Schema, optional
+            Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
+            type cannot hold them. `columns` may choose among them. Filters are about the columns as the file has them.
         """
+        if schema is not None:
+            target = chosen_fields(schema, columns)
+            plan = self._plan(self.columns.present(target.names), one_filter(filters, filter), row_groups)
+            return pa.Table.from_batches(list(cast_batches(arrow_batches(self._table(plan)), target)), schema=target)
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
         return self._table(plan)
 
@@ -237,6 +247,9 @@ class MosaicFile(Scannable):
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self._project(columns).schema
+
+    def _present(self, names: Sequence[str]) -> list[str]:
+        return self.columns.present(names)
 
     def _scan_table(self, scan: Scan) -> pa.Table:
         return self._table(self._plan(scan.columns, scan.filters, None), scan.progress)

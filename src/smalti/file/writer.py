@@ -74,7 +74,9 @@ class WriteSummary:
             ("layout", self.layout.reason),
             ("with statistics", show_count(len(self.statistics[0]) if self.statistics else 0, "column")),
         ]
-        rows = [[name, ", ".join(str(part.type) for part in parts)] for name, parts in self.stored_as.items()]
+        rows = [
+            [name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in self.stored_as.items()
+        ]
         shown = rows[:20]
         return html_summary("Written Mosaic file", facts, ["column", "stored as"], shown, hidden=len(rows) - len(shown))
 

@@ -50,8 +50,10 @@ class MosaicDataset(Scannable):
         partitioned: bool,
         readahead: int | None = None,
         memory_limit: int | None = None,
+        logical: bool = True,
     ) -> None:
         self._find = find
+        self._logical = logical
         self._given_schema = schema
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
@@ -166,7 +168,8 @@ class MosaicDataset(Scannable):
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        return MosaicFile(open_found(file, self._filesystem), self._schemas, memory_limit=self._limits[1])
+        source, memory_limit = open_found(file, self._filesystem), self._limits[1]
+        return MosaicFile(source, self._schemas, memory_limit=memory_limit, logical=self._logical)
 
     def _visit(
         self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
@@ -405,6 +408,7 @@ def dataset(
     readahead: int | None = None,
     memory_limit: int | None = None,
     plain: bool = False,
+    logical: bool = True,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -428,6 +432,9 @@ def dataset(
         Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
         and what was never committed included. `smalti.paimon.dataset` reads its rows.
 
+    logical : bool
+        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
+
     Raises
     ------
     PaimonTableError
@@ -444,4 +451,4 @@ def dataset(
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
     find = partial(list_files, source, filesystem, plain=plain)
-    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)
+    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)
