@@ -143,7 +143,7 @@ class TestLess:
         assert frame.where("id = 1000").collect() == []
 
         def size(of: Any) -> int:
-            return int(of._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+            return int(str(of._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
         whole = sum(path.stat().st_size for path in table.rglob("*.mosaic"))
         assert size(frame) == whole
