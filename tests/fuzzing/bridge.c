@@ -34,11 +34,13 @@ void bridge_connect(void (*counters_init)(uint8_t *, uint8_t *), void (*table_in
     table_init((const uintptr_t *)table, (const uintptr_t *)(table + SLOTS));
 }
 
-/* Comparisons are of use to libFuzzer only, which has these functions; this one has to be there without it. */
-#define NOTHING(name, type) __attribute__((weak)) void name(type a, type b) { (void)a; (void)b; }
+#define NOTHING(name, type) void name(type a, type b) { (void)a; (void)b; }
+/* libFuzzer makes nothing of comparisons of floating point numbers. */
+NOTHING(__sanitizer_cov_trace_cmpf, float) NOTHING(__sanitizer_cov_trace_cmpd, double)
+#ifdef ALONE  /* It has the functions for all others; without it they have to be somewhere. */
 NOTHING(__sanitizer_cov_trace_cmp1, uint8_t) NOTHING(__sanitizer_cov_trace_cmp2, uint16_t)
 NOTHING(__sanitizer_cov_trace_cmp4, uint32_t) NOTHING(__sanitizer_cov_trace_cmp8, uint64_t)
 NOTHING(__sanitizer_cov_trace_const_cmp1, uint8_t) NOTHING(__sanitizer_cov_trace_const_cmp2, uint16_t)
 NOTHING(__sanitizer_cov_trace_const_cmp4, uint32_t) NOTHING(__sanitizer_cov_trace_const_cmp8, uint64_t)
-NOTHING(__sanitizer_cov_trace_cmpf, float) NOTHING(__sanitizer_cov_trace_cmpd, double)
-__attribute__((weak)) void __sanitizer_cov_trace_switch(uint64_t value, void *cases) { (void)value; (void)cases; }
+void __sanitizer_cov_trace_switch(uint64_t value, void *cases) { (void)value; (void)cases; }
+#endif

@@ -8,6 +8,7 @@ found only what reaches more code, in ``tests/corpus``. Ends with 1 if an input 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parent.parent.parent
 WORK = ROOT / "target/coverage"
 FLAGS = "-O1 -fsanitize-coverage=trace-pc,trace-cmp"
 #: In the order of the table that is printed; those with more code get more time.
-SHARES = {"file": 3, "schema": 2, "index": 1, "bucket": 3, "pages": 2, "cfile": 3, "array_block": 2}
+SHARES = {"file": 3, "schema": 2, "index": 1, "bucket": 3, "pages": 2, "companion": 2, "cfile": 3, "array_block": 2}
 SHARES |= {"commit": 1, "where": 2}
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
 
@@ -45,19 +46,20 @@ def build() -> dict[str, str]:
         for name in ("setup.py", "pyproject.toml", "README.md"):
             shutil.copy(ROOT / name, home / name)
         command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"]
+        plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(
-            command, cwd=home, env={**os.environ, "SMALTI_CFLAGS": FLAGS}, capture_output=True, check=False
+            command, cwd=home, env={**plain, "SMALTI_CFLAGS": FLAGS}, capture_output=True, check=False
         )
         if done.returncode:
             raise SystemExit(done.stderr.decode()[-4000:])
         for old in home.glob("built-*"):
             old.unlink()
         mark.touch()
-    bridge = WORK / "bridge.so"
-    command = ["cc", "-O2", "-Wall", "-shared", "-fPIC", "-o", str(bridge), str(Path(__file__).parent / "bridge.c")]
-    subprocess.run(command, check=True)
+    for name, more in (("bridge", []), ("alone", ["-DALONE"])):
+        library = ["-shared", "-fPIC", "-o", str(WORK / f"{name}.so"), str(Path(__file__).parent / "bridge.c")]
+        subprocess.run(["cc", "-O2", "-Wall", *more, *library], check=True)
     paths = os.pathsep.join(filter(None, [str(home / "src"), str(ROOT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": paths, "SMALTI_BRIDGE": str(bridge), "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": paths, "SMALTI_BRIDGE": str(WORK / "bridge.so")}
 
 
 def gather(name: str) -> Path:
@@ -87,7 +89,10 @@ def fuzz(name: str, seconds: int, environment: dict[str, str]) -> dict[str, Any]
     before = set(found.iterdir())
     with (WORK / f"{name}.log").open("w") as log:
         child = [sys.executable, "-m", "tests.fuzzing.child", name, str(inputs), *arguments]
-        done = subprocess.run(child, cwd=ROOT, env=environment, stdout=log, stderr=log, check=False)
+        libfuzzer = Path(importlib.util.find_spec("atheris").origin).parent.parent / "ubsan_with_fuzzer.so"  # type: ignore
+        # The kernels find the bridge's function before libFuzzer's of the same name, which says that it is of no use.
+        preloaded = {**environment, "LD_PRELOAD": f"{WORK / 'bridge.so'}:{libfuzzer}"}
+        done = subprocess.run(child, cwd=ROOT, env=preloaded, stdout=log, stderr=log, check=False)
     text = (WORK / f"{name}.log").read_text(errors="replace")
     executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", text)
     return {
@@ -103,7 +108,8 @@ def minimise(name: str, environment: dict[str, str]) -> dict[str, Any]:
     kept = WORK / "kept" / name
     shutil.rmtree(kept, ignore_errors=True)
     command = [sys.executable, "-m", "tests.fuzzing.measure", name, str(WORK / "inputs" / name), str(kept)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)
+    alone = {**environment, "SMALTI_BRIDGE": str(WORK / "alone.so")}
+    done = subprocess.run(command, cwd=ROOT, env=alone, stdout=subprocess.PIPE, check=True)
     corpus.save(name, {path.name[:12]: path.read_bytes() for path in kept.iterdir()})
     told: dict[str, Any] = json.loads(done.stdout)
     return told

