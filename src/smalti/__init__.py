@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from smalti.errors import (
         ConflictError,
         CorruptFileError,
+        MemoryLimitError,
         MosaicError,
         PaimonTableError,
         SchemaError,
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.reading import read_table, scan
 
+#: The one place of the version; pyproject.toml takes it from here.
+__version__ = "0.1.0"
+
 __all__ = [
     "ColumnStatistics",
     "ConflictError",
     "CorruptFileError",
+    "MemoryLimitError",
     "MosaicDataset",
     "MosaicError",
     "MosaicFile",
@@ -41,6 +46,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteSummary",
     "WriterOptions",
+    "__version__",
     "dataset",
     "open",
     "read_table",
@@ -53,6 +59,7 @@ _HOMES = {
     "smalti.errors": (
         "ConflictError",
         "CorruptFileError",
+        "MemoryLimitError",
         "MosaicError",
         "PaimonTableError",
         "SchemaError",

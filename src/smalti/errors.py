@@ -7,13 +7,14 @@ Missing files and failing disks stay what Python calls them (`FileNotFoundError`
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, TypeVar
 
 Self = TypeVar("Self", bound="MosaicError")
 
 #: The parts of a place, from the outside in; the order in which a message names them.
-PLACE = ("path", "section", "row_group", "bucket", "column", "offset")
+PLACE = ("path", "section", "row_group", "bucket", "column", "row", "offset")
 #: Options in the query of a URI that are no secrets; all others are hidden.
 _OPEN_OPTIONS = (
     *("region", "endpoint_override", "scheme", "anonymous", "project_id", "account_name", "role_arn"),
@@ -59,7 +60,7 @@ class MosaicError(ValueError):
     found, expected : object, optional
         The value met and the value (or rule) it breaks.
     **place
-        Any of `path`, `section`, `row_group`, `bucket`, `column`, `offset`.
+        Any of `path`, `section`, `row_group`, `bucket`, `column`, `row`, `offset`.
 
     Examples
     --------
@@ -109,6 +110,38 @@ class UnsupportedFeatureError(MosaicError):
 
 class SchemaError(MosaicError):
     """A schema, column name, type or value that Mosaic cannot hold, or that does not fit the file."""
+
+
+def no_column(name: str, names: Iterable[str] = (), purpose: str = "", **place: Any) -> SchemaError:
+    """The error for a name that no column has; columns with similar names are suggested.
+
+    Examples
+    --------
+    >>> str(no_column("sensr", ["id", "sensor"], "to sort by"))
+    "no column 'sensr' to sort by; did you mean 'sensor'?"
+    """
+    return SchemaError(" ".join(filter(None, (f"no column {name!r}", purpose))) + suggestion(name, names), **place)
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """What to add to a message about an unknown name: the names that are close to it, if there are any."""
+    import difflib  # needed for a message only
+
+    close = difflib.get_close_matches(name, list(names), 3)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+class MemoryLimitError(MosaicError):
+    """A read would take more memory than `memory_limit` allows; nothing was allocated for it."""
+
+    @classmethod
+    def of(cls, asked: int, held: int, limit: int) -> MemoryLimitError:
+        """The error of a read that asks for so many bytes while it holds others."""
+        return cls(
+            "reading takes more memory than is allowed",
+            found=f"{asked:,} bytes asked for, {held:,} held",
+            expected=f"{limit:,} bytes in all; memory_limit raises it (Spark: memoryLimit, shell: --memory-limit)",
+        )
 
 
 class ConflictError(MosaicError):

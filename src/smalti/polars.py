@@ -106,7 +106,8 @@ def _polars_schema(origin: Scannable) -> Mapping[str, pl.DataType]:
     for name, kind in zip(names, kinds, strict=True):
         type_ = known.get(kind)
         if type_ is None:
-            type_ = pl.DataFrame(origin.scan([name]).schema.empty_table()).dtypes[0]
+            # A stream without batches, because Arrow makes no empty arrays of some types.
+            type_ = pl.DataFrame(pa.RecordBatchReader.from_batches(origin.scan([name]).schema, [])).dtypes[0]
             if kind is not None:
                 known[kind] = type_
         types[name] = type_

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError, SchemaError
+from smalti._core.allowance import Allowance
+from smalti.errors import MosaicError, no_column
 from smalti.file.cache import BucketCache
+from smalti.file.casting import cast_batches, chosen_fields
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
+from smalti.file.intake import arrow_batches
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
-from smalti.file.tail import read_tail
+from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, open_source
@@ -23,6 +26,7 @@ from smalti.io.places import AnyFileSystem
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -51,9 +55,10 @@ class MosaicFile(Scannable):
         self._budget = Budget.choose(
             readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
         )
+        limit = self._budget.read_limit
         self._source: Source = source
         try:
-            self._tail, end = read_tail(source) if schemas is None else read_tail(source, schemas.parse)
+            self._tail, end = read_tail(source, parse_schema if schemas is None else schemas.parse, limit)
         except MosaicError as error:
             source.close()
             raise error.locate(path=source.name) from None
@@ -64,7 +69,8 @@ class MosaicFile(Scannable):
         self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
             self._source = CachedEnd(source, end)
-        self._scanner = Scanner(self._source, self._tail, BucketCache(cache_bytes) if cache_bytes > 0 else None)
+        cache = BucketCache(cache_bytes) if cache_bytes > 0 else None
+        self._scanner = Scanner(self._source, self._tail, limit, cache)
         self._reopen: Callable[[], MosaicFile] | None = None
         #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
         companion = self._tail.companion if logical else None
@@ -129,7 +135,8 @@ class MosaicFile(Scannable):
             with an empty collection nothing is read at all.
         """
         try:
-            return build_layout(Scanner(self._source, self._tail), buckets)  # what is in the file, not in the cache
+            # What is in the file, not in the cache.
+            return build_layout(Scanner(self._source, self._tail, self._budget.read_limit), buckets)
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
@@ -142,6 +149,7 @@ class MosaicFile(Scannable):
         row_groups: Sequence[int] | None = None,
         *,
         filter: AnyFilter = None,
+        schema: pa.Schema | None = None,
     ) -> pa.Table:
         """Read to a table.
 
@@ -157,9 +165,16 @@ class MosaicFile(Scannable):
             name for it.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
+        schema : pyarrow.Schema, optional
+            Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
+            type cannot hold them. `columns` may choose among them. Filters are about the columns as the file has them.
         """
+        if schema is not None:
+            target = chosen_fields(schema, columns)
+            plan = self._plan(self.columns.present(target.names), one_filter(filters, filter), row_groups)
+            return pa.Table.from_batches(list(cast_batches(arrow_batches(self._table(plan)), target)), schema=target)
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
-        return pa.Table.from_batches(list(self._batches(plan)), schema=plan.output.schema)
+        return self._table(plan)
 
     def iter_batches(
         self,
@@ -170,48 +185,57 @@ class MosaicFile(Scannable):
         *,
         filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch, holding one row group of the wanted columns, or as many as are read ahead.
+        """Read batch by batch, row group by row group, or as many of them ahead as `readahead` says.
 
-        `batch_size` cuts row groups into batches of at most so many rows. Batches stay valid for as long as they are
+        A row group that would take more than 64 MiB comes in several batches: only what is stored of it is held, and
+        one batch. `batch_size` cuts them further, into at most so many rows. Batches stay valid for as long as they are
         kept, whatever is read after them.
         """
         check_batch_size(batch_size)
-        return self._cut(self._plan(columns, one_filter(filters, filter), row_groups), batch_size)
+        plan = self._plan(columns, one_filter(filters, filter), row_groups)
+        return cut_batches(self._stream(plan, batch_size), batch_size)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain; reads only the columns of `filters`, if any."""
         filters = one_filter(filters, filter)
         if filters is None:
             return self.num_rows
-        return sum(batch.num_rows for batch in self._batches(self._plan([], filters, None)))
+        return sum(batch.num_rows for batch in self._stream(self._plan([], filters, None)))
 
     def units(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None
-    ) -> Iterator[Unit[pa.RecordBatch | None]]:
-        """A read as units, one for each row group, for those who read several files ahead."""
-        return scan_units(self._scanner, self._plan(columns, filters, None))
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        kept: Allowance | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
+        """A read as units, one for each row group, for those who read several files ahead; see `scan_units`."""
+        return scan_units(self._scanner, self._plan(columns, filters, None), kept, batch_size)
 
     def close(self) -> None:
         self._scanner.close()
 
     def __repr__(self) -> str:
         return (
-            f"<smalti.MosaicFile {self._source.name or ''}: {self.num_rows:,} rows, {self.num_columns:,} columns, "
-            f"{self.num_row_groups:,} row groups, {self.num_buckets:,} buckets>"
+            f"<smalti.MosaicFile {self._source.name or ''}: {show_count(self.num_rows, 'row')}, "
+            f"{show_count(self.num_columns, 'column')}, {show_count(self.num_row_groups, 'row group')}, "
+            f"{show_count(self.num_buckets, 'bucket')}>"
         )
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: counts, and the first columns with their types; reads nothing."""
+        """For notebooks: counts, a small map of row groups and buckets, the first columns; reads nothing."""
         names = self.column_names[:NOTEBOOK_COLUMNS]
+        groups = self.layout(()).row_groups
+        bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in groups]
         facts = [
             ("file", self._source.name or "in memory"),
-            ("rows", f"{self.num_rows:,} in {self.num_row_groups:,} row groups"),
-            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
-            ("size", f"{self._source.size:,} bytes"),
+            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
+            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
+            ("size", show_bytes(self._source.size)),
         ]
         rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in self.schema_of(names)]
         header = ["column", "type", ""]
-        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows))
+        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows), bands=bands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A file travels as what was opened, and is opened again where it arrives."""
@@ -224,40 +248,53 @@ class MosaicFile(Scannable):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self._project(columns).schema
 
+    def _present(self, names: Sequence[str]) -> list[str]:
+        return self.columns.present(names)
+
     def _scan_table(self, scan: Scan) -> pa.Table:
-        return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self._scan_schema(scan.columns))
+        return self._table(self._plan(scan.columns, scan.filters, None), scan.progress)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
-        return self._cut(self._plan(scan.columns, scan.filters, None), scan.batch_size, scan.progress)
+        plan = self._plan(scan.columns, scan.filters, None)
+        return cut_batches(self._stream(plan, scan.batch_size, scan.progress), scan.batch_size)
 
-    def _cut(
-        self, plan: ScanPlan, batch_size: int | None, progress: Listener | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `batch_size` rows; where that spares much memory, cut before they are decoded."""
-        whole = batch_size is None or progress is not None or not self._scanner.expands(plan)
-        return cut_batches(self._batches(plan, progress) if whole else self._scanner.slices(plan), batch_size)
-
-    def _batches(self, plan: ScanPlan, progress: Listener | None = None) -> Iterator[pa.RecordBatch]:
-        """One batch for each row group that has matching rows, read ahead where that helps."""
+    def _table(self, plan: ScanPlan, progress: Listener | None = None) -> pa.Table:
+        """All batches of a read, which together may take what the memory limit allows."""
+        kept = Allowance(self._budget.read_limit)
         if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
-            return self._scanner.batches(plan)
-        return self._delivered(plan, progress)
+            batches = list(self._scanner.batches(plan, kept))
+        else:
+            batches = list(self._delivered(plan, scan_units(self._scanner, plan, kept), progress))
+        return pa.Table.from_batches(batches, schema=plan.output.schema)
 
-    def _delivered(self, plan: ScanPlan, progress: Listener | None) -> Iterator[pa.RecordBatch]:
+    def _stream(
+        self, plan: ScanPlan, batch_size: int | None = None, progress: Listener | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches that are used one after the other, read ahead where that helps."""
+        if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
+            return self._scanner.slices(plan, batch_size)
+        return self._delivered(plan, scan_units(self._scanner, plan, batch_size=batch_size), progress)
+
+    def _delivered(
+        self, plan: ScanPlan, units: Iterator[Unit[Iterable[pa.RecordBatch]]], progress: Listener | None
+    ) -> Iterator[pa.RecordBatch]:
         sizes = [self._tail.stored_bytes(read.row_group, plan.output.bucket_ids) for read in plan.groups]
         meter = Meter("read", len(sizes), sum(sizes), progress)
-        for size, batch in zip(sizes, in_order(scan_units(self._scanner, plan), self._budget), strict=True):
-            if batch is not None:
+        for size, batches in zip(sizes, in_order(units, self._budget), strict=True):
+            num_rows = 0
+            for batch in batches:
+                num_rows += batch.num_rows
                 yield batch
-            meter.add(0 if batch is None else batch.num_rows, size, done=1)
-            del batch
+                del batch
+            meter.add(num_rows, size, done=1)
+            del batches
 
     def _check_present(self, names: Sequence[str]) -> None:
         missing = set(names).difference(self.columns.present(names))
         if missing:
             found = next(name for name in names if name in missing)
-            raise SchemaError("no such column", path=self._source.name, found=found)
+            raise no_column(found, self.column_names, path=self._source.name)
 
     def _project(self, columns: Sequence[str] | None) -> Projection:
         """The columns of a read, each once, in the order they are asked for."""
@@ -370,7 +407,9 @@ def open_file(
     readahead : int, optional
         Row groups that are read before their turn comes; by default 32 on remote storage, and none on this machine.
     memory_limit : int, optional
-        Bytes that these may hold together, by estimate; by default 512 MiB. One row group is always read.
+        Bytes that a read may hold at a time: what it decompresses and decodes, with what is read ahead. More is refused
+        with `MemoryLimitError` before it is allocated. By default 640 MiB and 256 times the size of the file, at most
+        three quarters of the machine's memory, of which row groups read ahead take 512 MiB, by estimate.
     cache_bytes : int
         Decompressed bytes of buckets that are kept while the file is open, so that the next read of the same columns,
         or of their neighbours in a bucket, neither reads nor decompresses them again. 0 keeps none.

@@ -20,6 +20,7 @@ from pypaimon.manifest.schema.data_file_meta import DataFileMeta
 from pypaimon.read.split import DataSplit, Split
 from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
+from smalti.file.casting import widen_array
 from smalti.file.columnless import columnless_batch
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
@@ -29,7 +30,7 @@ from smalti.predicate import Filter, filter_batch
 from smalti.progress import Listener
 from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
-from smalti.table.adapt import adapt_batch, widen_array
+from smalti.table.adapt import adapt_batch
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import repeat_value
 from smalti.table.scanning import FileRead, read_files

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from smalti.errors import SchemaError
+from smalti._core.allowance import Allowance
+from smalti.errors import no_column
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
@@ -18,6 +20,8 @@ from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, 
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
 from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
+from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
@@ -46,8 +50,10 @@ class MosaicDataset(Scannable):
         partitioned: bool,
         readahead: int | None = None,
         memory_limit: int | None = None,
+        logical: bool = True,
     ) -> None:
         self._find = find
+        self._logical = logical
         self._given_schema = schema
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
@@ -65,6 +71,7 @@ class MosaicDataset(Scannable):
             *self._limits,
             is_remote=not is_local(listing.filesystem),
             unit_bytes=sum(file.size for file in files) // max(1, len(files)),
+            total_bytes=sum(file.size for file in files),
         )
         #: The different columns that files have, each with the path of the first file that has them; None until every
         #: file has been opened.
@@ -124,6 +131,16 @@ class MosaicDataset(Scannable):
         """
         return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
 
+    def only(self, files: Collection[str]) -> MosaicDataset:
+        """Some of the files, read as the same table: with its columns, types and partition columns."""
+        find, schema = self._find, self.schema
+
+        def find_only() -> Listing:
+            listing = find()
+            return replace(listing, files=[file for file in listing.files if file.path in files])
+
+        return MosaicDataset(find_only, schema, self._partitioned, *self._limits)
+
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
         filters = one_filter(filters, filter)
@@ -136,12 +153,23 @@ class MosaicDataset(Scannable):
         return vars(self) | {"_variants": None}
 
     def __repr__(self) -> str:
-        return f"<smalti.MosaicDataset: {len(self._found):,} files>"
+        return f"<smalti.MosaicDataset: {show_count(len(self._found), 'file')}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how many files and bytes, partition columns, and the files side by side; opens nothing."""
+        facts = [
+            ("files", f"{len(self._found):,}"),
+            ("size", show_bytes(sum(file.size for file in self._found))),
+            *([("partition columns", ", ".join(self.partition_schema.names))] if len(self.partition_schema) else []),
+        ]
+        bands = [(file.name.rpartition("/")[2], [file.size]) for file in self._found]
+        return html_summary("Mosaic table", facts, [], [], bands=bands)
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        return MosaicFile(open_found(file, self._filesystem), self._schemas)
+        source, memory_limit = open_found(file, self._filesystem), self._limits[1]
+        return MosaicFile(source, self._schemas, memory_limit=memory_limit, logical=self._logical)
 
     def _visit(
         self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
@@ -180,7 +208,7 @@ class MosaicDataset(Scannable):
         known = self._union(names) if self._schema is None else self._schema
         found, missing = project_schema(known, names)
         if missing:
-            raise SchemaError("no such column in the dataset", found=missing[0])
+            raise no_column(missing[0], self._find_schema().names, "in the dataset")
         return found
 
     def _names(self, columns: Sequence[str] | None) -> list[str] | None:
@@ -205,7 +233,7 @@ class MosaicDataset(Scannable):
     def _read_table(self, scan: Scan) -> pa.Table:
         if scan.filters is None and self._schema is None and self._variants is None:
             return self._read_once(self._names(scan.columns), scan)
-        batches = list(self._typed_batches(scan))
+        batches = list(self._typed_batches(scan, Allowance(self._budget.read_limit)))
         return pa.Table.from_batches(batches, schema=self._columns_of(scan.columns))
 
     def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
@@ -221,7 +249,8 @@ class MosaicDataset(Scannable):
             variants.setdefault(opened.columns, file.path)
             return FileRead(present)
 
-        read = list(read_files(self._found, self._open, plan, self._budget, scan.progress))
+        kept = Allowance(self._budget.read_limit)
+        read = list(read_files(self._found, self._open, plan, self._budget, scan.progress, kept=kept))
         self._variants = variants
         output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
@@ -241,7 +270,8 @@ class MosaicDataset(Scannable):
             yield batch
             del batch
 
-    def _typed_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _typed_batches(self, scan: Scan, table: Allowance | None = None) -> Iterator[pa.RecordBatch]:
+        """The batches of a scan; with an allowance for all of them if they become a table."""
         files, filter_ = self._found, None
         kept = OpenFiles(self._budget)
         self._survey(kept)
@@ -271,7 +301,8 @@ class MosaicDataset(Scannable):
         def open_(file: FoundFile) -> MosaicFile:
             return kept.take(file.path) or self._open(file)
 
-        for _, batch in read_files(files, open_, plan, self._budget, scan.progress):
+        reading = read_files(files, open_, plan, self._budget, scan.progress, kept=table, batch_size=scan.batch_size)
+        for _, batch in reading:
             yield batch
             del batch
 
@@ -362,7 +393,7 @@ def _leaf(batch: pa.RecordBatch, name: str) -> Any:
     while path not in columns:
         owner = next((each for each in columns if path.startswith(each + ".")), None)
         if owner is None:
-            raise SchemaError("no such column in the dataset", found=name)
+            raise no_column(name, columns, "in the dataset")
         struct, path = columns[owner], path.removeprefix(owner + ".")
         columns = dict(zip([field.name for field in struct.type], struct.flatten(), strict=True))
     return columns[path]
@@ -377,6 +408,7 @@ def dataset(
     readahead: int | None = None,
     memory_limit: int | None = None,
     plain: bool = False,
+    logical: bool = True,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -394,11 +426,14 @@ def dataset(
         Files that are opened, and row groups that are read, before their turn comes; by default 32 on remote storage,
         as many as there are cores on this machine, and none if files are small.
     memory_limit : int, optional
-        Bytes that row groups read ahead may hold together, by estimate; by default 512 MiB. One row group is always
-        read.
+        Bytes that a read may hold at a time, see `smalti.open`. By default as there, with the sizes of all files for
+        `to_table`, and of each file for batches.
     plain : bool
         Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
         and what was never committed included. `smalti.paimon.dataset` reads its rows.
+
+    logical : bool
+        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
 
     Raises
     ------
@@ -416,4 +451,4 @@ def dataset(
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
     find = partial(list_files, source, filesystem, plain=plain)
-    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)
+    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)
