@@ -75,6 +75,18 @@ class TestColumns:
         frame.toArrow()
         assert sum(report["bytes_read"] for report in touched()) > (wide / "wide.mosaic").stat().st_size * 0.9
 
+    def test_fields_of_structs(self, spark: Any, tmp_path: Path, touched: Touched) -> None:
+        """Of a struct only the fields that a query needs, below lists too."""
+        point = pa.struct([("x", pa.int8()), ("y", pa.int8())])
+        user = pa.struct([("age", pa.int32()), ("name", pa.string()), ("seen", pa.list_(point))])
+        cells = [None, {"age": 7, "name": "n", "seen": [{"x": 1, "y": 2}, None]}]
+        (tmp_path / "t").mkdir()
+        smalti.write_table(pa.table({"user": pa.array(cells, user)}), tmp_path / "t" / "a.mosaic", num_buckets=10)
+        table = spark.read.format("mosaic").option("metricsPath", str(tmp_path / "m")).load(str(tmp_path / "t"))
+        found = table.selectExpr("user.age", "user.seen.x", "user is null").collect()
+        assert sorted(map(tuple, found), key=repr) == [(7, [1, None], False), (None, None, True)]
+        assert columns(touched()) == [["user.age", "user.seen.x"]]
+
     def test_count(self, frame: Any, touched: Touched) -> None:
         assert frame.count() == ROWS
         assert touched() == [], "the index tells"
