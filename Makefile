@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 PAIMON := $(VENV)/paimon
 OLDEST := $(VENV)/oldest
-OLDEST_PYARROW := 18.0.0
+OLDEST_PYARROW := 19.0.1
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
@@ -111,7 +111,7 @@ test-paimon: $(PAIMON)/.installed
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup tests/paimon tests/test_paimon_guard.py
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
 
-# Spark needs pyarrow 18, so its tests run on pypaimon's only.
+# Spark's tests run in pypaimon's environment, which has pyarrow 19 too.
 test-oldest: $(OLDEST)/.installed $(PAIMON)/.installed
 	@echo ">> pytest, on pyarrow $(OLDEST_PYARROW)"
 	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup --ignore tests/spark --ignore tests/report --ignore tests/docs

@@ -149,9 +149,9 @@ class TestTimeTravel:
                 smalti.paimon.dataset(path, **asked).to_table()  # type: ignore[arg-type]
         with pytest.raises(FileNotFoundError):
             smalti.paimon.dataset(tmp_path / "nothing")
-        with pytest.raises(smalti.SchemaError, match="no such column"):
+        with pytest.raises(smalti.SchemaError, match="no column 'absent'"):
             smalti.paimon.dataset(path).to_table(["absent"])
-        with pytest.raises(smalti.SchemaError, match="no such column"):
+        with pytest.raises(smalti.SchemaError, match="no column 'absent'"):
             smalti.paimon.dataset(path).to_table(filters=[("absent", "=", 1)])
 
 

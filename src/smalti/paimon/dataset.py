@@ -52,11 +52,11 @@ class PaimonDataset(Scannable):
         if columns is None:
             return self.schema
         # Only the fields that are asked for are built: a table may have 10,000.
-        names = match_names(self.table.table.field_names, self._checked(columns))
+        try:
+            names = match_names(self.table.table.field_names, self._checked(columns))
+        except SchemaError as error:
+            raise error.locate(path=self.table.path) from None
         fields = self.table.table.field_dict
-        for name in names:
-            if name not in fields:
-                raise SchemaError("no such column in the table", path=self.table.path, found=name)
         schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([fields[name] for name in names])
         return schema
 
