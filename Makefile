@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark lint docs bench bench-full fuzz fuzz-coverage races faults flips soak clean browser
+.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make docs   build the documentation in docs/_build/html"
 	@echo "make bench  measure against the reference, Parquet and others (forty minutes, Spark included; make bench-full: everything)"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
+	@echo "make test-asan  what attacks the kernels, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make fuzz-coverage FUZZ_MINUTES=60  libFuzzer over everything that parses, guided by the coverage of kernels and Python"
 	@echo "make races  jobs that change one table at the same time, as processes, for a quarter of an hour"
 	@echo "make faults every step of writes, reads and commits fails once, in every way, on disk and on S3 (a quarter of an hour)"
@@ -145,6 +146,22 @@ fuzz: $(VENV)/.installed
 	@$(BIN)/python -m tests.fuzz
 	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
+
+# The kernels with AddressSanitizer and UndefinedBehaviorSanitizer (gcc), in a directory of their own, and what attacks
+# them: goldens, malformed files, corruption, slices, hostile Arrow data, the corpus of the fuzzers. Python's own
+# allocator is left out, so that each of its objects is watched as well.
+ASAN   := build/asan
+ASAN_TESTS := tests/test_golden.py tests/test_malformed.py tests/test_corruption.py tests/test_memory.py \
+	tests/test_hostile_arrow.py tests/test_encodings.py tests/fuzzing/test_corpus.py tests/kudu/test_kudu_corruption.py
+test-asan: $(VENV)/.installed
+	@echo ">> kernels with sanitizers, in $(ASAN)"
+	@SMALTI_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all" \
+		$(BIN)/python setup.py -q build --build-base $(ASAN) --build-lib $(ASAN)/lib >$(VENV)/asan.log 2>&1 || { tail -20 $(VENV)/asan.log; exit 1; }
+	@echo ">> tests"
+	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+		PYTHONPATH=$(CURDIR)/$(ASAN)/lib:$(CURDIR) $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider -o timeout=3600 \
+		$(wildcard $(ASAN_TESTS))
 
 # libFuzzer comes with atheris; the kernels are built with gcc's coverage below target/coverage.
 FUZZ_MINUTES ?= 60

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+import zstandard
 
 import smalti
 
@@ -206,16 +207,75 @@ def _walk_footer(walk: _Walk) -> None:
     walk.take(4, 'magic "MOSA"')
 
 
-def listing(data: bytes, width: int = 9) -> str:
-    """The fields as lines: offset, bytes, meaning."""
+def file_with_companion() -> bytes:
+    """A column that Mosaic has no type for, and a struct whose field has the name of another column."""
+    struct_ = pa.array([{"b": 7}], pa.struct([("b", pa.int64())]))
+    table = pa.table({"a": struct_, "a.b": ["x"], "c": pa.array(["x"], pa.dictionary(pa.int8(), pa.string()))})
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "kept.mosaic"
+        smalti.write_table(table, path)
+        return path.read_bytes()
+
+
+def annotate_companion(data: bytes) -> tuple[bytes, list[Field], bytes, list[Field]]:
+    """The companion of a file and its fields, then its payload, unpacked, and the fields of that."""
+    index_at, schema_at = struct.unpack(">QQ", data[-32:-16])
+    size = int.from_bytes(data[index_at - 8 : index_at - 4], "big")
+    if schema_at + size >= index_at:
+        raise ValueError("companion does not fit")
+    frame = data[index_at - size : index_at]
+    walk = _Walk(frame)
+    walk.take(4, "magic number of a skippable frame, 0x184D2A5D, little-endian")
+    walk.take(4, f"bytes that follow, little-endian: {size - 8}")
+    walk.take(4, 'tag "SMLT"')
+    walk.take(1, "version 1")
+    walk.take(1, "writer: 0 = smalti")
+    walk.take(4, "CRC-32C of the file from the index to its end")
+    packed = walk.take(size - 30, "payload: one zstd frame (shown unpacked below)")
+    walk.take(4, "CRC-32C of everything before, from the magic number")
+    walk.take(4, f"size of the whole frame: {size}")
+    walk.take(4, 'tag "SMLT" again, to find the frame from its end')
+    payload = zstandard.ZstdDecompressor().decompress(packed)
+    inner = _Walk(payload)
+    length = inner.varint("an Arrow IPC schema message of {} bytes:")
+    schema = pa.ipc.read_schema(pa.py_buffer(payload[inner.at : inner.at + length]))
+    inner.take(length, ", ".join(f'"{field.name}" {field.type}' for field in schema))
+    for _ in range(inner.varint("{} of these columns is stored under names of its own:")):
+        inner.varint("the column at place {}")
+        for _ in range(inner.varint("is stored as {} columns")):
+            name = payload[inner.at + 1 : inner.at + 1 + payload[inner.at]]
+            inner.take(1 + len(name), f'length {len(name)}, "{name.decode()}"')
+    rest = payload[inner.at :]
+    batch = pa.ipc.open_stream(rest).read_next_batch()
+    inner.take(len(rest), f"an Arrow IPC stream of one row: {batch.to_pylist()[0]}")
+    return frame, walk.fields, payload, inner.fields
+
+
+def companion_listing() -> str:
+    """The companion and its payload as lines; of long pieces only the beginning."""
+    frame, fields, payload, inner = annotate_companion(file_with_companion())
+    return "\n".join(
+        [*lines_of(frame, fields, shown=9), "", "the payload, unpacked", *lines_of(payload, inner, shown=9)]
+    )
+
+
+def listing(data: bytes) -> str:
+    """A file as lines."""
+    return "\n".join(lines_of(data, annotate(data)))
+
+
+def lines_of(data: bytes, fields: list[Field], width: int = 9, shown: int | None = None) -> list[str]:
+    """The fields as lines: offset, bytes, meaning; at most `shown` bytes of each."""
     lines = []
-    for field in annotate(data):
+    for field in fields:
         if not field.size:
             lines.append(f"      {'':{3 * width}} ── {field.text}")
             continue
         piece = data[field.offset : field.offset + field.size]
-        for start in range(0, field.size, width):
-            shown = piece[start : start + width].hex(" ")
+        for start in range(0, min(field.size, shown or field.size), width):
+            bytes_ = piece[start : start + width].hex(" ")
+            if start + width < field.size and shown is not None:
+                bytes_ = f"{piece[start : start + width - 1].hex(' ')} …"
             text = field.text if start == 0 else ""
-            lines.append(f"{field.offset + start:04x}  {shown:{3 * width}} {text}".rstrip())
-    return "\n".join(lines)
+            lines.append(f"{field.offset + start:04x}  {bytes_:{3 * width}} {text}".rstrip())
+    return lines

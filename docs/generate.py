@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pyarrow as pa
-from annotate import listing, tiny_file
+from annotate import companion_listing, listing, tiny_file
 from benchmarks import report
 from benchmarks.measure import Measurement
 
@@ -144,6 +144,11 @@ def bytes_of_a_file() -> str:
     return f"```text\n{listing(tiny_file())}\n```\n"
 
 
+def bytes_of_a_companion() -> str:
+    """The annotated companion."""
+    return f"```text\n{companion_listing()}\n```\n"
+
+
 def cost_of(read: Measurement | None) -> str:
     """Time and bytes of a read; a peer that does its own IO has no bytes."""
     return "" if read is None else ", ".join(filter(None, [report.seconds(read.best), report.size(read.bytes_read)]))
@@ -178,6 +183,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "round-trips-pandas": partial(round_trips, "pandas"),
     "limits": limits,
     "bytes": bytes_of_a_file,
+    "companion": bytes_of_a_companion,
     "layouts": layouts,
 }
 

@@ -74,12 +74,11 @@ def test_an_unknown_version_is_passed_over_with_a_warning(data: bytes, stored: p
 
 def payload(
     schema: pa.Schema,
-    names: tuple[tuple[str, ...], ...] | None = None,
+    names: dict[int, tuple[str, ...]] | None = None,
     entries: dict[str, pa.Array] | None = None,
     after: bytes = b"",
 ) -> bytes:
-    names = tuple(() for _ in schema) if names is None else names
-    packed = companion.pack_description(companion.Description(schema, names, entries or {}))
+    packed = companion.pack_description(companion.Description(schema, names or {}, entries or {}))
     return raw(_content(packed) + after) if after else packed
 
 
@@ -123,15 +122,15 @@ def broken() -> Iterator[Any]:
         ("a schema that is none", raw(pack_varint(40) + b"\xff" * 40), "cannot be read"),
         ("a size without end", raw(b"\xff" * 9), "too long"),
         ("many names", raw(pack_varint(len(text)) + text + b"\xff\xff\xff\xff\x0f"), "cut"),
-        ("a name that is no text", raw(pack_varint(len(text)) + text + b"\x01\x01\xff"), "cannot be read"),
+        ("a name that is no text", raw(pack_varint(len(text)) + text + b"\x01\x00\x01\x01\xff"), "cannot be read"),
         ("a field that is no text", raw(pack_varint(len(text)) + text.replace(b"u8", b"\xff\xfe") + b"\0"), "cannot"),
         ("a column that is not there", payload(schema_of(pa.field("nope", pa.uint8()))), "expects another column"),
         ("another type", payload(schema_of(pa.field("plain", pa.uint8()))), "expects another column"),
-        ("another stored name", payload(U8, (("nope",),)), "gives two columns one name"),
-        ("too many stored names", payload(U8, (("u8", "plain"),)), "another number of columns"),
-        ("one column twice", payload(schema_of(U8.field(0), pa.field("x", pa.uint8())), ((), ("u8",))), "twice"),
+        ("another stored name", payload(U8, {0: ("nope",)}), "gives two columns one name"),
+        ("too many stored names", payload(U8, {0: ("u8", "plain")}), "another number of columns"),
+        ("one column twice", payload(schema_of(U8.field(0), pa.field("x", pa.uint8())), {1: ("u8",)}), "twice"),
         ("two columns of one name", payload(schema_of(U8.field(0), U8.field(0))), "of one name"),
-        ("the name of another column", payload(schema_of(pa.field("plain", pa.uint8())), (("u8",),)), "one name"),
+        ("the name of another column", payload(schema_of(pa.field("plain", pa.uint8())), {0: ("u8",)}), "one name"),
         ("a type without a place", payload(schema_of(pa.field("u8", pa.month_day_nano_interval()))), "no place"),
         ("too many levels", payload(schema_of(pa.field("u8", NESTED))), "nested too deep"),
         ("a dictionary for numbers", payload(U8, None, {"u8": pa.array([1])}), "dictionary of another type"),

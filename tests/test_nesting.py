@@ -131,6 +131,18 @@ def only(cell: Any, type_: Any, path: tuple[str, ...]) -> Any:
     return {path[0]: only(cell[path[0]], type_.field(path[0]).type, path[1:])}
 
 
+def assert_no_nulls_where_none_may_be(array: Any) -> None:
+    """Also where the struct around a field is null: writers of Parquet look at the field alone."""
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        for i, field in enumerate(type_):
+            child = array.field(i)
+            assert field.nullable or not child.null_count or pa.types.is_dictionary(child.type)
+            assert_no_nulls_where_none_may_be(child)
+    elif hasattr(type_, "value_field"):
+        assert_no_nulls_where_none_may_be(array.flatten())
+
+
 @examples(300)
 @given(tables(), st.sampled_from([0, 1 << 20]))
 def test_nested_tables(table: pa.Table, threshold: int) -> None:
@@ -138,6 +150,8 @@ def test_nested_tables(table: pa.Table, threshold: int) -> None:
     data = written(table, page_size_threshold=threshold, num_buckets=2, row_group_max_rows=4)
     found = read(data)
     found.validate(full=True)
+    for column in found.columns:
+        assert_no_nulls_where_none_may_be(column.combine_chunks())
     assert found.schema.equals(table.schema, check_metadata=True)
     assert found.to_pylist() == table.to_pylist()
     with smalti.open(data, logical=False) as file:

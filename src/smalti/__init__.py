@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from smalti.errors import (
         ConflictError,
         CorruptFileError,
+        MemoryLimitError,
         MosaicError,
         PaimonTableError,
         SchemaError,
@@ -29,6 +30,7 @@ __all__ = [
     "ColumnStatistics",
     "ConflictError",
     "CorruptFileError",
+    "MemoryLimitError",
     "MosaicDataset",
     "MosaicError",
     "MosaicFile",
@@ -53,6 +55,7 @@ _HOMES = {
     "smalti.errors": (
         "ConflictError",
         "CorruptFileError",
+        "MemoryLimitError",
         "MosaicError",
         "PaimonTableError",
         "SchemaError",

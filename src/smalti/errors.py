@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 Self = TypeVar("Self", bound="MosaicError")
 
 #: The parts of a place, from the outside in; the order in which a message names them.
-PLACE = ("path", "section", "row_group", "bucket", "column", "offset")
+PLACE = ("path", "section", "row_group", "bucket", "column", "row", "offset")
 #: Options in the query of a URI that are no secrets; all others are hidden.
 _OPEN_OPTIONS = (
     *("region", "endpoint_override", "scheme", "anonymous", "project_id", "account_name", "role_arn"),
@@ -59,7 +59,7 @@ class MosaicError(ValueError):
     found, expected : object, optional
         The value met and the value (or rule) it breaks.
     **place
-        Any of `path`, `section`, `row_group`, `bucket`, `column`, `offset`.
+        Any of `path`, `section`, `row_group`, `bucket`, `column`, `row`, `offset`.
 
     Examples
     --------
@@ -109,6 +109,19 @@ class UnsupportedFeatureError(MosaicError):
 
 class SchemaError(MosaicError):
     """A schema, column name, type or value that Mosaic cannot hold, or that does not fit the file."""
+
+
+class MemoryLimitError(MosaicError):
+    """A read would take more memory than `memory_limit` allows; nothing was allocated for it."""
+
+    @classmethod
+    def of(cls, asked: int, held: int, limit: int) -> MemoryLimitError:
+        """The error of a read that asks for so many bytes while it holds others."""
+        return cls(
+            "reading takes more memory than is allowed",
+            found=f"{asked:,} bytes asked for, {held:,} held",
+            expected=f"{limit:,} bytes in all; memory_limit raises it (Spark: memoryLimit, shell: --memory-limit)",
+        )
 
 
 class ConflictError(MosaicError):

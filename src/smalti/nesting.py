@@ -70,7 +70,7 @@ def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
     """
     if depth > MAX_NESTING:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
-    if not _has_parts(type_):
+    if not has_parts(type_):
         return Leaf(type_, storage_type(type_, depth))
     if isinstance(type_, pa.BaseExtensionType):
         return Wrapped(type_, plan_column(type_.storage_type, nullable, depth + 1))
@@ -88,17 +88,17 @@ def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
     raise SchemaError("type has no place in Mosaic", found=str(type_))
 
 
-def _has_parts(type_: Any) -> bool:
+def has_parts(type_: Any) -> bool:
     """Whether a column of the type takes more than one stored column."""
     if isinstance(type_, pa.BaseExtensionType):
-        return _has_parts(type_.storage_type)
+        return has_parts(type_.storage_type)
     if pt.is_struct(type_):
         return not is_legacy_timestamp(type_)
     if is_list_like(type_):
-        return _has_parts(type_.value_type)
+        return has_parts(type_.value_type)
     if pt.is_map(type_):
         key = storage_kind(type_.key_type)
-        return _has_parts(type_.key_type) or _has_parts(type_.item_type) or pt.is_nested(key)
+        return has_parts(type_.key_type) or has_parts(type_.item_type) or pt.is_nested(key)
     return False
 
 
@@ -257,6 +257,8 @@ def stored_schema(schema: pa.Schema) -> StoredSchema:
         With the name of the first column that cannot be stored.
     """
     known: dict[Any, bytes] = {}
+    #: Types that are stored as another one: the tree of a column, and its packed type.
+    alike: dict[Any, tuple[Leaf, list[bytes]]] = {}
     columns: dict[int, LogicalColumn] = {}
     packed: list[list[bytes]] = []
     taken: set[str] | None = None
@@ -267,6 +269,11 @@ def stored_schema(schema: pa.Schema) -> StoredSchema:
             packed.append([found])
             continue
         field = schema.field(i)
+        if kind in alike and i not in renamed:
+            leaf, descriptor = alike[kind]
+            packed.append(descriptor)
+            columns[i] = LogicalColumn(field, leaf, (StoredColumn(field.name, leaf.stored, field.nullable),))
+            continue
         try:
             node = plan_column(field.type, field.nullable)
             stored = stored_columns(node, field.name, field.nullable)
@@ -285,6 +292,8 @@ def stored_schema(schema: pa.Schema) -> StoredSchema:
             names = unique_names([c.name for c, is_own in zip(stored, own, strict=True) if not is_own], taken)
             fresh = iter(names)
             stored = [c if is_own else replace(c, name=next(fresh)) for c, is_own in zip(stored, own, strict=True)]
+        elif kind is not None and isinstance(node, Leaf):
+            alike[kind] = node, packed[-1]
         columns[i] = LogicalColumn(field, node, tuple(stored))
     if not columns:
         return StoredSchema(schema.remove_metadata(), [part for (part,) in packed], {}, range(len(packed) + 1))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from smalti.memory import asked_limit, default_limit, most_memory
 from smalti.threads import cpu_count
 
 Result = TypeVar("Result")
@@ -44,16 +45,30 @@ class Budget:
         Units begun and not yet delivered, at most; with 0, all work is done when its turn comes, without threads.
     memory_limit : int
         Bytes that units hold together, at most, unless a single one holds more.
+    read_limit : int
+        Bytes that a read may hold at all; by default as `memory_limit`.
     """
 
     readahead: int
     memory_limit: int = MEMORY_LIMIT
+    read_limit: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.read_limit:
+            object.__setattr__(self, "read_limit", self.memory_limit)
 
     @classmethod
     def choose(
-        cls, readahead: int | None, memory_limit: int | None, *, is_remote: bool, unit_bytes: int, is_file: bool = False
+        cls,
+        readahead: int | None,
+        memory_limit: int | None,
+        *,
+        is_remote: bool,
+        unit_bytes: int,
+        total_bytes: int | None = None,
+        is_file: bool = False,
     ) -> Budget:
-        """What was asked for, or what suits the source.
+        """What was asked for, or what suits the source, whose units have `unit_bytes` on average.
 
         Row groups of a single local file (`is_file`) are not read ahead: decoding one uses all cores already, and
         holding two would double the memory.
@@ -72,7 +87,11 @@ class Budget:
         if readahead is None:
             local = 0 if is_file or unit_bytes < MIN_LOCAL_BYTES or cpu_count() == 1 else cpu_count()
             readahead = REMOTE_READAHEAD if is_remote else local
-        return cls(readahead, MEMORY_LIMIT if memory_limit is None else memory_limit)
+        memory_limit = asked_limit() if memory_limit is None else memory_limit
+        if memory_limit is not None:
+            return cls(readahead, memory_limit)
+        limit = default_limit(unit_bytes if total_bytes is None else total_bytes, most_memory())
+        return cls(readahead, min(MEMORY_LIMIT, limit), limit)
 
 
 @contextmanager

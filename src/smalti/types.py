@@ -46,6 +46,13 @@ _STORED_AS: dict[pa.DataType, pa.DataType] = {
     pa.binary_view(): pa.binary(),
 }
 
+_LISTS = {
+    pa.list_(pa.int8()).id,
+    pa.large_list(pa.int8()).id,
+    pa.list_(pa.int8(), 1).id,
+    pa.list_view(pa.int8()).id,
+    pa.large_list_view(pa.int8()).id,
+}
 _TICKS: dict[str, Literal["ms", "us", "ns"]] = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
 _PRECISION = {"ms": 3, "us": 6, "ns": 9}
 
@@ -62,8 +69,7 @@ def is_legacy_timestamp(type_: pa.DataType) -> bool:
 
 def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
     """Whether a type is a list, of any layout."""
-    checks = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
-    return any(check(type_) for check in checks)
+    return type_.id in _LISTS
 
 
 def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:

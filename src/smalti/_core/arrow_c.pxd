@@ -40,6 +40,7 @@ cdef struct Block:
     const void* buffers[3]
     ArrowArray* children[2]
     Zeros* zeros
+    int64_t size
 
 cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil
 cdef ArrowArray* new_child(ArrowArray* parent, int at) except NULL nogil

@@ -18,10 +18,50 @@ cdef extern from *:
     static int64_t smalti_live_arrays = 0;
     #define SMALTI_ADD(at, n) __atomic_add_fetch((at), (n), __ATOMIC_ACQ_REL)
     #define SMALTI_LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
+
+    /* Large blocks that were released, kept for the next arrays of about their size: up to eight, 64 MiB together.
+       The system's allocator gives such blocks back, and mapping their pages anew costs more than filling them.
+       A kept block begins with its size. With AddressSanitizer none is kept, so that it sees who uses them late. */
+    #include <stdlib.h>
+    #define SMALTI_SLOTS 8
+    static void* smalti_kept[SMALTI_SLOTS];
+    static int64_t smalti_kept_bytes = 0;
+
+    static int smalti_keep(void* block, int64_t size) {
+    #if !defined(__SANITIZE_ADDRESS__)
+        if (SMALTI_ADD(&smalti_kept_bytes, size) <= (64 << 20)) {
+            *(int64_t*)block = size;
+            for (int i = 0; i < SMALTI_SLOTS; i++) {
+                void* none = NULL;
+                if (__atomic_compare_exchange_n(
+                        &smalti_kept[i], &none, block, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return 1;
+            }
+        }
+        SMALTI_ADD(&smalti_kept_bytes, -size);
+    #endif
+        return 0;
+    }
+
+    static void* smalti_take(int64_t size) {
+        for (int i = 0; i < SMALTI_SLOTS; i++) {
+            void* block = __atomic_exchange_n(&smalti_kept[i], NULL, __ATOMIC_ACQ_REL);
+            if (block == NULL) continue;
+            int64_t has = *(int64_t*)block;
+            SMALTI_ADD(&smalti_kept_bytes, -has);
+            if (has >= size && has / 2 <= size) return block;
+            if (!smalti_keep(block, has)) free(block);
+        }
+        return NULL;
+    }
     """
     int64_t smalti_live_arrays
     int64_t SMALTI_ADD(int64_t* at, int64_t n) nogil
     int64_t SMALTI_LOAD(int64_t* at) nogil
+    bint smalti_keep(void* block, int64_t size) nogil
+    void* smalti_take(int64_t size) nogil
+
+cdef enum:
+    LARGE = 1 << 20     # bytes of a block from which on it is kept
 
 
 def live_arrays():
@@ -40,7 +80,8 @@ cdef void _release_array(ArrowArray* array) noexcept nogil:
             free(block.children[i])
     if block.zeros != NULL:
         drop_zeros(block.zeros)
-    free(block)
+    if block.size < LARGE or not smalti_keep(block, block.size):
+        free(block)
     array.release = NULL
     SMALTI_ADD(&smalti_live_arrays, -1)
 
@@ -53,9 +94,15 @@ cdef void release_array(ArrowArray* array) noexcept nogil:
 cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil:
     """Make `out` an array that owns `payload` bytes and return where they start (64-byte aligned, not cleared)."""
     cdef int64_t head = (sizeof(Block) + 63) // 64 * 64
+    cdef int64_t size = head + 64 + payload
     cdef uint8_t* at = NULL
-    cdef Block* block = <Block*>grow(NULL, head + 64 + payload)
+    cdef Block* block = <Block*>smalti_take(size) if size >= LARGE else NULL
+    if block == NULL:
+        block = <Block*>grow(NULL, size)
+    else:
+        size = (<int64_t*>block)[0]
     memset(block, 0, sizeof(Block))
+    block.size = size
     memset(out, 0, sizeof(ArrowArray))
     out.buffers = block.buffers
     out.children = block.children

@@ -2,6 +2,7 @@ from typing import final
 
 from zstandard import BufferSegment
 
+from smalti._core.allowance import Allowance
 from smalti._core.nodes import BucketNodes
 
 @final
@@ -18,7 +19,7 @@ class Batch:
     num_columns: int
     num_rows: int
 
-    def __new__(cls, num_columns: int, num_rows: int) -> Batch: ...
+    def __new__(cls, num_columns: int, num_rows: int, allowance: Allowance | None = None) -> Batch: ...
     def address(self) -> int: ...
     def decode(
         self,

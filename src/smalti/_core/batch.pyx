@@ -4,13 +4,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from smalti._core.allowance cimport Allowance, Purse
 from smalti._core.arrow_c cimport ArrowArray, release_array
 from smalti._core.bits cimport bitmap_size
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decode cimport Scratch, decode_column, free_scratch
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.nodes cimport DICT, BucketNodes, Node
-from smalti._core.select cimport Blocks, count_from, free_blocks, select_rows
+from smalti._core.select cimport Blocks, free_blocks, select_rows, slice_rows
 from smalti._core.view cimport View, view_all_null, view_monolithic, view_page
 
 from smalti.errors import MosaicError
@@ -104,14 +105,20 @@ cdef class Batch:
     Parameters
     ----------
     num_columns, num_rows : int
+    allowance : Allowance, optional
+        What the arrays may take, and what decoding takes beside them.
     """
 
     cdef ArrowArray array
+    cdef Allowance _allowance
+    cdef Purse* purse
     cdef readonly int64_t num_columns
     cdef readonly int64_t num_rows
 
-    def __cinit__(self, int64_t num_columns, int64_t num_rows):
+    def __cinit__(self, int64_t num_columns, int64_t num_rows, Allowance allowance=None):
         cdef int64_t i
+        self._allowance = allowance
+        self.purse = &allowance.purse if allowance is not None else NULL
         self.num_columns = num_columns
         self.num_rows = num_rows
         self.array.length = num_rows
@@ -148,11 +155,11 @@ cdef class Batch:
         cdef int64_t* into = NULL
         cdef const uint64_t* selection = NULL
         cdef View* views = bucket.views
-        cdef Blocks blocks, counted
+        cdef Blocks blocks
         cdef Scratch s
         memset(&s, 0, sizeof(Scratch))
         memset(&blocks, 0, sizeof(Blocks))
-        memset(&counted, 0, sizeof(Blocks))
+        s.purse = blocks.purse = self.purse
         try:
             wanted = _numbers(columns, bucket.nodes.num_columns)
             into = _numbers(places, self.num_columns)
@@ -163,16 +170,19 @@ cdef class Batch:
                 selection = &rows[0] if selected else NULL
                 if selected != self.num_rows:
                     raise ValueError(f"{selected} rows for a batch of {self.num_rows}")
-            elif first >= 0:
-                selected = self.num_rows
-                selection = count_from(first, selected, &counted)
-            if selection != NULL or rows is not None:
                 _check_ascending(selection, selected, bucket.views, wanted, n)
+            elif first >= 0:
+                for i in range(n):
+                    if self.num_rows > bucket.views[wanted[i]].rows - first:
+                        raise IndexError(f"rows {first} to {first + self.num_rows} of {bucket.views[wanted[i]].rows}")
+            if rows is not None or first >= 0:
                 views = <View*>zeroed((bucket.nodes.num_nodes + 1) * sizeof(View))
             with nogil:
                 for i in range(n):
                     at = wanted[i]
-                    if views != bucket.views:
+                    if selected == 0 and first >= 0:
+                        slice_rows(bucket.views, at, first, self.num_rows, views, &s, &blocks)
+                    elif views != bucket.views:
                         select_rows(bucket.views, at, selection, selected, views, &s, &blocks)
                     decode_column(views, at, self.array.children[into[i]], &s)
                     free_blocks(&blocks)        # the array has copies
@@ -181,7 +191,6 @@ cdef class Batch:
         finally:
             free_scratch(&s)
             free_blocks(&blocks)
-            free_blocks(&counted)
             if views != bucket.views:
                 free(views)
             free(wanted)

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
+from smalti._core.allowance cimport Purse
 from smalti._core.arrow_c cimport ArrowArray, Zeros
 from smalti._core.view cimport View
 
@@ -10,6 +11,8 @@ cdef struct Scratch:
     uint8_t* entries
     int64_t entries_size
     Zeros* zeros
+    Purse* purse            # what arrays and scratch may take together; NULL: anything
+    int64_t spent           # of it for scratch, given back with it
 
 cdef void free_scratch(Scratch* s) noexcept nogil
 cdef int decode_column(View* views, int64_t at, ArrowArray* out, Scratch* s) except -1 nogil

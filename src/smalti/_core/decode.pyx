@@ -8,6 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from smalti._core.allowance cimport give_back, spend
 from smalti._core.arrow_c cimport ArrowArray, drop_zeros, new_array, new_child, new_zeros, share_zeros
 from smalti._core.bits cimport Pair, bitmap_size, copy_inverted, expand_nulls, index_width, unpack_indices, word
 from smalti._core.fault cimport NONE, corrupt, grow, unsupported
@@ -25,10 +26,13 @@ cdef void free_scratch(Scratch* s) noexcept nogil:
     free(s.entries)
     if s.zeros != NULL:
         drop_zeros(s.zeros)
+    give_back(s.purse, s.spent)
 
 
-cdef int _reserve(uint8_t** block, int64_t* have, int64_t size) except -1 nogil:
+cdef int _reserve(uint8_t** block, int64_t* have, int64_t size, Scratch* s) except -1 nogil:
     if size > have[0]:
+        spend(s.purse, size - have[0])
+        s.spent += size - have[0]
         block[0] = <uint8_t*>grow(block[0], size)
         have[0] = size
     return 0
@@ -43,7 +47,7 @@ cdef int64_t _round64(int64_t n) noexcept nogil:
 cdef int _unpack(View* view, Scratch* s) except -1 nogil:
     """Indices of a DICT column into scratch; all of them are inside the dictionary."""
     cdef uint32_t top
-    _reserve(<uint8_t**>&s.indices, &s.indices_size, view.non_null * 4 + 4)
+    _reserve(<uint8_t**>&s.indices, &s.indices_size, view.non_null * 4 + 4, s)
     top = unpack_indices(s.indices, view.data, view.data_size, view.non_null, index_width(view.entries))
     if view.non_null and top >= view.entries:
         return corrupt(b"dictionary index out of range", NONE, top, view.entries - 1)
@@ -65,7 +69,7 @@ cdef int _dense(View* view, Scratch* s, word* out) except -1 nogil:
             for i in range(1, n):
                 out[i] = value
         return 0
-    _reserve(&s.entries, &s.entries_size, view.entries * sizeof(word) + 16)
+    _reserve(&s.entries, &s.entries_size, view.entries * sizeof(word) + 16, s)
     load_values(view.node, view.value, view.entries, s.entries)
     _unpack(view, s)
     entries = <const word*>s.entries
@@ -85,10 +89,12 @@ cdef int _spread(View* view, Scratch* s, word* out) except -1 nogil:
 
 # --- arrays -------------------------------------------------------------------------------------------------------
 
-cdef uint8_t* _begin(View* view, ArrowArray* out, int n_buffers, int64_t payload) except NULL nogil:
+cdef uint8_t* _begin(View* view, ArrowArray* out, int n_buffers, int64_t payload, Scratch* s) except NULL nogil:
     """Head and validity of an array that is not ALL_NULL; returns where its other buffers go."""
     cdef int64_t validity = _round64(bitmap_size(view.rows)) if view.has_nulls else 0
-    cdef uint8_t* at = new_array(out, validity + payload)
+    cdef uint8_t* at
+    spend(s.purse, validity + payload)
+    at = new_array(out, validity + payload)
     out.length = view.rows
     out.n_buffers = n_buffers
     if view.has_nulls:
@@ -109,6 +115,7 @@ cdef int _all_null(View* view, ArrowArray* out, int n_buffers, Scratch* s) excep
         drop_zeros(s.zeros)
         s.zeros = NULL
     if s.zeros == NULL:
+        spend(s.purse, size)
         s.zeros = new_zeros(size)
     share_zeros(out, s.zeros)
     for i in range(n_buffers):
@@ -119,7 +126,7 @@ cdef int _all_null(View* view, ArrowArray* out, int n_buffers, Scratch* s) excep
 cdef int _decode_bits(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     """Booleans: a byte each behind the buffer, then eight of them packed into each byte of it."""
     cdef int64_t i, k, packed = bitmap_size(view.rows)
-    cdef uint8_t* bits = _begin(view, out, 2, packed + 8 + 8 * packed)
+    cdef uint8_t* bits = _begin(view, out, 2, packed + 8 + 8 * packed, s)
     cdef uint8_t* values = bits + packed + 8
     out.buffers[1] = bits
     _spread(view, s, values)
@@ -133,7 +140,7 @@ cdef int _decode_bits(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
 
 cdef int _decode_fixed(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int width = arrow_width(view.node.kind)
-    cdef uint8_t* values = _begin(view, out, 2, (view.rows + 1) * width)
+    cdef uint8_t* values = _begin(view, out, 2, (view.rows + 1) * width, s)
     out.buffers[1] = values
     if width == 1:
         return _spread(view, s, values)
@@ -170,13 +177,13 @@ cdef inline void _copy_text(uint8_t* out, const uint8_t* text, uint32_t size, co
         memcpy(out, text, size)
 
 
-cdef int32_t* _begin_text(View* view, ArrowArray* out, int64_t total) except NULL nogil:
+cdef int32_t* _begin_text(View* view, ArrowArray* out, int64_t total, Scratch* s) except NULL nogil:
     """Head and validity of texts of `total` bytes; returns where their offsets go."""
     cdef int64_t head = _round64((view.rows + 1) * 4)
     cdef uint8_t* at
     if total > MAX_INT32:
         unsupported(b"column of a row group holds more bytes than one Arrow array can", total, MAX_INT32)
-    at = _begin(view, out, 3, head + total + SLACK)
+    at = _begin(view, out, 3, head + total + SLACK, s)
     out.buffers[1] = at
     out.buffers[2] = at + head
     return <int32_t*>at
@@ -193,9 +200,9 @@ cdef int _sum_offsets(View* view, int32_t* offsets) noexcept nogil:
     return 0
 
 
-cdef int _decode_plain_text(View* view, ArrowArray* out) except -1 nogil:
+cdef int _decode_plain_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int64_t i
-    cdef int32_t* offsets = _begin_text(view, out, view.text_size)
+    cdef int32_t* offsets = _begin_text(view, out, view.text_size, s)
     cdef uint8_t* to = <uint8_t*>out.buffers[2]
     cdef uint32_t size
     cdef const uint8_t* at = view.data
@@ -209,11 +216,11 @@ cdef int _decode_plain_text(View* view, ArrowArray* out) except -1 nogil:
     return _sum_offsets(view, offsets)
 
 
-cdef int _decode_const_text(View* view, ArrowArray* out) except -1 nogil:
+cdef int _decode_const_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int64_t i
     cdef uint32_t size
     cdef const uint8_t* text = _next_text(view.value, &size)
-    cdef int32_t* offsets = _begin_text(view, out, <int64_t>size * view.non_null)
+    cdef int32_t* offsets = _begin_text(view, out, <int64_t>size * view.non_null, s)
     cdef uint8_t* to = <uint8_t*>out.buffers[2]
     for i in range(view.non_null):
         offsets[i + 1] = <int32_t>size
@@ -231,7 +238,7 @@ cdef int _decode_dict_text(View* view, ArrowArray* out, Scratch* s) except -1 no
     cdef const uint8_t** texts
     cdef uint32_t* sizes
     cdef uint32_t index
-    _reserve(&s.entries, &s.entries_size, view.entries * 12 + 16)
+    _reserve(&s.entries, &s.entries_size, view.entries * 12 + 16, s)
     texts = <const uint8_t**>s.entries
     sizes = <uint32_t*>(s.entries + view.entries * 8)
     for i in range(view.entries):
@@ -243,7 +250,7 @@ cdef int _decode_dict_text(View* view, ArrowArray* out, Scratch* s) except -1 no
     _unpack(view, s)
     for i in range(view.non_null):
         total += sizes[s.indices[i]]
-    offsets = _begin_text(view, out, total)
+    offsets = _begin_text(view, out, total, s)
     to = <uint8_t*>out.buffers[2]
     for i in range(view.non_null):
         index = s.indices[i]
@@ -257,9 +264,9 @@ cdef int _decode_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     if view.encoding == DICT:
         return _decode_dict_text(view, out, s)
     if view.encoding == CONST:
-        _decode_const_text(view, out)
+        _decode_const_text(view, out, s)
     else:
-        _decode_plain_text(view, out)
+        _decode_plain_text(view, out, s)
     if is_text(view.node) and not valid_strings(
         <const uint8_t*>out.buffers[2], <const int32_t*>out.buffers[1], view.rows
     ):
@@ -275,7 +282,7 @@ cdef int load_lengths(View* view, Scratch* s, uint32_t* out) except -1 nogil:
 cdef int _decode_lengths(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     """Offsets of a list or map; returns nothing, offsets[rows] is the number of elements."""
     cdef int64_t i, total = 0
-    cdef int32_t* offsets = <int32_t*>_begin(view, out, 2, (view.rows + 1) * 4)
+    cdef int32_t* offsets = <int32_t*>_begin(view, out, 2, (view.rows + 1) * 4, s)
     out.buffers[1] = offsets
     _dense(view, s, <uint32_t*>(offsets + 1))
     for i in range(view.non_null):

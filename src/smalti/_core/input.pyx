@@ -2,6 +2,7 @@
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
+from libc.string cimport memcpy
 
 from smalti._core.arrow_c cimport release_array
 from smalti._core.bits cimport bitmap_size, get_bit
@@ -159,13 +160,15 @@ cdef bint _check_numbers(Feed* feed) noexcept nogil:
     cdef int64_t c, row
     cdef Chunk* chunk
     cdef const uint8_t* values
+    cdef uint32_t time
     cdef bint fits
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
         values = <const uint8_t*>chunk.array.buffers[1]
         for row in range(chunk.start, chunk.start + chunk.rows):
             if feed.node.type_id == T_TIME:
-                fits = (<const uint32_t*>values)[row] < MILLISECONDS_OF_DAY     # a negative one is large
+                memcpy(&time, values + 4 * row, 4)      # a producer's buffer need not be aligned
+                fits = time < MILLISECONDS_OF_DAY       # a negative one is large
             else:
                 fits = fits_precision(values + 16 * row, feed.node.precision)
             if not fits and (chunk.valid == NULL or get_bit(chunk.valid, row)):

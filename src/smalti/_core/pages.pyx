@@ -88,7 +88,9 @@ cdef bint _is_plain_frame(const uint8_t* data, int64_t size, uint64_t content) n
 
 
 def open_slots(list slots not None):
-    """The zstd frames in slots, and the sizes of their pages as native 64-bit numbers; None if one needs a closer look.
+    """The zstd frames in slots, the sizes of their pages as native 64-bit numbers, and their sum.
+
+    None if one needs a closer look.
 
     None is returned where a slot holds anything else than one frame that declares the size of its page, or a size that
     no frame of these bytes can have, or that no page has: zstandard's call for many frames writes outside its memory
@@ -99,7 +101,7 @@ def open_slots(list slots not None):
     cdef uint64_t* sizes = <uint64_t*>PyBytes_AS_STRING(packed)
     cdef Py_buffer view
     cdef Cursor c
-    cdef int64_t size
+    cdef int64_t size, total = 0
     cdef bint plain
     cdef list frames = []
     for i in range(n):
@@ -118,5 +120,6 @@ def open_slots(list slots not None):
         if not plain:
             return None
         sizes[i] = <uint64_t>size
+        total += size
         frames.append(slots[i][c.pos:])
-    return frames, packed
+    return frames, packed, total

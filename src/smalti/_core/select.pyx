@@ -8,20 +8,24 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from smalti._core.bits cimport count_bits, bitmap_size, get_bit, index_width, pack_indices
+from smalti._core.allowance cimport Purse, give_back, spend
+from smalti._core.bits cimport bitmap_size, count_bits, get_bit, index_width, load_bits, pack_indices
 from smalti._core.decode cimport Scratch, load_lengths
 from smalti._core.fault cimport NONE, corrupt, grow, zeroed
-from smalti._core.nodes cimport ALL_NULL, DICT, K_LEN, PLAIN, Node, file_width
+from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_LEN, PLAIN, Node, file_width
 from smalti._core.view cimport View
 
 
 cdef void free_blocks(Blocks* blocks) noexcept nogil:
     """Free all blocks; more can be made afterwards."""
     cdef int64_t i
+    cdef Purse* purse = blocks.purse
     for i in range(blocks.size):
         free(blocks.items[i])
     free(blocks.items)
+    give_back(purse, blocks.spent)
     memset(blocks, 0, sizeof(Blocks))
+    blocks.purse = purse
 
 
 cdef void* _block(Blocks* blocks, int64_t size) except NULL nogil:
@@ -29,18 +33,11 @@ cdef void* _block(Blocks* blocks, int64_t size) except NULL nogil:
     if blocks.size == blocks.capacity:
         blocks.capacity = 2 * blocks.capacity + 8
         blocks.items = <void**>grow(blocks.items, blocks.capacity * sizeof(void*))
+    spend(blocks.purse, size)
+    blocks.spent += size
     blocks.items[blocks.size] = zeroed(size + 16)
     blocks.size += 1
     return blocks.items[blocks.size - 1]
-
-
-cdef const uint64_t* count_from(int64_t first, int64_t n, Blocks* blocks) except NULL nogil:
-    """The numbers of `n` rows that follow each other."""
-    cdef uint64_t* rows = <uint64_t*>_block(blocks, n * 8)
-    cdef int64_t i
-    for i in range(n):
-        rows[i] = <uint64_t>(first + i)
-    return rows
 
 
 cdef const uint64_t* _pick_nulls(
@@ -141,38 +138,57 @@ cdef int _pick_indices(View* view, const uint64_t* ranks, View* made, Blocks* bl
     return 0
 
 
+cdef int64_t _load_elements(
+    View* views, View* view, Scratch* s, Blocks* blocks, uint32_t** lengths
+) except -1 nogil:
+    """The lengths of all lists or maps, which must have as many elements as are stored; returns how many were loaded.
+
+    Of lists that are all of one length, one length is loaded: there may be far more of them than bytes.
+    """
+    cdef const Node* node = view.node
+    cdef View loaded = view[0]
+    cdef int64_t i, total = 0, elements = views[node.child[0]].rows
+    cdef bint same = view.encoding == CONST or (view.encoding == DICT and view.entries == 1)
+    if same and view.non_null:
+        loaded.non_null = 1
+    lengths[0] = <uint32_t*>_block(blocks, loaded.non_null * 4)
+    load_lengths(&loaded, s, lengths[0])
+    for i in range(loaded.non_null):
+        if lengths[0][i] > elements - total:
+            return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE, elements, NONE)
+        total += lengths[0][i]
+    if same and view.non_null:
+        total *= view.non_null
+    for i in range(node.n_children):
+        if views[node.child[i]].rows != total:
+            return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE,
+                           views[node.child[i]].rows, total)
+    return loaded.non_null
+
+
 cdef int _select_elements(
     View* views, View* view, const uint64_t* ranks, View* made, View* out, Scratch* s, Blocks* blocks
 ) except -1 nogil:
     """The elements of the selected lists or maps, in all columns below them."""
-    cdef const Node* node = view.node
-    cdef uint32_t* lengths = <uint32_t*>_block(blocks, view.non_null * 4)
-    cdef int64_t i, k, rank = 0, start = 0, total = 0, elements = views[node.child[0]].rows
+    cdef uint32_t* lengths = NULL
+    cdef int64_t i, k, rank = 0, start = 0, total = 0
+    cdef bint same = _load_elements(views, view, s, blocks, &lengths) < view.non_null
     cdef uint64_t* rows
-    load_lengths(view, s, lengths)
-    for i in range(view.non_null):
-        if lengths[i] > elements - total:
-            return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE, elements, NONE)
-        total += lengths[i]
-    if total != elements:
-        return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE, elements, total)
-    total = 0
     for i in range(made.non_null):
-        total += lengths[ranks[i]]
+        total += lengths[0 if same else ranks[i]]
     rows = <uint64_t*>_block(blocks, total * 8)
     total = 0
     for i in range(made.non_null):
-        while rank < <int64_t>ranks[i]:
+        if same:
+            start = <int64_t>ranks[i] * lengths[0]
+        while not same and rank < <int64_t>ranks[i]:
             start += lengths[rank]
             rank += 1
-        for k in range(lengths[rank]):
+        for k in range(lengths[0 if same else rank]):
             rows[total] = <uint64_t>(start + k)
             total += 1
-    for i in range(node.n_children):
-        if views[node.child[i]].rows != elements:
-            return corrupt(b"elements stored for an array or map differ from its lengths' sum", NONE,
-                           views[node.child[i]].rows, elements)
-        select_rows(views, node.child[i], rows, total, out, s, blocks)
+    for i in range(view.node.n_children):
+        select_rows(views, view.node.child[i], rows, total, out, s, blocks)
     return 0
 
 
@@ -200,4 +216,91 @@ cdef int select_rows(
         _pick_indices(view, ranks, made, blocks)
     if view.node.kind == K_LEN:
         _select_elements(views, view, ranks, made, out, s, blocks)
+    return 0
+
+
+# --- rows that follow each other ----------------------------------------------------------------------------------
+
+cdef const uint8_t* _bits_from(const uint8_t* bits, int64_t first, int64_t n, Blocks* blocks) except NULL nogil:
+    """`n` bits from bit `first` on: where they are if they begin with a byte, else a copy that does."""
+    cdef uint8_t* out
+    cdef int64_t i, count
+    cdef uint64_t word
+    if first & 7 == 0:
+        return bits + (first >> 3)
+    out = <uint8_t*>_block(blocks, bitmap_size(n))
+    for i in range(0, n, 64):
+        count = n - i if n - i < 64 else 64
+        word = load_bits(bits, first + i, count)
+        memcpy(out + (i >> 3), &word, bitmap_size(count))
+    return out
+
+
+cdef int64_t _skip_texts(const uint8_t* data, int64_t n, int64_t* text_size) noexcept nogil:
+    """Bytes of `n` values with their varints, which the walk has checked, and without them."""
+    cdef int64_t i, at = 0, total = 0
+    cdef uint32_t size
+    cdef int shift
+    for i in range(n):
+        size = data[at]
+        at += 1
+        if size >= 0x80:
+            size &= 0x7F
+            shift = 7
+            while data[at] >= 0x80:
+                size |= (<uint32_t>(data[at] & 0x7F)) << shift
+                shift += 7
+                at += 1
+            size |= (<uint32_t>data[at]) << shift
+            at += 1
+        at += size
+        total += size
+    text_size[0] = total
+    return at
+
+
+cdef int slice_rows(
+    View* views, int64_t at, int64_t first, int64_t n, View* out, Scratch* s, Blocks* blocks
+) except -1 nogil:
+    """As `select_rows`, for `n` rows from `first` on: of values and indices, where they are in the encoded column.
+
+    Nothing is copied but bits that do not begin with a byte. Texts before the first row have to be stepped over.
+    """
+    cdef View* view = &views[at]
+    cdef View* made = &out[at]
+    cdef int64_t rank = first, nulls, i, start = 0, total = 0, text_size = 0
+    cdef int width
+    cdef uint32_t* lengths = NULL
+    made[0] = view[0]
+    made.rows = n
+    made.non_null = n
+    if view.encoding == ALL_NULL:
+        rank = made.non_null = 0
+    if view.has_nulls:
+        rank = first - count_bits(view.nulls, 0, first)
+        nulls = count_bits(view.nulls, first, n)
+        made.non_null = n - nulls
+        made.has_nulls = nulls > 0
+        made.nulls = _bits_from(view.nulls, first, n, blocks)
+    if view.encoding == PLAIN:
+        width = file_width(view.node.kind)
+        start = rank * width if width else _skip_texts(view.data, rank, &text_size)
+        made.data = view.data + start
+        made.data_size = made.non_null * width if width else _skip_texts(made.data, made.non_null, &made.text_size)
+    elif view.encoding == DICT:
+        width = index_width(view.entries)
+        made.data_size = (made.non_null * width + 7) >> 3
+        made.data = _bits_from(view.data, rank * width, made.non_null * width, blocks)
+    if view.node.kind == K_LEN:
+        start = 0
+        if _load_elements(views, view, s, blocks, &lengths) < view.non_null:
+            start = rank * lengths[0]
+            total = made.non_null * lengths[0]
+        else:
+            for i in range(rank):
+                start += lengths[i]
+            for i in range(rank, rank + made.non_null):
+                total += lengths[i]
+        for i in range(view.node.n_children):
+            slice_rows(views, view.node.child[i], start, total, out, s, blocks)
     return 0

@@ -80,10 +80,12 @@ def _run(argv: list[str]) -> int:
         return 0
     command = COMMANDS[options.command]
     from smalti.cli.screen import Screen
+    from smalti.memory import memory_limit
 
     screen = Screen(pager=not getattr(options, "no_pager", False))
     run = getattr(_module(command), f"run_{command.function}")
-    return int(run(options, screen) or 0)
+    with memory_limit(options.memory_limit):
+        return int(run(options, screen) or 0)
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -109,6 +111,10 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only == command.name:
+            from smalti.cli.arguments import byte_count
+
+            about = "bytes that reading may take, such as 2G; by default 640 MiB and 256 times the size of the file"
+            sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
             getattr(_module(command), f"arguments_{command.function}")(sub)
     return parser
 

@@ -28,6 +28,7 @@ from smalti.nesting import (
     Node,
     StoredColumn,
     Wrapped,
+    has_parts,
     leaves,
     paths,
     plan_column,
@@ -56,6 +57,9 @@ class FilterColumn:
 class LogicalView:
     """The columns that are more than the stored ones say, by the companion of a file.
 
+    There may be thousands of columns of another type, which have one stored column of their own name: each of these is
+    looked at when it is asked for. Columns that are made of others are looked at together, since their names matter.
+
     Raises
     ------
     CorruptFileError
@@ -63,44 +67,73 @@ class LogicalView:
     """
 
     def __init__(self, description: Description, describe: Callable[[list[str]], list[pa.DataType | None]]) -> None:
-        self.metadata = description.schema.metadata
-        self.columns: dict[str, LogicalColumn] = {}
+        self._schema, self._names = description.schema, description.names
+        self._places = {name: place for place, name in enumerate(self._schema.names)}
+        self._kinds = field_kinds(self._schema.__arrow_c_schema__())
+        self._nodes: dict[object, Node] = {}
+        self._known: dict[str, LogicalColumn] = {}
+        self.metadata = self._schema.metadata
         self.entries = description.dictionaries
-        #: The column that each stored column belongs to.
+        #: The column that each stored column belongs to, if that has another name.
         self.owner: dict[str, str] = {}
         #: The column that each path below one leads into.
         self.paths: dict[str, str] = {}
-        for field, names in zip(description.schema, description.names, strict=True):
-            node = plan_column(field.type, field.nullable)
-            stored = stored_columns(node, field.name, field.nullable)
-            if names:
-                if len(names) != len(stored):
-                    raise CorruptFileError("companion has another number of columns", column=field.name)
-                stored = [replace(column, name=name) for column, name in zip(stored, names, strict=True)]
-            self.columns[field.name] = column = LogicalColumn(field, node, tuple(stored))
-            self._check_entries(column)
-            for each in stored:
-                if each.name in self.owner:
+        made = [
+            name
+            for name, place in self._places.items()
+            if place in self._names or (self._kinds[place] is None and has_parts(self._schema.field(place).type))
+        ]
+        taken = {name for name in self._places if name not in set(made)} if made else set()
+        for name in made:
+            column = self.column(name)
+            for each in column.stored:
+                if each.name in taken:
                     raise CorruptFileError("companion uses a column twice", column=each.name)
-                self.owner[each.name] = field.name
-        for name, logical in self.columns.items():
-            for path in paths(logical.node, name):
+                taken.add(each.name)
+                if each.name != name:
+                    self.owner[each.name] = name
+            for path in paths(column.node, name):
                 self.paths.setdefault(path, name)
-        unowned = [path for path in self.paths if path not in self.owner]
-        for path, type_ in zip(unowned, describe(unowned), strict=True):
-            if type_ is not None or path in self.columns:  # Another column has this name.
+        free = [path for path in self.paths if path not in taken]
+        for path, type_ in zip(free, describe(free), strict=True):
+            if type_ is not None or path in self._places:  # Another column has this name.
                 del self.paths[path]
-        unowned = [name for name in self.columns if name not in self.owner]
-        for name, type_ in zip(unowned, describe(unowned), strict=True):
+        free = [name for name in made if name not in taken]
+        for name, type_ in zip(free, describe(free), strict=True):
             if type_ is not None:
                 raise CorruptFileError("companion gives two columns one name", column=name)
-        types = describe(list(self.owner))
-        expected = [column.type for logical in self.columns.values() for column in logical.stored]
-        for name, type_, wanted in zip(self.owner, types, expected, strict=True):
-            if type_ != wanted:
-                raise CorruptFileError(
-                    "companion expects another column", column=name, found=str(type_), expected=str(wanted)
-                )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    @property
+    def stored(self) -> list[StoredColumn]:
+        """What is expected to be stored."""
+        return [each for name in self._places for each in self.column(name).stored]
+
+    def column(self, name: str) -> LogicalColumn:
+        """One of the columns."""
+        known = self._known.get(name)
+        return self._known.setdefault(name, self._build(name)) if known is None else known
+
+    def _build(self, name: str) -> LogicalColumn:
+        place = self._places[name]
+        field, kind = self._schema.field(place), self._kinds[place]
+        node = None if kind is None else self._nodes.get(kind)
+        if node is None:
+            node = plan_column(field.type, field.nullable)
+            if kind is not None:
+                self._nodes[kind] = node
+        stored = stored_columns(node, name, field.nullable)
+        names = self._names.get(place)
+        if names is not None:
+            if len(names) != len(stored):
+                raise CorruptFileError("companion has another number of columns", column=name)
+            stored = [replace(column, name=name) for column, name in zip(stored, names, strict=True)]
+        column = LogicalColumn(field, node, tuple(stored))
+        if self.entries:
+            self._check_entries(column)
+        return column
 
     def _check_entries(self, column: LogicalColumn) -> None:
         """Refuse a dictionary for a column that has none, or another one."""
@@ -117,8 +150,12 @@ class LogicalView:
                 )
 
     def logical_names(self, stored: Sequence[str]) -> list[str]:
-        """The names of the columns that stored columns make, in the same order."""
-        return list(dict.fromkeys(self.owner.get(name, name) for name in stored))
+        """The names of the columns that all stored columns make, in the same order."""
+        names = dict.fromkeys(self.owner.get(name, name) for name in stored)
+        for name in self._places:
+            if name not in names:
+                raise CorruptFileError("companion expects another column", section="companion", column=name)
+        return list(names)
 
 
 class Columns:
@@ -140,13 +177,32 @@ class Columns:
         """What the companion says; looked at when it is first needed."""
         if self._companion is None or not self._companion.payload:
             return None
+        is_ours = self._companion.writer == OUR_WRITER
         try:
-            return LogicalView(parse_description(self._companion.payload), self._stored_types)
+            view = LogicalView(parse_description(self._companion.payload), self._stored_types)
+            if not is_ours:  # All of it is used, or nothing.
+                self._check_stored(view.stored)
+            return view
         except MosaicError as error:
-            if self._companion.writer == OUR_WRITER:
+            if is_ours:
                 raise error.locate(section="companion") from None
             warn_of(str(error))
             return None
+
+    def _column(self, view: LogicalView, name: str) -> LogicalColumn:
+        try:
+            return view.column(name)
+        except MosaicError as error:
+            raise error.locate(section="companion") from None
+
+    def _check_stored(self, expected: Sequence[StoredColumn]) -> None:
+        """Refuse columns that are not stored as the companion says."""
+        types = self._stored_types([column.name for column in expected])
+        for column, type_ in zip(expected, types, strict=True):
+            if type_ != column.type:
+                raise CorruptFileError(
+                    "companion expects another column", column=column.name, found=str(type_), expected=str(column.type)
+                )
 
     @property
     def is_stored(self) -> bool:
@@ -156,10 +212,12 @@ class Columns:
     def leaf_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""
         view = self._view
-        owner = None if view is None else view.owner.get(stored)
-        if view is None or owner is None:
+        owner = stored if view is None else view.owner.get(stored, stored)
+        if view is None or owner not in view:
             return None
-        return view.columns[owner].leaf_type(stored)
+        column = self._column(view, owner)
+        self._check_stored([each for each in column.stored if each.name == stored])
+        return column.leaf_type(stored)
 
     @cached_property
     def stored_names(self) -> list[str]:
@@ -215,7 +273,7 @@ class Columns:
         return [
             name
             for name, place in zip(names, places, strict=True)
-            if name in view.columns or name in view.paths or (place >= 0 and name not in view.owner)
+            if name in view or name in view.paths or (place >= 0 and name not in view.owner)
         ]
 
     def nearest_struct(self, path: str) -> str | None:
@@ -223,7 +281,7 @@ class Columns:
         view = self._view
         while view is not None and "." in path:
             path = path.rpartition(".")[0]
-            if path in view.columns or path in view.paths:
+            if path in view or path in view.paths:
                 return path
         return None
 
@@ -250,7 +308,7 @@ class Columns:
             view = self._view
             known = (
                 self._project_stored(self.find(names), list(names))
-                if view is None or not any(name in view.columns or name in view.paths for name in names)
+                if view is None or not any(name in view or name in view.paths for name in names)
                 else self._project_view(view, names)
             )
             if view is not None and view.metadata and known.schema.metadata is None:
@@ -262,13 +320,14 @@ class Columns:
         """What a filter compares for each name, which must be there."""
         view, found = self._view, []
         for name in names:
-            owner = None if view is None else name if name in view.columns else view.paths.get(name)
+            owner = None if view is None else name if name in view else view.paths.get(name)
             if view is None or owner is None:
                 found.append(FilterColumn(name))
                 continue
-            column = view.columns[owner]
+            column = self._column(view, owner)
             part, kept = prune(column.node, owner, lambda path, name=name: path == name)  # type: ignore[misc]
             stored = [each for each, is_kept in zip(column.stored, kept, strict=True) if is_kept]
+            self._check_stored(stored)
             found.append(_filter_column(name, part, stored))
         return found
 
@@ -285,22 +344,26 @@ class Columns:
         """Columns of which some are made of stored ones."""
         wanted: dict[str, set[str]] = {}
         for name in names:
-            owner = name if name in view.columns else view.paths.get(name, name)
+            owner = name if name in view else view.paths.get(name, name)
             wanted.setdefault(owner, set()).add(name)
         stored: list[str] = []
+        expected: list[StoredColumn] = []
         parts: list[tuple[pa.Field, Node, range] | int] = []
         for owner, asked in wanted.items():
-            column = view.columns.get(owner)
-            if column is None:
+            if owner not in view:
                 parts.append(len(stored))
                 stored.append(owner)
                 continue
+            column = self._column(view, owner)
             node, kept = prune(column.node, owner, asked.__contains__)
             assert node is not None
             start = len(stored)
-            stored += [each.name for each, is_kept in zip(column.stored, kept, strict=True) if is_kept]
+            made_of = [each for each, is_kept in zip(column.stored, kept, strict=True) if is_kept]
+            stored += [each.name for each in made_of]
+            expected += made_of
             field = column.field if node is column.node else column.field.with_type(node.type)
             parts.append((field, node, range(start, len(stored))))
+        self._check_stored(expected)
         base = self._project_stored(self.find(stored), stored)
         from smalti.file.logical import Assembly, Part  # see there why not at the top
 
@@ -330,7 +393,10 @@ def restore_bound(type_: pa.DataType | None) -> Callable[[pa.Scalar], pa.Scalar]
     def restore(bound: pa.Scalar) -> pa.Scalar:
         from smalti.file.logical import from_stored
 
-        restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
+        try:
+            restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
+        except pa.ArrowException as error:
+            raise CorruptFileError(f"statistics do not fit what the companion says ({error})") from None
         return restored
 
     return restore

@@ -62,12 +62,13 @@ class FilterPlan:
         """Whether every row of the group matches, so that its rows need no filtering."""
         return self._outcomes[group] is Outcome.ALL
 
-    def matching_rows(self, batch: pa.RecordBatch) -> pa.UInt64Array:
-        """The numbers of the rows that match, in a batch of `projection`."""
+    def matching_rows(self, batch: pa.RecordBatch, first: int = 0) -> pa.UInt64Array:
+        """The numbers of the rows that match, in a batch of `projection` whose rows begin with `first`."""
         arrays = [_as_compared(batch.column(column.stored), column) for column in self._compared.values()]
         if arrays:
             batch = pa.RecordBatch.from_arrays(arrays, names=list(self._compared))
-        return pc.indices_nonzero(match_mask(batch, self._filter))
+        rows = pc.indices_nonzero(match_mask(batch, self._filter))
+        return pc.add(rows, pa.scalar(first, pa.uint64())) if first else rows
 
 
 def _as_compared(array: pa.Array, column: FilterColumn) -> pa.Array:

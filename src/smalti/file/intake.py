@@ -91,11 +91,13 @@ class Intake:
         if not self.columns and not self.given.metadata:
             return None
         columns = list(self.columns.values())
-        names = []
-        for column in columns:
+        names = {}
+        for place, column in enumerate(columns):
+            if len(column.stored) == 1 and column.stored[0].name == column.field.name:
+                continue
             stored = tuple(each.name for each in column.stored)
-            usual = tuple(each.name for each in stored_columns(column.node, column.field.name, True))
-            names.append(() if stored == usual else stored)
+            if stored != tuple(each.name for each in stored_columns(column.node, column.field.name, True)):
+                names[place] = stored
         entries: dict[str, pa.Array] = {}
         room = MAX_ENTRY_BYTES
         for name, known in self._entries.items():
@@ -103,7 +105,7 @@ class Intake:
                 entries[name] = known
                 room -= known.nbytes
         schema = pa.schema([column.field for column in columns]).with_metadata(self.given.metadata or {})
-        return Description(schema, tuple(names), entries)
+        return Description(schema, names, entries)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
+from smalti._core.allowance import Allowance
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
 from smalti.file.scan import BucketRead, Scanner, plan_buckets
@@ -188,10 +189,11 @@ def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> File
 def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRead) -> BucketLayout:
     """One bucket with its columns; the uncompressed size of a paged one counts its directory and its pages."""
     (bucket,) = scanner.fetch_buckets(group, [read])
-    scanner.inflate_pages(group, [read], [bucket])
+    allowance = Allowance(scanner.memory_limit)
+    scanner.inflate_pages(group, [read], [bucket], allowance)
     nodes, entry = read.nodes, bucket.entry
     num_rows = 0 if entry.mode == EMPTY else scanner.tail.index.rows(group)
-    described = scanner.views(nodes, bucket, num_rows).describe()
+    described = scanner.views(nodes, bucket, num_rows, allowance).describe()
     stored: list[int | None] = [None] * nodes.num_nodes
     if entry.mode == PAGED:
         stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]

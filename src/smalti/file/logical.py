@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, width
+from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, plan_column, width
 from smalti.spec import MAX_BLOCK_SIZE
 from smalti.types import is_legacy_timestamp, is_list_like, storage_type
 
@@ -66,6 +66,8 @@ def to_stored(array: pa.Array, target: pa.DataType) -> pa.Array:
     SchemaError
         If a value does not fit, such as a date64 with a time of day.
     """
+    if not len(array):
+        return pa.array([], target)  # an empty array may lack its buffers, which Arrow's functions do not expect
     try:
         stored: pa.Array = array if array.type == target else _change(array, target)
         return stored
@@ -208,6 +210,10 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]]) -> Any
 
 
 def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
+    children = [
+        child if field.nullable or not child.null_count else _without_nulls(child, presence)
+        for field, child in zip(type_, children, strict=True)
+    ]
     if presence is None:
         return pa.StructArray.from_arrays(children, fields=list(type_))
     if presence.null_count:
@@ -217,6 +223,44 @@ def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
     if not children:
         return pa.array([{} if there else None for there in presence.to_pylist()], type_)
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=pc.invert(presence))
+
+
+def _without_nulls(array: Any, presence: Any) -> Any:
+    """A field that is NOT NULL, with some value where there is no struct: nulls there are not allowed by Parquet."""
+    if presence is not None and pc.any(pc.and_(presence, array.is_null())).as_py():
+        raise CorruptFileError("a field that is NOT NULL has nulls")
+    type_ = array.type
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(_without_nulls(array.storage, None))
+    try:
+        if pt.is_dictionary(type_):
+            if not len(array.dictionary):
+                return array
+            indices = array.indices.fill_null(0)
+            return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=type_.ordered)
+        return pc.coalesce(array, pa.scalar(_some_value(type_), type_))
+    except pa.ArrowNotImplementedError:
+        return array
+
+
+def _some_value(type_: Any) -> Any:
+    if pt.is_null(type_):
+        return None
+    if pt.is_boolean(type_):
+        return False
+    if pt.is_fixed_size_binary(type_):
+        return bytes(type_.byte_width)
+    if pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_):
+        return ""
+    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_):
+        return b""
+    if pt.is_fixed_size_list(type_):
+        return [None if type_.value_field.nullable else _some_value(type_.value_type)] * type_.list_size
+    if is_list_like(type_) or pt.is_map(type_):
+        return []
+    if pt.is_struct(type_):
+        return {field.name: None if field.nullable else _some_value(field.type) for field in type_}
+    return 0
 
 
 def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
@@ -350,6 +394,24 @@ def widen_values(array: Any, type_: Any) -> Any:
     if pt.is_dictionary(type_):
         return from_stored(to_stored(array, storage_type(type_)), type_)
     return to_stored(array, type_) if type_ == storage_type(source) else array.cast(type_)
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def take_rows(array: Any, rows: pa.Array) -> Any:
+    """Some rows of an array, also of types that Arrow cannot take rows of, such as views and runs."""
+    try:
+        return array.take(rows)
+    except pa.ArrowNotImplementedError:
+        node = plan_column(array.type, True)
+        return _assemble(node, iter([(part.take(rows), None) for part in shred(array, node)]))
+
+
+def sort_key(array: Any) -> Any:
+    """The array in a type that Arrow sorts, in the same order."""
+    type_ = filter_type(array.type)
+    return array if array.type == type_ else to_stored(array, type_)
 
 
 # --- filters ------------------------------------------------------------------------------------------------------

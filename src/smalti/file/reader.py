@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.cache import BucketCache
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
-from smalti.file.tail import read_tail
+from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, open_source
@@ -51,9 +52,10 @@ class MosaicFile(Scannable):
         self._budget = Budget.choose(
             readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
         )
+        limit = self._budget.read_limit
         self._source: Source = source
         try:
-            self._tail, end = read_tail(source) if schemas is None else read_tail(source, schemas.parse)
+            self._tail, end = read_tail(source, parse_schema if schemas is None else schemas.parse, limit)
         except MosaicError as error:
             source.close()
             raise error.locate(path=source.name) from None
@@ -64,7 +66,8 @@ class MosaicFile(Scannable):
         self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
             self._source = CachedEnd(source, end)
-        self._scanner = Scanner(self._source, self._tail, BucketCache(cache_bytes) if cache_bytes > 0 else None)
+        cache = BucketCache(cache_bytes) if cache_bytes > 0 else None
+        self._scanner = Scanner(self._source, self._tail, limit, cache)
         self._reopen: Callable[[], MosaicFile] | None = None
         #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
         companion = self._tail.companion if logical else None
@@ -129,7 +132,8 @@ class MosaicFile(Scannable):
             with an empty collection nothing is read at all.
         """
         try:
-            return build_layout(Scanner(self._source, self._tail), buckets)  # what is in the file, not in the cache
+            # What is in the file, not in the cache.
+            return build_layout(Scanner(self._source, self._tail, self._budget.read_limit), buckets)
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
@@ -159,7 +163,7 @@ class MosaicFile(Scannable):
             Row groups to read, in this order.
         """
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
-        return pa.Table.from_batches(list(self._batches(plan)), schema=plan.output.schema)
+        return self._table(plan)
 
     def iter_batches(
         self,
@@ -170,26 +174,32 @@ class MosaicFile(Scannable):
         *,
         filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch, holding one row group of the wanted columns, or as many as are read ahead.
+        """Read batch by batch, row group by row group, or as many of them ahead as `readahead` says.
 
-        `batch_size` cuts row groups into batches of at most so many rows. Batches stay valid for as long as they are
+        A row group that would take more than 64 MiB comes in several batches: only what is stored of it is held, and
+        one batch. `batch_size` cuts them further, into at most so many rows. Batches stay valid for as long as they are
         kept, whatever is read after them.
         """
         check_batch_size(batch_size)
-        return self._cut(self._plan(columns, one_filter(filters, filter), row_groups), batch_size)
+        plan = self._plan(columns, one_filter(filters, filter), row_groups)
+        return cut_batches(self._stream(plan, batch_size), batch_size)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain; reads only the columns of `filters`, if any."""
         filters = one_filter(filters, filter)
         if filters is None:
             return self.num_rows
-        return sum(batch.num_rows for batch in self._batches(self._plan([], filters, None)))
+        return sum(batch.num_rows for batch in self._stream(self._plan([], filters, None)))
 
     def units(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None
-    ) -> Iterator[Unit[pa.RecordBatch | None]]:
-        """A read as units, one for each row group, for those who read several files ahead."""
-        return scan_units(self._scanner, self._plan(columns, filters, None))
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        kept: Allowance | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
+        """A read as units, one for each row group, for those who read several files ahead; see `scan_units`."""
+        return scan_units(self._scanner, self._plan(columns, filters, None), kept, batch_size)
 
     def close(self) -> None:
         self._scanner.close()
@@ -225,33 +235,43 @@ class MosaicFile(Scannable):
         return self._project(columns).schema
 
     def _scan_table(self, scan: Scan) -> pa.Table:
-        return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self._scan_schema(scan.columns))
+        return self._table(self._plan(scan.columns, scan.filters, None), scan.progress)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
-        return self._cut(self._plan(scan.columns, scan.filters, None), scan.batch_size, scan.progress)
+        plan = self._plan(scan.columns, scan.filters, None)
+        return cut_batches(self._stream(plan, scan.batch_size, scan.progress), scan.batch_size)
 
-    def _cut(
-        self, plan: ScanPlan, batch_size: int | None, progress: Listener | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `batch_size` rows; where that spares much memory, cut before they are decoded."""
-        whole = batch_size is None or progress is not None or not self._scanner.expands(plan)
-        return cut_batches(self._batches(plan, progress) if whole else self._scanner.slices(plan), batch_size)
-
-    def _batches(self, plan: ScanPlan, progress: Listener | None = None) -> Iterator[pa.RecordBatch]:
-        """One batch for each row group that has matching rows, read ahead where that helps."""
+    def _table(self, plan: ScanPlan, progress: Listener | None = None) -> pa.Table:
+        """All batches of a read, which together may take what the memory limit allows."""
+        kept = Allowance(self._budget.read_limit)
         if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
-            return self._scanner.batches(plan)
-        return self._delivered(plan, progress)
+            batches = list(self._scanner.batches(plan, kept))
+        else:
+            batches = list(self._delivered(plan, scan_units(self._scanner, plan, kept), progress))
+        return pa.Table.from_batches(batches, schema=plan.output.schema)
 
-    def _delivered(self, plan: ScanPlan, progress: Listener | None) -> Iterator[pa.RecordBatch]:
+    def _stream(
+        self, plan: ScanPlan, batch_size: int | None = None, progress: Listener | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches that are used one after the other, read ahead where that helps."""
+        if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
+            return self._scanner.slices(plan, batch_size)
+        return self._delivered(plan, scan_units(self._scanner, plan, batch_size=batch_size), progress)
+
+    def _delivered(
+        self, plan: ScanPlan, units: Iterator[Unit[Iterable[pa.RecordBatch]]], progress: Listener | None
+    ) -> Iterator[pa.RecordBatch]:
         sizes = [self._tail.stored_bytes(read.row_group, plan.output.bucket_ids) for read in plan.groups]
         meter = Meter("read", len(sizes), sum(sizes), progress)
-        for size, batch in zip(sizes, in_order(scan_units(self._scanner, plan), self._budget), strict=True):
-            if batch is not None:
+        for size, batches in zip(sizes, in_order(units, self._budget), strict=True):
+            num_rows = 0
+            for batch in batches:
+                num_rows += batch.num_rows
                 yield batch
-            meter.add(0 if batch is None else batch.num_rows, size, done=1)
-            del batch
+                del batch
+            meter.add(num_rows, size, done=1)
+            del batches
 
     def _check_present(self, names: Sequence[str]) -> None:
         missing = set(names).difference(self.columns.present(names))
@@ -370,7 +390,9 @@ def open_file(
     readahead : int, optional
         Row groups that are read before their turn comes; by default 32 on remote storage, and none on this machine.
     memory_limit : int, optional
-        Bytes that these may hold together, by estimate; by default 512 MiB. One row group is always read.
+        Bytes that a read may hold at a time: what it decompresses and decodes, with what is read ahead. More is refused
+        with `MemoryLimitError` before it is allocated. By default 640 MiB and 256 times the size of the file, at most
+        three quarters of the machine's memory, of which row groups read ahead take 512 MiB, by estimate.
     cache_bytes : int
         Decompressed bytes of buckets that are kept while the file is open, so that the next read of the same columns,
         or of their neighbours in a bucket, neither reads nor decompresses them again. 0 keeps none.

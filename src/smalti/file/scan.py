@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from smalti import threads
+from smalti._core.allowance import Allowance
 from smalti._core.batch import Batch, BucketViews, view_block, view_pages
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
-from smalti.errors import MosaicError
+from smalti.errors import MemoryLimitError, MosaicError
 from smalti.file.cache import BucketCache, FetchedBucket
 from smalti.file.columnless import columnless_batch
 from smalti.file.tail import Tail
@@ -26,6 +27,7 @@ from smalti.format.bucket import directory_size, inflate_slots, parse_directory
 from smalti.format.compression import inflate
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.io import Range, Source, fetch
+from smalti.memory import slice_rows
 from smalti.spec import Compression
 
 if TYPE_CHECKING:
@@ -35,11 +37,14 @@ if TYPE_CHECKING:
 
 #: One of so many rows, or fewer, are decoded by themselves; more are decoded with all others and then taken.
 _FEW_ROWS = 4
-#: A batch is large from this size on, and then cut before it is decoded if it is so many times what is stored of it.
-_LARGE_BATCH, _EXPANSION, _SLICE_BYTES = 256 << 20, 16, 64 << 20
+#: A row group of more bytes is decoded in slices of about so many where only a batch of it is wanted at a time.
+#: If it turns out to be larger than the second number, with what it takes to decode it, it is cut again.
+SLICE_BYTES, MAX_SLICE_BYTES = 64 << 20, 256 << 20
 #: Bytes that a compressed byte of a page stands for, about: a paged bucket does not say how large it is uncompressed.
 #: Slots rarely shrink to less than a quarter. Work is shared out and memory is budgeted by this.
 PAGE_RATIO = 4
+#: Bytes of the widest value of fixed width in Arrow's memory.
+MAX_WIDTH = 16
 
 # --- planning -----------------------------------------------------------------------------------------------------
 
@@ -95,7 +100,8 @@ class Projection:
         for type_ in self.stored.types:
             if type_ not in widths:
                 try:
-                    widths[type_] = type_.bit_width
+                    # Each boolean takes a byte while it is decoded.
+                    widths[type_] = 9 if type_.bit_width == 1 else type_.bit_width
                 except ValueError:
                     widths[type_] = 32
             bits += widths[type_]
@@ -174,12 +180,27 @@ def _weight(bucket: FetchedBucket) -> int:
     return PAGE_RATIO * sum(len(slot) for _, slot in bucket.closed_slots())
 
 
+def estimate_decoded(tail: Tail, columns: Projection, group: int) -> int:
+    """About how many bytes columns of a row group are once they are decoded, of what is known without reading them.
+
+    Values of fixed width and offsets are counted, and bytes of texts and elements as far as they are stored: of columns
+    with few different values, such as constants, they may be many more.
+    """
+    stored = 0
+    for read in columns.buckets:
+        entry = tail.entry(group, read.bucket)
+        size = entry.uncompressed_size if entry.mode == MONOLITHIC else entry.size * PAGE_RATIO
+        stored += size * len(read.columns) // read.nodes.num_columns
+    return max(stored, tail.index.rows(group) * columns.row_width)
+
+
 class Scanner:
     """Carries out scans of one file."""
 
-    def __init__(self, source: Source, tail: Tail, cache: BucketCache | None = None) -> None:
+    def __init__(self, source: Source, tail: Tail, memory_limit: int, cache: BucketCache | None = None) -> None:
         self.source = source
         self.tail = tail
+        self.memory_limit = memory_limit
         self._cache = cache
 
     def close(self) -> None:
@@ -188,58 +209,146 @@ class Scanner:
         if self._cache is not None:
             self._cache.close()
 
-    def expands(self, plan: ScanPlan) -> bool:
-        """Whether a row group has few bytes for its rows, such as constants, and much memory would be filled by it."""
-        return any(
-            size > _LARGE_BATCH and size > _EXPANSION * self.tail.stored_bytes(read.row_group, plan.output.bucket_ids)
-            for read in plan.groups
-            if not read.is_filtered
-            for size in [self.tail.index.rows(read.row_group) * plan.output.row_width]
-        )
-
-    def slices(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
-        """The result of a scan in batches of a bounded size: rows are selected before they are decoded."""
+    def batches(self, plan: ScanPlan, allowance: Allowance) -> Iterator[pa.RecordBatch]:
+        """The result of a scan, one batch for each row group that has rows. All of them count, because all are kept."""
         for read in plan.groups:
-            if read.is_filtered or not plan.output.buckets:
-                yield from self.batches(replace(plan, groups=(read,)))
-                continue
+            batch = self._whole(plan, read, allowance)
+            if batch is not None:
+                yield batch
+
+    def slices(
+        self,
+        plan: ScanPlan,
+        batch_size: int | None = None,
+        fetched: Mapping[int, FetchedBucket] = MappingProxyType({}),
+    ) -> Iterator[pa.RecordBatch]:
+        """The result of a scan, of which only one batch is held at a time, with what it takes to make it.
+
+        A row group that is large once it is decoded comes in several batches, so that memory is needed for a batch and
+        what is stored of the row group. How large it will be can only be estimated: if it takes more than the memory
+        limit, slices become smaller. Of a plan with a single row group, some buckets may be `fetched` already.
+        """
+        for read in plan.groups:
             num_rows = self.tail.index.rows(read.row_group)
-            buckets = self.fetch_buckets(read.row_group, plan.output.buckets) if num_rows else []
-            step = max(1, _SLICE_BYTES // max(1, plan.output.row_width))
-            for start in range(0, num_rows, step):
-                rows = range(start, min(start + step, num_rows))
-                yield self.decode(read.row_group, plan.output, buckets, rows=rows, keep=True)
+            step = self._slice_rows(plan, read, batch_size)
+            if step >= num_rows:
+                try:
+                    batch = self._whole(plan, read, Allowance(min(self.memory_limit, MAX_SLICE_BYTES)), fetched)
+                except MemoryLimitError:
+                    step = num_rows // 4
+                else:
+                    if batch is not None:
+                        yield batch
+                    del batch
+                    continue
+            yield from self._sliced(plan, read, max(1, step), fetched)
 
-    def batches(self, plan: ScanPlan) -> Iterator[pa.RecordBatch]:
-        """The result of a scan, one batch for each row group that has rows."""
-        for read in plan.groups:
-            if self.tail.index.rows(read.row_group) == 0:
-                continue
-            if plan.filter is not None and plan.filter_columns is not None and read.is_filtered:
-                batch = self._filtered_batch(read.row_group, plan, plan.filter, plan.filter_columns)
-                if batch is not None:
-                    yield batch
-            else:
-                buckets = self.fetch_buckets(read.row_group, plan.output.buckets)
-                yield self.decode(read.row_group, plan.output, buckets)
+    def fetch_first(self, plan: ScanPlan) -> dict[int, FetchedBucket]:
+        """Fetch what `slices` reads first of a plan with a single row group."""
+        (read,) = plan.groups
+        columns = plan.filter_columns if read.is_filtered and plan.filter_columns is not None else plan.output
+        whole = plan.whole_buckets if read.is_filtered else frozenset[int]()
+        buckets = self.fetch_buckets(read.row_group, columns.buckets, whole=whole)
+        return {part.bucket: bucket for part, bucket in zip(columns.buckets, buckets, strict=True)}
 
-    def _filtered_batch(
-        self, group: int, plan: ScanPlan, filter_: FilterPlan, columns: Projection
+    def _slice_rows(self, plan: ScanPlan, read: GroupRead, batch_size: int | None) -> int:
+        """How many rows of a row group to decode at a time."""
+        num_rows, target = self.tail.index.rows(read.row_group), min(SLICE_BYTES, self.memory_limit // 4)
+        if not plan.output.buckets and not read.is_filtered:
+            return num_rows
+        columns = [plan.output] + [plan.filter_columns] * (read.is_filtered and plan.filter_columns is not None)
+        if sum(num_rows * MAX_WIDTH * len(part.stored) for part in columns if part) <= target:
+            return num_rows  # Few rows, as in most wide tables: not worth an estimate.
+        size = sum(estimate_decoded(self.tail, part, read.row_group) for part in columns if part)
+        return slice_rows(num_rows, size, target, batch_size)
+
+    def _whole(
+        self,
+        plan: ScanPlan,
+        read: GroupRead,
+        allowance: Allowance,
+        fetched: Mapping[int, FetchedBucket] = MappingProxyType({}),
     ) -> pa.RecordBatch | None:
-        """The matching rows of a row group; None if there are none, and then no other column was read."""
-        fetched = self.fetch_buckets(group, columns.buckets, whole=plan.whole_buckets)
-        rows = filter_.matching_rows(self.decode(group, columns, fetched, keep=True))
+        """The matching rows of a row group; None if there are none, and then no column of the result was read."""
+        group, num_rows = read.row_group, self.tail.index.rows(read.row_group)
+        if num_rows == 0:
+            return None
+        if plan.filter is None or plan.filter_columns is None or not read.is_filtered:
+            return self.decode(group, plan.output, self.fetch_buckets(group, plan.output.buckets, fetched), allowance)
+        columns = plan.filter_columns
+        buckets = self.fetch_buckets(group, columns.buckets, fetched, whole=plan.whole_buckets)
+        rows = plan.filter.matching_rows(self.decode(group, columns, buckets, Allowance(allowance.left), keep=True))
         if not len(rows):
             return None
         if not plan.output.buckets:
             return columnless_batch(len(rows))
-        known = {read.bucket: bucket for read, bucket in zip(columns.buckets, fetched, strict=True)}
+        known = {read.bucket: bucket for read, bucket in zip(columns.buckets, buckets, strict=True)}
         buckets = self.fetch_buckets(group, plan.output.buckets, known)
-        num_rows = self.tail.index.rows(group)
-        if len(rows) * _FEW_ROWS < num_rows:
-            return self.decode(group, plan.output, buckets, rows=rows)
-        is_part = len(rows) != num_rows
-        return self.decode(group, plan.output, buckets, then_take=rows if is_part else None)
+        if len(rows) * _FEW_ROWS < num_rows or len(rows) == num_rows:
+            selected = None if len(rows) == num_rows else rows
+            return self.decode(group, plan.output, buckets, allowance, rows=selected)
+        batch = self.decode(group, plan.output, buckets, Allowance(allowance.left), then_take=rows)
+        allowance.take(batch.nbytes)
+        return batch
+
+    def _sliced(
+        self, plan: ScanPlan, read: GroupRead, step: int, fetched: Mapping[int, FetchedBucket]
+    ) -> Iterator[pa.RecordBatch]:
+        """The matching rows of a row group, `step` rows at a time, or fewer where these turn out to be too large."""
+        group, num_rows = read.row_group, self.tail.index.rows(read.row_group)
+        filter_, first = (plan.filter, plan.filter_columns) if read.is_filtered else (None, None)
+        inflated = Allowance(self.memory_limit)
+        opened = dict(fetched)
+        if first is not None:
+            self._open_buckets(group, first, opened, plan.whole_buckets, inflated)
+        is_output_open, start = False, 0
+        while start < num_rows:
+            span = range(start, min(start + step, num_rows))
+            rows: pa.UInt64Array | range = span
+            try:
+                if filter_ is not None and first is not None:
+                    rows = filter_.matching_rows(self._decode_slice(group, first, opened, span, inflated), start)
+                if len(rows) and plan.output.buckets:
+                    if not is_output_open:
+                        is_output_open = True
+                        self._open_buckets(group, plan.output, opened, frozenset(), inflated)
+                    yield self._decode_slice(group, plan.output, opened, rows, inflated)
+                elif len(rows):
+                    yield columnless_batch(len(rows))
+            except MemoryLimitError:
+                if len(span) == 1 or inflated.left == 0:
+                    raise
+                step = max(1, len(span) // 4)
+            else:
+                start = span.stop
+
+    def _decode_slice(
+        self,
+        group: int,
+        columns: Projection,
+        opened: Mapping[int, FetchedBucket],
+        rows: pa.UInt64Array | range,
+        inflated: Allowance,
+    ) -> pa.RecordBatch:
+        """Some rows from buckets that are decompressed; a single row may take all memory that is left."""
+        limit = self.memory_limit if len(rows) == 1 else min(self.memory_limit, inflated.held + MAX_SLICE_BYTES)
+        buckets = [opened[read.bucket] for read in columns.buckets]
+        return self.decode(group, columns, buckets, Allowance(limit, inflated.held), rows=rows, keep=True)
+
+    def _open_buckets(
+        self, group: int, columns: Projection, opened: dict[int, FetchedBucket], whole: Set[int], allowance: Allowance
+    ) -> None:
+        """Fetch and decompress the buckets of some columns, for slices to be decoded from them.
+
+        If they are too large, so that no slice of them can be decoded either, nothing is left of the allowance.
+        """
+        buckets = self.fetch_buckets(group, columns.buckets, opened, whole)
+        try:
+            self.decode(group, columns, buckets, allowance, rows=range(0), keep=True)
+        except MemoryLimitError:
+            allowance.take(allowance.left)
+            raise
+        opened.update((read.bucket, bucket) for read, bucket in zip(columns.buckets, buckets, strict=True))
 
     def fetch_buckets(
         self,
@@ -284,6 +393,7 @@ class Scanner:
         group: int,
         columns: Projection,
         buckets: Sequence[FetchedBucket],
+        allowance: Allowance,
         *,
         rows: pa.UInt64Array | range | None = None,
         then_take: pa.UInt64Array | None = None,
@@ -293,24 +403,27 @@ class Scanner:
 
         `rows` are selected before they are decoded, `then_take` afterwards, which is faster if they are many.
 
-        With `keep`, buckets stay decompressed, so that more of their columns can be decoded later.
+        With `keep`, buckets stay decompressed, so that more of their columns can be decoded later. What is decompressed
+        and decoded counts against the allowance before memory is allocated for it.
         """
         num_rows, selected, first = self.tail.index.rows(group), None, -1
         if isinstance(rows, range):
             first = rows.start
         elif rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
-        batch = Batch(len(columns.stored), num_rows if rows is None else len(rows))
+        batch = Batch(len(columns.stored), num_rows if rows is None else len(rows), allowance)
         weights = [_weight(bucket) for bucket in buckets]
         runs = threads.share_out(weights, threads.cpu_count())
         cache = self._cache if self._cache is not None and self._cache.takes(sum(weights)) else None
 
         def decode_run(run: range) -> None:
             reads, fetched = columns.buckets[run.start : run.stop], buckets[run.start : run.stop]
-            self.inflate_pages(group, reads, fetched)
+            inflated = self.inflate_pages(group, reads, fetched, allowance)
             for at, read, bucket in zip(run, reads, fetched, strict=True):
                 try:
-                    views = self.views(read.nodes, bucket, num_rows)
+                    if bucket.entry.mode == MONOLITHIC and bucket.block is None:
+                        inflated += bucket.entry.uncompressed_size
+                    views = self.views(read.nodes, bucket, num_rows, allowance)
                     batch.decode(views, read.columns, read.places, selected, first)
                 except MosaicError as error:
                     raise self.locate(error, group, read) from None
@@ -318,6 +431,11 @@ class Scanner:
                     cache.put(group, read.bucket, bucket, read.nodes)
                 if not keep:
                     bucket.pages, bucket.block = {}, None
+                    if bucket.entry.mode == MONOLITHIC:
+                        allowance.give(inflated)
+                        inflated = 0
+            if not keep:
+                allowance.give(inflated)
 
         for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
             pass
@@ -331,8 +449,10 @@ class Scanner:
         except MosaicError as error:
             raise error.locate(path=self.source.name, row_group=group) from None
 
-    def inflate_pages(self, group: int, reads: Sequence[BucketRead], buckets: Sequence[FetchedBucket]) -> None:
-        """Decompress the slots of paged buckets, all in one call."""
+    def inflate_pages(
+        self, group: int, reads: Sequence[BucketRead], buckets: Sequence[FetchedBucket], allowance: Allowance
+    ) -> int:
+        """Decompress the slots of paged buckets, all in one call; return how many bytes they had taken."""
         closed: list[tuple[BucketRead, FetchedBucket, int, memoryview]] = []
         for read, bucket in zip(reads, buckets, strict=True):
             for node, slot in bucket.closed_slots():
@@ -341,19 +461,25 @@ class Scanner:
                 else:
                     bucket.pages[node] = None
         try:
-            pages = inflate_slots([slot for _, _, _, slot in closed])
+            pages = inflate_slots([slot for _, _, _, slot in closed], allowance.take)
+        except MemoryLimitError as error:
+            raise error.locate(path=self.source.name, row_group=group) from None
         except MosaicError as error:
             read, _, error.place["column"], _ = closed[error.place["column"]]
             raise self.locate(error, group, read) from None
+        taken = 0
         for (_, bucket, node, _), page in zip(closed, pages, strict=True):
             bucket.pages[node] = page
+            taken += len(page)
+        return taken
 
-    def views(self, nodes: BucketNodes, bucket: FetchedBucket, num_rows: int) -> BucketViews:
+    def views(self, nodes: BucketNodes, bucket: FetchedBucket, num_rows: int, allowance: Allowance) -> BucketViews:
         """Find the columns of the bucket of a row group of `num_rows` rows. Pages are decompressed already."""
         if bucket.entry.mode == MONOLITHIC:
             if bucket.block is None:
                 block: bytes | memoryview = bucket.data
                 if self.tail.footer.compression is Compression.ZSTD:
+                    allowance.take(bucket.entry.uncompressed_size)
                     block = inflate(bucket.data, bucket.entry.uncompressed_size)
                 bucket.block = view_block(nodes, block, num_rows)
             return bucket.block

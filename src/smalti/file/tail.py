@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti._core.index import RowGroupIndex
 from smalti._core.schema import SchemaBlock
 from smalti.errors import CorruptFileError, MosaicError
 from smalti.format.companion import Companion, check_end, split_section
 from smalti.format.footer import Footer, parse_footer
 from smalti.format.index import BucketEntry
-from smalti.format.schema import parse_schema_section
+from smalti.format.schema import inflated_size, parse_schema_section
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
-from smalti.spec import FOOTER_SIZE, Compression
+from smalti.spec import FOOTER_SIZE, MAX_BLOCK_SIZE, Compression
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,14 @@ def parse_schema(section: bytes, compression: Compression) -> tuple[SchemaBlock,
 
 
 def read_tail(
-    source: Source, parse: Callable[[bytes, Compression], tuple[SchemaBlock, int]] = parse_schema
+    source: Source,
+    parse: Callable[[bytes, Compression], tuple[SchemaBlock, int]] = parse_schema,
+    memory_limit: int = MAX_BLOCK_SIZE,
 ) -> tuple[Tail, bytes]:
     """Read and check the end of a file; also return the bytes that were read for it.
 
-    `parse` may know the schema block already, see `smalti.file.columns.SharedSchemas`.
+    `parse` may know the schema block already, see `smalti.file.columns.SharedSchemas`. A block that would have more
+    than `memory_limit` bytes is refused before it is decompressed.
     """
     size = source.size
     guess = min(size, source.tail_size)
@@ -79,6 +83,7 @@ def read_tail(
             section, companion = split_section(section)
             if companion is not None:
                 check_end(companion, data[index_at:])
+        Allowance(memory_limit).take(inflated_size(section, footer.compression))
         schema, schema_size = parse(section, footer.compression)
     except MosaicError as error:
         raise error.locate(section="schema block") from None

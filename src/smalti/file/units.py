@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
+from smalti.errors import MemoryLimitError
 from smalti.file.scan import PAGE_RATIO, Projection, Scanner, ScanPlan
 from smalti.file.tail import Tail
 from smalti.format.index import MONOLITHIC
 from smalti.readahead import Unit
+
+#: A row group of more bytes, by estimate, is fetched ahead, but decoded in slices when its turn comes.
+AHEAD_BYTES = 256 << 20
+#: What a row group may take beyond twice its estimate before its turn.
+SLACK = 16 << 20
 
 
 def estimate_bytes(tail: Tail, columns: Projection, group: int) -> int:
@@ -31,11 +40,28 @@ def estimate_bytes(tail: Tail, columns: Projection, group: int) -> int:
     return stored + inflated + tail.index.rows(group) * columns.row_width
 
 
-def scan_units(scanner: Scanner, plan: ScanPlan) -> Iterator[Unit[pa.RecordBatch | None]]:
-    """The row groups of a plan, each as a unit whose result is its batch, or None where no row matches."""
+def scan_units(
+    scanner: Scanner, plan: ScanPlan, kept: Allowance | None = None, batch_size: int | None = None
+) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
+    """The row groups of a plan, each as a unit whose result are its batches.
+
+    With `kept`, all batches of the read stay in memory and count together. Without, each is let go before the next one
+    is decoded, and a row group that is large, or larger than was estimated, is decoded when its turn comes.
+    """
     for read in plan.groups:
         one = replace(plan, groups=(read,))
         size = estimate_bytes(scanner.tail, plan.output, read.row_group)
         if plan.filter_columns is not None and read.is_filtered:
             size += estimate_bytes(scanner.tail, plan.filter_columns, read.row_group)
-        yield Unit(lambda one=one: next(scanner.batches(one), None), size)  # type: ignore[misc]
+        if kept is not None:
+            yield Unit(lambda one=one: list(scanner.batches(one, kept)), size)  # type: ignore[misc]
+        else:
+            yield Unit(partial(_read_ahead, scanner, one, size, batch_size), size)
+
+
+def _read_ahead(scanner: Scanner, plan: ScanPlan, size: int, batch_size: int | None) -> Iterable[pa.RecordBatch]:
+    """The batches of one row group: decoded already if they take no more than was estimated, else when asked for."""
+    if size <= AHEAD_BYTES:
+        with suppress(MemoryLimitError):
+            return list(scanner.batches(plan, Allowance(min(scanner.memory_limit, 2 * size + SLACK))))
+    return scanner.slices(plan, batch_size, scanner.fetch_first(plan))

@@ -20,6 +20,7 @@ from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.columns import restore_bound
+from smalti.file.inspection import Inspector
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
 from smalti.file.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
 from smalti.file.open_row_group import OpenRowGroup, Slice
@@ -118,6 +119,7 @@ class MosaicWriter:
         self._lock = threads.OwnLock("a MosaicWriter")
         self.options = WriterOptions.of(options, option_values)
         self._intake = Intake(schema, self._has_companion)
+        self._inspector = Inspector()
         #: As it was given.
         self.schema = schema
         self._stored = self._intake.schema
@@ -235,17 +237,22 @@ class MosaicWriter:
                 copy = isinstance(data, (pa.RecordBatch, pa.Table))
             try:
                 for batch in arrow_batches(data):
-                    self._add(self._intake.conform(batch))
+                    self._add(self._take_in(batch))
                 self._open.keep(copy)
             except BaseException as error:
                 self._fail(error)
                 raise
 
-    def _add(self, batch: pa.RecordBatch) -> None:
-        """Check a batch, then hand its rows to row groups, writing those that are full."""
-        if batch.num_rows == 0:
+    def _take_in(self, batch: pa.RecordBatch) -> InputBatch:
+        """A batch as it will be stored, after the proof that its arrays may be read."""
+        sound = self._inspector.inspect(batch)
+        conformed = self._intake.conform(sound.batch)
+        return sound if conformed is sound.batch else InputBatch(conformed)
+
+    def _add(self, taken: InputBatch) -> None:
+        """Check the values of a batch, then hand its rows to row groups, writing those that are full."""
+        if taken.num_rows == 0:
             return
-        taken = InputBatch(batch)
         self._check_values(taken)
         start = 0
         while start < taken.num_rows:
@@ -525,7 +532,7 @@ def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, 
     try:
         for batch in arrow_batches(data):
             if batch.num_rows and not writer._open.is_full:
-                writer._open.take(InputBatch(writer._intake.conform(batch)), 0)
+                writer._open.take(writer._take_in(batch), 0)
         fixed = writer._layout
         if fixed is not None or not writer._open.num_rows:
             none = LayoutChoice(writer._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")

@@ -6,12 +6,13 @@ Monolithic buckets are one compressed block without a frame; the kernels walk th
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from smalti._core.nodes import BucketNodes
 from smalti._core.pages import find_slots, open_slots
 from smalti.errors import CorruptFileError, MosaicError
-from smalti.format.compression import Page, deflate_all, has_checksum, inflate, inflate_all
+from smalti.format.compression import Page, check_declared, deflate_all, has_checksum, inflate, inflate_all
 from smalti.format.varint import pack_varint
 from smalti.spec import MAX_PAGED_CHILDREN
 
@@ -64,18 +65,27 @@ def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:
     return head + struct.pack(f"<{len(slots)}I", *slots)
 
 
-def inflate_slots(slots: list[memoryview]) -> list[Page]:
-    """The pages in slots that are not empty. An error names the place of its slot in the list as the column."""
+def inflate_slots(slots: list[memoryview], take: Callable[[int], None]) -> list[Page]:
+    """The pages in slots that are not empty. An error names the place of its slot in the list as the column.
+
+    `take` is told how many bytes pages will have before memory is allocated for them, and may refuse them.
+    """
     opened = open_slots(slots)
     if opened is not None:
+        frames, sizes, total = opened
+        take(total)
         try:
-            return inflate_all(*opened)
+            return inflate_all(frames, sizes)
         except CorruptFileError:
             pass  # Inflated one by one, the slot that is at fault says so itself.
     pages: list[Page] = []
     for place, slot in enumerate(slots):
         try:
-            pages.append(inflate(*_split_slot(slot)))
+            frame, size = _split_slot(slot)
+            if opened is None:
+                check_declared(size, len(frame))
+                take(size)
+            pages.append(inflate(frame, size))
         except MosaicError as error:
             raise error.locate(column=place) from None
     return pages

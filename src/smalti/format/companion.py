@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,7 @@ import google_crc32c
 import pyarrow as pa
 import zstandard
 
+from smalti._core.arrow_c import field_kinds
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.format.compression import deflate, inflate
 from smalti.format.varint import pack_varint
@@ -124,21 +124,23 @@ def warn_of(reason: str) -> None:
 class Description:
     """The columns that are not what the schema block says of them.
 
-    `schema` has these columns, and the metadata of the whole schema; `names` has for each of them the columns that it
-    is stored as; `dictionaries` has the entries of each dictionary-encoded leaf that has some, by its stored name.
+    `schema` has these columns, and the metadata of the whole schema; `names` has the names of the columns that one of
+    them is stored as, by its place, if these are not as `smalti.nesting` has them; `dictionaries` has the entries of
+    each dictionary-encoded leaf that has some, by its stored name.
     """
 
     schema: pa.Schema
-    names: tuple[tuple[str, ...], ...]
+    names: dict[int, tuple[str, ...]]
     dictionaries: dict[str, pa.Array]
 
 
 def pack_description(description: Description) -> bytes:
     """The compressed payload of a companion.
 
-    Uncompressed: the size of an Arrow IPC schema message (varint) and the message; then for each of its fields the
-    number of columns it is stored as (varint) and their names (each a varint of its size, then UTF-8); then an Arrow
-    IPC stream with one column for each dictionary, one row, a list of its entries; nothing if there is none.
+    Uncompressed: the size of an Arrow IPC schema message (varint) and the message; the number of its fields whose
+    stored columns have other names than usual (varint), and for each its place, the number of columns it is stored as
+    (varints) and their names (each a varint of its size, then UTF-8); then an Arrow IPC stream with one column for each
+    dictionary, one row, a list of its entries; nothing if there is none.
 
     Raises
     ------
@@ -148,8 +150,9 @@ def pack_description(description: Description) -> bytes:
     parts = []
     message = description.schema.serialize().to_pybytes()
     parts += [pack_varint(len(message)), message]
-    for names in description.names:
-        parts.append(pack_varint(len(names)))
+    parts.append(pack_varint(len(description.names)))
+    for place, names in description.names.items():
+        parts += [pack_varint(place), pack_varint(len(names))]
         for name in names:
             data = name.encode()
             parts += [pack_varint(len(data)), data]
@@ -187,9 +190,12 @@ def parse_description(payload: bytes) -> Description:
         cursor = _Cursor(inflate(payload, size))
         schema = pa.ipc.read_schema(pa.py_buffer(cursor.take(cursor.varint())))
         _check_names(schema)
-        names = tuple(
-            tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count())) for _ in range(len(schema))
-        )
+        names = {}
+        for _ in range(cursor.count()):
+            place = cursor.varint()
+            if place in names or place >= len(schema):
+                raise CorruptFileError("companion has no such column", found=place)
+            names[place] = tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count()))
         return Description(schema, names, _parse_dictionaries(cursor.rest()))
     except (MosaicError, MemoryError):
         raise
@@ -197,15 +203,22 @@ def parse_description(payload: bytes) -> Description:
         raise CorruptFileError(f"companion cannot be read ({error})") from None
 
 
-def _check_names(fields: Iterable[pa.Field]) -> None:
-    """Arrow looks at the text of a name when it is first asked for it."""
-    names = []
-    for field in fields:
-        names.append(field.name)
-        inner: Any = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
-        _check_names(inner.field(i) for i in range(inner.num_fields) if pa.types.is_nested(inner))
+def _check_names(schema: pa.Schema) -> None:
+    """Refuse names that are no text, which Arrow notices when it is first asked for one, or that are there twice."""
+    names = schema.names
     if len(set(names)) != len(names):
-        raise CorruptFileError("companion has two columns or fields of one name", found=names[:5])
+        raise CorruptFileError("companion has two columns of one name", found=names[:5])
+    for place, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
+        if kind is None:
+            _check_nested(schema.field(place).type)
+
+
+def _check_nested(type_: Any) -> None:
+    inner = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    if pa.types.is_nested(inner):
+        for i in range(inner.num_fields):
+            assert inner.field(i).name is not None
+            _check_nested(inner.field(i).type)
 
 
 def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:

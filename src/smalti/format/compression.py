@@ -38,12 +38,7 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
     Like other decoders, this takes several frames in a row and skips skippable frames. Anything else after a frame is
     refused.
     """
-    if size > len(data) * MAX_ZSTD_RATIO:
-        raise CorruptFileError(
-            "declared size is beyond what zstd can expand", found=size, expected=f"at most {len(data) * MAX_ZSTD_RATIO}"
-        )
-    if size > MAX_BLOCK_SIZE:
-        raise UnsupportedFeatureError("block is too large", found=size, expected=f"at most {MAX_BLOCK_SIZE}")
+    check_declared(size, len(data))
     try:
         if zstandard.frame_content_size(data) == size:
             # One frame that declares the expected size, the usual case: one allocation and one call.
@@ -55,6 +50,15 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
         return _inflate_frames(data, size)
     except zstandard.ZstdError as error:
         raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
+
+
+def check_declared(size: int, compressed_size: int) -> None:
+    """Refuse a size that so many compressed bytes cannot have, or that no block has."""
+    if size > compressed_size * MAX_ZSTD_RATIO:
+        most = f"at most {compressed_size * MAX_ZSTD_RATIO}"
+        raise CorruptFileError("declared size is beyond what zstd can expand", found=size, expected=most)
+    if size > MAX_BLOCK_SIZE:
+        raise UnsupportedFeatureError("block is too large", found=size, expected=f"at most {MAX_BLOCK_SIZE}")
 
 
 def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:

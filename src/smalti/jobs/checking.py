@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError
 from smalti.file.cache import FetchedBucket
 from smalti.file.scan import Projection, Scanner, plan_buckets
@@ -23,6 +24,7 @@ from smalti.format.index import MONOLITHIC
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source, open_source
 from smalti.jobs.summary import show_value
+from smalti.memory import most_memory
 from smalti.progress import Report
 from smalti.report.units import show_bytes
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
@@ -122,7 +124,8 @@ class _Checker:
     def __init__(self, source: Source, task: CheckTask) -> None:
         self._task = task
         self._tail = read_tail(source)[0]
-        self._scanner = Scanner(source, self._tail)
+        # A bucket is decoded whole, which may take more of a good file than a read of it would be allowed to.
+        self._scanner = Scanner(source, self._tail, most_memory())
         self._is_compressed = self._tail.footer.compression is Compression.ZSTD
         self._problems: list[Problem] = []
         self._checksums: list[bool] = []  # of every zstd frame, whether it has one
@@ -163,7 +166,7 @@ class _Checker:
         fetched = self._scanner.fetch_buckets(group, columns.buckets)
         if self._is_compressed:
             self._checksums += _frame_checksums(fetched[0])
-        batch = self._scanner.decode(group, columns, fetched)
+        batch = self._scanner.decode(group, columns, fetched, Allowance(self._scanner.memory_limit))
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:

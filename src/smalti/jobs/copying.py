@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
-from smalti.file.intake import Intake
 from smalti.io.places import Place
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
@@ -23,6 +22,7 @@ from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
+from smalti.nesting import stored_schema
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.adapt import adapt_batch
@@ -140,12 +140,8 @@ class _OutputReader:
         found = []
         for piece in self._pieces:
             reader = self._open(piece)
-            try:
-                found.append((piece.file.path, Intake(reader.schema).schema))
-            except MosaicError as error:
-                raise _PieceError(piece, error.locate(path=piece.file.path)) from None
-            finally:
-                reader.close()
+            found.append((piece.file.path, reader.schema))
+            reader.close()
         return unify_schemas(found)
 
     def close(self) -> None:
@@ -181,8 +177,7 @@ class _OutputReader:
                 if item is None or len(self._pieces) == 1:
                     return item
                 batch, num_bytes = item
-                # Schemas are unified in the types that Mosaic stores, so the batch is brought to these first.
-                return adapt_batch(Intake(batch.schema).conform(batch), self.schema), num_bytes
+                return adapt_batch(batch, self.schema), num_bytes
         except (MosaicError, SchemaDrift) as error:
             raise _PieceError(piece, error) from None
 
@@ -224,7 +219,12 @@ class _OutputWriter:
         place.parent.make_directory()
         options = self._settings.options
         if self._settings.keys_get_statistics:
-            keys = [name for name, _ in self._settings.sort_by if has_statistics(schema.field(name).type)]
+            stored = stored_schema(schema).schema
+            keys = [
+                name
+                for name, _ in self._settings.sort_by
+                if name in stored.names and has_statistics(stored.field(name).type)
+            ]
             options = replace(options, stats_columns=tuple(keys))
         return self._settings.target.format.writer(place, schema, options)
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.logical import sort_key, take_rows
+from smalti.nesting import storage_kind
 
 #: Arrow bytes of a chunk of the sorted result.
 CHUNK_BYTES = 128 << 20
@@ -44,7 +46,7 @@ def check_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
     for name, _ in keys:
         if schema.get_field_index(name) < 0:
             raise SchemaError("no such column to sort by", found=name)
-        if pa.types.is_nested(schema.field(name).type):
+        if pa.types.is_nested(storage_kind(schema.field(name).type)):
             raise SchemaError("cannot sort by this type", column=name, found=str(schema.field(name).type))
 
 
@@ -68,7 +70,7 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
     rows = held = source = 0
     for batch, num_bytes in batches():
         # A copy, because a slice would keep everything in memory that it was cut from.
-        keys_only = batch.select(names)
+        keys_only = pa.RecordBatch.from_arrays([sort_key(batch.column(name)) for name in names], names=names)
         parts.append(_concatenate([keys_only.slice(0, 0), keys_only]))
         rows += batch.num_rows
         held += batch.nbytes
@@ -97,11 +99,15 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
         end = base + batch.num_rows
         stop = at + pc.less(wanted.slice(at), pa.scalar(end, pa.uint64())).true_count if at < len(wanted) else at
         if stop > at:
-            parts.append(batch.take(pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
+            parts.append(_take(batch, pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
         base, at = end, stop
         if at == len(wanted):
             break
     gathered = _concatenate(parts) if len(parts) > 1 else parts[0]
     # by_number[k] is the place in `order` of the k-th gathered row, so its inverse puts the rows in order.
-    result = gathered.take(pc.sort_indices(by_number))
+    result = _take(gathered, pc.sort_indices(by_number))
     return pa.RecordBatch.from_arrays(result.columns, schema=schema)
+
+
+def _take(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([take_rows(column, rows) for column in batch.columns], schema=batch.schema)

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.kudu.blocks import decode_array_body, encode_array_body, unwrap_block, wrap_block
-from smalti.kudu.cells import cells_of_lists, element_type_of
+from smalti.kudu.cells import cells_of_lists, element_type_of, sound_cells
 from smalti.kudu.encodings import Dictionary, choose_encoding
 from smalti.kudu.encodings.dictionary import words_of
 from smalti.kudu.spec import MAX_BLOCK_CELLS, MAX_BLOCK_ELEMENTS, compression_named
@@ -50,9 +50,9 @@ def encode_array_block(
     >>> encode_array_block(pa.array([[None], None, [], [4, 2]], pa.list_(pa.int32())), checksum=False).hex()
     '03040203060903010000000000020002030d02000000000000000400000002000000'
     """
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    cells = cells_of_lists(array)
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    sound = [sound_cells(chunk) for chunk in chunks] or [pa.array([], array.type)]
+    cells = cells_of_lists(sound[0] if len(sound) == 1 else pa.concat_arrays(sound))
     chosen = choose_encoding(encoding, cells.values.physical)
     if not 0 < len(cells) <= MAX_BLOCK_CELLS or cells.non_null_elements.count > MAX_BLOCK_ELEMENTS:
         raise SchemaError(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
+from smalti.file.inspection import sound_array
 from smalti.kudu._kernels import lists
 from smalti.kudu.encodings.dense import Dense, buffer_view, dense_of
 from smalti.kudu.types import physical_of, to_physical
@@ -84,6 +85,22 @@ def cells_of_lists(array: pa.Array) -> Cells:
             "not an array of lists", found=str(array.type), expected="list, large_list or fixed_size_list"
         )
     return _cells(memoryview(lengths_of(array)), _non_null(array), pc.list_flatten(array))
+
+
+def sound_cells(array: pa.Array) -> pa.Array:
+    """An array from outside, after the proof that it may be read (see `smalti.file.inspection`).
+
+    The buffers of empty arrays may be missing, which Arrow's functions do not expect: they are made anew.
+    """
+    array = sound_array(array, "cells")
+    if not len(array):
+        nothing: pa.Array = pa.array([], array.type)
+        return nothing
+    if not isinstance(array, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)) or len(array.values):
+        return array
+    elements: pa.Array = pa.array([], array.type.value_type)
+    buffers = array.buffers()[: array.type.num_buffers]
+    return pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset, children=[elements])
 
 
 def lengths_of(array: pa.Array) -> bytes:

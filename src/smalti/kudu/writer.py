@@ -15,7 +15,7 @@ from smalti import threads
 from smalti.errors import SchemaError
 from smalti.io import open_sink
 from smalti.kudu.blocks import encode_array_body, encode_plain_body, wrap_block
-from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list, lengths_of
+from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list, lengths_of, sound_cells
 from smalti.kudu.encodings import Dictionary, choose_encoding
 from smalti.kudu.ends import pack_footer, pack_header
 from smalti.kudu.index import IndexBuilder
@@ -181,6 +181,7 @@ class CFileWriter:
 
     def _fitted(self, chunk: pa.Array) -> pa.Array:
         """The array with the column's own element type, after a check that all of it fits."""
+        chunk = sound_cells(chunk)
         found = chunk.type
         if is_list(found) is not self._array or normal_type(element_type_of(found)) != self._element_type:
             kind = f"lists of {self._element_type}" if self._array else str(self._element_type)

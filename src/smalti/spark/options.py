@@ -108,6 +108,7 @@ class ReadOptions(_Discreet):
     columns: tuple[str, ...] | None = _option(_NAMES, None)
     merge_schema: bool = _option(_BOOL, True)
     batch_rows: int | None = _option(_COUNT, None)
+    memory_limit: int | None = _option(_POSITIVE_SIZE, None)
     max_partition_bytes: int = _option(_POSITIVE_SIZE, 128 << 20)
     open_cost_bytes: int = _option(_POSITIVE_SIZE, 4 << 20)
     #: How many tasks there should be at least, if there are bytes enough.

@@ -185,7 +185,8 @@ class Scan:
         self, piece: Piece, filesystem: FileSystem, schemas: SharedSchemas, metrics: Metrics
     ) -> Iterator[pa.RecordBatch]:
         schema, options = self.stored, self.options
-        with MosaicFile(CountingSource(open_found(piece.file, filesystem), metrics), schemas) as file:
+        source = CountingSource(open_found(piece.file, filesystem), metrics)
+        with MosaicFile(source, schemas, memory_limit=options.memory_limit) as file:
             stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
             columns = stored.schema.names
             filters = rename_columns(self.filters, stored.spelling)

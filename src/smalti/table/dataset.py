@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import SchemaError
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.patterns import is_pattern, match_names
@@ -65,6 +66,7 @@ class MosaicDataset(Scannable):
             *self._limits,
             is_remote=not is_local(listing.filesystem),
             unit_bytes=sum(file.size for file in files) // max(1, len(files)),
+            total_bytes=sum(file.size for file in files),
         )
         #: The different columns that files have, each with the path of the first file that has them; None until every
         #: file has been opened.
@@ -141,7 +143,7 @@ class MosaicDataset(Scannable):
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        return MosaicFile(open_found(file, self._filesystem), self._schemas)
+        return MosaicFile(open_found(file, self._filesystem), self._schemas, memory_limit=self._limits[1])
 
     def _visit(
         self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
@@ -205,7 +207,7 @@ class MosaicDataset(Scannable):
     def _read_table(self, scan: Scan) -> pa.Table:
         if scan.filters is None and self._schema is None and self._variants is None:
             return self._read_once(self._names(scan.columns), scan)
-        batches = list(self._typed_batches(scan))
+        batches = list(self._typed_batches(scan, Allowance(self._budget.read_limit)))
         return pa.Table.from_batches(batches, schema=self._columns_of(scan.columns))
 
     def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
@@ -221,7 +223,8 @@ class MosaicDataset(Scannable):
             variants.setdefault(opened.columns, file.path)
             return FileRead(present)
 
-        read = list(read_files(self._found, self._open, plan, self._budget, scan.progress))
+        kept = Allowance(self._budget.read_limit)
+        read = list(read_files(self._found, self._open, plan, self._budget, scan.progress, kept=kept))
         self._variants = variants
         output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
@@ -241,7 +244,8 @@ class MosaicDataset(Scannable):
             yield batch
             del batch
 
-    def _typed_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _typed_batches(self, scan: Scan, table: Allowance | None = None) -> Iterator[pa.RecordBatch]:
+        """The batches of a scan; with an allowance for all of them if they become a table."""
         files, filter_ = self._found, None
         kept = OpenFiles(self._budget)
         self._survey(kept)
@@ -271,7 +275,8 @@ class MosaicDataset(Scannable):
         def open_(file: FoundFile) -> MosaicFile:
             return kept.take(file.path) or self._open(file)
 
-        for _, batch in read_files(files, open_, plan, self._budget, scan.progress):
+        reading = read_files(files, open_, plan, self._budget, scan.progress, kept=table, batch_size=scan.batch_size)
+        for _, batch in reading:
             yield batch
             del batch
 
@@ -394,8 +399,8 @@ def dataset(
         Files that are opened, and row groups that are read, before their turn comes; by default 32 on remote storage,
         as many as there are cores on this machine, and none if files are small.
     memory_limit : int, optional
-        Bytes that row groups read ahead may hold together, by estimate; by default 512 MiB. One row group is always
-        read.
+        Bytes that a read may hold at a time, see `smalti.open`. By default as there, with the sizes of all files for
+        `to_table`, and of each file for batches.
     plain : bool
         Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
         and what was never committed included. `smalti.paimon.dataset` reads its rows.

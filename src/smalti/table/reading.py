@@ -90,6 +90,7 @@ def read_table(
     *,
     filter: AnyFilter = None,
     filesystem: AnyFileSystem = None,
+    memory_limit: int | None = None,
     plain: bool = False,
 ) -> pa.Table:
     """Read a file to a table, or all files of a directory, pattern or list.
@@ -100,6 +101,8 @@ def read_table(
     columns, filters, filter
         As in `MosaicFile.read`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    memory_limit : int, optional
+        Bytes that the table may take, with what it takes to read it; see `smalti.open`.
     plain : bool
         As in `smalti.dataset`.
 
@@ -110,5 +113,5 @@ def read_table(
     >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
     {'b': ['y', 'z']}
     """
-    with open_any(source, filesystem, plain=plain) as opened:
+    with open_any(source, filesystem, memory_limit=memory_limit, plain=plain) as opened:
         return opened.scan(columns, filters, filter=filter).to_table()

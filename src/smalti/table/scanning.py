@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
@@ -30,10 +31,10 @@ class FileRead:
 
 
 class _Delivery(NamedTuple):
-    """A batch of a file, or None where no row matches; and the file itself if this was its last row group."""
+    """Batches of a row group; and the file itself if this was its last row group."""
 
     file: FoundFile
-    batch: pa.RecordBatch | None
+    batches: Iterable[pa.RecordBatch]
     ended: MosaicFile | None
 
 
@@ -43,6 +44,9 @@ def read_files(
     plan_file: Callable[[FoundFile, MosaicFile], FileRead],
     budget: Budget,
     progress: Listener | None = None,
+    *,
+    kept: Allowance | None = None,
+    batch_size: int | None = None,
 ) -> Iterator[tuple[FoundFile, pa.RecordBatch]]:
     """The batches of files, in order, each with its file.
 
@@ -56,18 +60,26 @@ def read_files(
     budget : Budget
         For opening as for reading: as many files may be opened ahead as row groups may be read ahead.
     progress : callable, optional
+    kept : Allowance, optional
+        What all batches together may take, for a caller who keeps them.
+    batch_size : int, optional
+        Rows that the caller uses at a time.
     """
     meter = Meter("read", len(files), sum(file.size for file in files), progress)
     unclosed: set[MosaicFile] = set()
     openings = started((partial(open_file, file) for file in files), budget.readahead)
-    units = _units(files, openings, plan_file, unclosed)
+    units = _units(files, openings, plan_file, unclosed, kept, batch_size)
     try:
         with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
-            for file, batch, ended in deliveries:
-                if batch is not None and batch.num_rows:
-                    yield file, batch
-                meter.add(0 if batch is None else batch.num_rows, file.size if ended else 0, done=ended is not None)
-                del batch
+            for file, batches, ended in deliveries:
+                num_rows = 0
+                for batch in batches:
+                    num_rows += batch.num_rows
+                    if batch.num_rows:
+                        yield file, batch
+                    del batch
+                meter.add(num_rows, file.size if ended else 0, done=ended is not None)
+                del batches
                 if ended is not None:
                     ended.close()
                     unclosed.discard(ended)
@@ -81,6 +93,8 @@ def _units(
     openings: Iterator[Future[MosaicFile]],
     plan_file: Callable[[FoundFile, MosaicFile], FileRead],
     unclosed: set[MosaicFile],
+    kept: Allowance | None,
+    batch_size: int | None,
 ) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
     """The row groups of all files. A file that is still being opened is waited for by the one who asks for units."""
     for file, opening in zip(files, openings, strict=True):
@@ -90,23 +104,25 @@ def _units(
             opened = opening.result()
             unclosed.add(opened)
             read = plan_file(file, opened)
-            units = list(opened.units(read.columns, read.filters))
+            units = list(opened.units(read.columns, read.filters, kept, batch_size))
         except Exception as error:
             yield Unit(partial(_fail, error))  # raised when its turn comes, after the rows of the files before
             return
         for unit in units[:-1]:
             yield Unit(partial(_deliver, file, unit, read, None), unit.num_bytes)
-        last: Unit[pa.RecordBatch | None] = units[-1] if units else Unit(_no_batch)
+        last: Unit[Iterable[pa.RecordBatch]] = units[-1] if units else Unit(tuple)
         yield Unit(partial(_deliver, file, last, read, opened), last.num_bytes)
 
 
-def _deliver(file: FoundFile, unit: Unit[pa.RecordBatch | None], read: FileRead, ended: MosaicFile | None) -> _Delivery:
-    batch = unit.run()
-    return _Delivery(file, batch if batch is None or read.finish is None else read.finish(batch), ended)
-
-
-def _no_batch() -> None:
-    """What a file without row groups gives."""
+def _deliver(
+    file: FoundFile, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None
+) -> _Delivery:
+    """What is decoded already is finished here, in a thread of its own; what is not, when it is asked for."""
+    batches = unit.run()
+    if read.finish is not None:
+        finished = map(read.finish, batches)
+        batches = list(finished) if isinstance(batches, list) else finished
+    return _Delivery(file, batches, ended)
 
 
 def _fail(error: Exception) -> NoReturn:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import CorruptFileError, SchemaError
+from smalti.file.inspection import sound_array
 from smalti.kudu._kernels import strings
 from smalti.kudu.encodings import bitshuffle, plain
 from smalti.kudu.encodings.dense import Dense, buffer_view, dense_of
@@ -139,7 +140,10 @@ def words_of(dictionary: pa.Array | Dictionary | None) -> Dense | None:
     """The words that a caller gives to `decode_array_block`."""
     if dictionary is None:
         return None
-    array = dictionary.words() if isinstance(dictionary, Dictionary) else to_physical(dictionary)
+    if isinstance(dictionary, Dictionary):
+        array = dictionary.words()
+    else:
+        array = to_physical(sound_array(dictionary, "dictionary"))
     if array.type != pa.binary() or array.null_count:
         raise SchemaError("a dictionary is an array of strings without nulls", found=str(array.type))
     return dense_of(array, TEXT)

@@ -1,0 +1,77 @@
+"""Arrow data of unknown origin, proven safe to read before anything else looks at it.
+
+A batch may come from a damaged or hostile IPC file, or from another library through Arrow's C interface, and neither
+Arrow nor our kernels look at an offset twice. Owns the proof; what the values mean is the business of others.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from smalti._core.extents import Extents, is_flat
+from smalti._core.input import InputBatch
+from smalti.errors import SchemaError
+
+
+class Inspector:
+    """Inspects batch after batch; what follows from their schema is worked out once."""
+
+    def __init__(self) -> None:
+        self._extents: Extents | None = None
+
+    def inspect(self, batch: pa.RecordBatch) -> InputBatch:
+        """The batch, held through Arrow's C interface; of a batch whose buffers are not aligned, a copy.
+
+        Raises
+        ------
+        SchemaError
+            If reading the arrays would lead outside their buffers; names the column and, where it is one, the row.
+        """
+        try:
+            batch.validate()  # compares lengths and last offsets with the sizes of buffers, which only Arrow knows
+        except pa.ArrowException as error:
+            raise _unsound_column(batch, error) from None
+        taken = InputBatch(batch)
+        if is_flat(taken):
+            return taken
+        if self._extents is None or not self._extents.schema.equals(batch.schema):
+            self._extents = Extents(batch.schema)
+        problem = self._extents.problem(taken)
+        if problem is None:
+            return taken
+        column, nested, reason, row, found, expected = problem
+        name = batch.schema.names[column]
+        if reason is None:
+            return self.inspect(_aligned(batch))
+        within = f" (in its field {nested!r})" if nested else ""
+        raise SchemaError(
+            f"Arrow array is not valid: {reason}{within}", column=name, row=row, found=found, expected=expected
+        )
+
+
+def sound_array(array: pa.Array, name: str) -> pa.Array:
+    """A single array after the same inspection; errors call it `name`."""
+    try:
+        array.validate()  # a batch cannot even be made of some arrays
+    except pa.ArrowException as error:
+        raise SchemaError(f"Arrow array is not valid: {error}", column=name) from None
+    return Inspector().inspect(pa.record_batch([array], [name])).batch.column(0)
+
+
+def _unsound_column(batch: pa.RecordBatch, error: Exception, full: bool = False) -> SchemaError:
+    """The error of the first column that Arrow refuses."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=full)
+        except pa.ArrowException as reason:
+            return SchemaError(f"Arrow array is not valid: {reason}", column=name)
+    return SchemaError(f"Arrow batch is not valid: {error}")
+
+
+def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy with aligned buffers. Arrow checks all of the batch first, because copying trusts it as well."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException as error:
+        raise _unsound_column(batch, error, full=True) from None
+    return pa.ipc.read_record_batch(batch.serialize(), batch.schema)

@@ -1,0 +1,76 @@
+"""Conversions there and back, and compaction, keep types, structs, dictionaries and metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+from smalti import jobs
+from tests.round_trips import VALUES, lost_of_table
+
+#: Types that Parquet has no place for, or neither format.
+NOT_IN_PARQUET = {"decimal128(10, -2)", "fixed_size_binary[0]", "struct<>"}
+NOWHERE = {"month_day_nano_interval"}
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    """A column of every type, six rows, metadata of the schema and of a field."""
+    fields, arrays = [], []
+    for place, (type_, values) in enumerate(VALUES):
+        if str(type_) not in NOWHERE:
+            fields.append(pa.field(f"c{place:02d}", type_, metadata={"comment": str(place)} if place == 5 else None))
+            arrays.append(pa.array(([*values, None] * 6)[:6], type_))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {"owner": "me", "pandas": "{}"}))
+
+
+def test_parquet_to_mosaic_and_back(tmp_path: Path, table: pa.Table) -> None:
+    kept = [field.name for field in table.schema if str(field.type) not in NOT_IN_PARQUET]
+    pq.write_table(table.select(kept), tmp_path / "a.parquet")
+    jobs.convert(tmp_path / "a.parquet", tmp_path / "b.mosaic")
+    jobs.convert(tmp_path / "b.mosaic", tmp_path / "c.parquet")
+    before, after = pq.read_table(tmp_path / "a.parquet"), pq.read_table(tmp_path / "c.parquet")
+    assert after.schema.equals(before.schema, check_metadata=True)
+    assert lost_of_table(before, after) is None
+
+
+def test_arrow_to_mosaic_and_back(tmp_path: Path, table: pa.Table) -> None:
+    pyarrow.feather.write_feather(table, tmp_path / "a.arrow")
+    jobs.convert(tmp_path / "a.arrow", tmp_path / "b.mosaic")
+    jobs.convert(tmp_path / "b.mosaic", tmp_path / "c.arrow")
+    with pa.ipc.open_file(tmp_path / "c.arrow") as file:
+        assert lost_of_table(table, file.read_all()) is None
+
+
+@pytest.mark.parametrize("sort_by", [None, "c04", "c09", "c46"])
+def test_compaction(tmp_path: Path, table: pa.Table, sort_by: str | None) -> None:
+    """Also sorted: by integers, by uint64, by a dictionary; views and runs can be sorted, though Arrow cannot."""
+    for part in range(3):
+        smalti.write_table(table.slice(part * 2, 2), tmp_path / f"{part}.mosaic")
+    jobs.compact(tmp_path, sort_by=sort_by)
+    (path,) = tmp_path.glob("*.mosaic")
+    found = smalti.read_table(path)
+    assert found.schema.equals(table.schema, check_metadata=True)
+    if sort_by is None:
+        assert lost_of_table(table, found) is None
+        return
+    values = [value for value in found[sort_by].to_pylist() if value is not None]
+    assert values == sorted(values)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, table.to_pylist()))
+
+
+def test_compaction_keeps_entries_and_structs_that_grew(tmp_path: Path) -> None:
+    levels = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(["low", "mid", "high"]), ordered=True)
+    smalti.write_table(pa.table({"x": levels, "s": pa.array([{"a": 1}])}), tmp_path / "0.mosaic")
+    smalti.write_table(pa.table({"x": levels, "s": pa.array([{"a": 2, "b": "new"}])}), tmp_path / "1.mosaic")
+    jobs.compact(tmp_path)
+    (path,) = tmp_path.glob("*.mosaic")
+    found = smalti.read_table(path)
+    assert found["x"].combine_chunks().dictionary.to_pylist() == ["low", "mid", "high"]
+    assert found["x"].type == levels.type
+    assert found["s"].to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": "new"}]

@@ -1,0 +1,132 @@
+"""How much memory a read takes: what may be asked for, what is refused, and that slices hold the same rows."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import smalti
+from smalti.cli.main import main as command_line
+from smalti.file import scan
+from smalti.memory import default_limit, slice_rows
+from tests.bombs import BOMBS, WAYS
+from tests.children import ROOT
+from tests.compare import assert_same
+from tests.files import written
+from tests.tables import matrix
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("stored", "machine", "limit"),
+    [
+        (0, 16 << 30, 640 * MIB),
+        (1 * MIB, 16 << 30, 896 * MIB),
+        (1 << 30, 16 << 30, 16 << 30),
+        (0, 100 * MIB, 100 * MIB),
+    ],
+)
+def test_default_limit_follows_file_and_machine(stored: int, machine: int, limit: int) -> None:
+    assert default_limit(stored, machine) == limit
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "target", "batch", "expected"),
+    [
+        (100, 1000, 1000, None, 100),
+        (100, 1001, 1000, None, 99),
+        (100, 10_000, 1000, 3, 9),
+        (100, 10_000, 1000, 50, 10),  # a batch of 50 would be larger than a slice may be
+        (100, 10_000, 1000, 500, 10),
+        (100, 10**9, 1000, 7, 1),
+    ],
+)
+def test_rows_of_a_slice(rows: int, size: int, target: int, batch: int | None, expected: int) -> None:
+    assert slice_rows(rows, size, target, batch) == expected
+
+
+def test_bombs_are_refused_or_read_in_slices(tmp_path: Path) -> None:
+    """Whole reads are refused within the limit, single batches need the memory of a slice.."""
+    command = [sys.executable, "-m", "tests.bombs", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(outcomes) == len(BOMBS) * len(WAYS)
+    problems = [outcome for outcome in outcomes if not _is_expected(outcome)]
+    assert problems == []
+
+
+def _is_expected(outcome: dict[str, Any]) -> bool:
+    way, is_inflated = outcome["way"], "compressed" in outcome["bomb"]
+    if way in ("read", "dataset") or is_inflated:
+        text = outcome.get("refused", "")
+        return outcome["size"] < 30_000 and "memory_limit raises it" in text and outcome["peak"] < 700 * MIB
+    wanted = {"layout": "columns", "head": "1 rows"}.get(way, "10 rows")
+    is_read = outcome.get("result", "").endswith(wanted) or outcome.get("result") == "no rows"
+    return is_read and outcome["peak"] < 300 * MIB
+
+
+def test_the_limit_can_be_raised_and_lowered() -> None:
+    data = written(pa.table({"a": pa.array([7] * 1_000_000), "b": pa.array(["text"] * 1_000_000)}))
+    with pytest.raises(smalti.MemoryLimitError, match=r"8,000,008 bytes asked for, 10 held.*1,000,000 bytes in all"):
+        smalti.read_table(data, ["a"], memory_limit=1_000_000)
+    assert smalti.read_table(data, memory_limit=40_000_000).num_rows == 1_000_000
+    with smalti.open(data, memory_limit=1_000_000) as file:
+        assert sum(batch.num_rows for batch in file.iter_batches()) == 1_000_000
+        assert file.count_rows([("a", "=", 7)]) == 1_000_000
+
+
+def test_the_command_line_and_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sevens.mosaic"
+    smalti.write_table(pa.table({"a": pa.repeat(7, 1_000_000)}), path)
+    for arguments, code in ((["--memory-limit", "9"], 1), (["--memory-limit", "1K"], 0), ([], 0)):
+        assert command_line(["head", "-n", "1", str(path), *arguments]) == code
+    assert "memory_limit raises it" in capsys.readouterr().err
+    monkeypatch.setenv("SMALTI_MEMORY_LIMIT", "5000")
+    with pytest.raises(smalti.MemoryLimitError):
+        smalti.read_table(path)
+    assert smalti.read_table(path, memory_limit=1 << 30).num_rows == 1_000_000
+
+
+def test_all_row_groups_of_a_table_count(tmp_path: Path) -> None:
+    """Each row group takes 800 kB; three of them are within the limit, five are not."""
+    table = pa.table({"a": pa.array([7] * 300_000)})
+    for name in ("x", "y"):
+        smalti.write_table(table, tmp_path / f"{name}.mosaic", row_group_max_rows=100_000)
+    assert smalti.read_table(tmp_path / "x.mosaic", memory_limit=3_000_000).num_rows == 300_000
+    for filters in (None, [("a", "=", 7)]):
+        with pytest.raises(smalti.MemoryLimitError):
+            smalti.dataset(tmp_path, memory_limit=3_000_000).to_table(filters=filters)
+        batches = smalti.dataset(tmp_path, memory_limit=3_000_000).to_batches(filters=filters)
+        assert sum(batch.num_rows for batch in batches) == 600_000
+
+
+@pytest.mark.parametrize("layout", ["monolithic", "paged"])
+def test_slices_hold_the_rows_of_the_row_group(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All types and encodings, nested ones included, cut at any row, with and without a filter."""
+    rng = random.Random(5)
+    for num_rows in (1, 9, 70, 200):
+        table = matrix(rng.randrange(1 << 30), num_rows)
+        data = written(table, num_buckets=7, page_size_threshold=0 if layout == "paged" else 1 << 30)
+        for size in (1, 1000, 30_000, 200_000):
+            monkeypatch.setattr(scan, "SLICE_BYTES", size)
+            with smalti.open(data) as file:
+                whole = file.read()
+                batches = list(file.iter_batches(rng.choice([None, 3, 64])))
+                assert_same(pa.Table.from_batches(batches), whole)
+                name = rng.choice(table.column_names)
+                condition = pc.field(name).is_valid()
+                filtered = list(file.iter_batches(columns=table.column_names[:20], filters=condition))
+                rows = sum(batch.num_rows for batch in filtered)
+                assert rows == file.count_rows(condition) == num_rows - whole[name].null_count
