@@ -23,7 +23,7 @@ def test_snippets_run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     names = "events|metrics|by_day|checkpoint|selected"
     shared: dict[str, Any] = {}
     for snippet in snippets:
-        exec(re.sub(rf"(['\"])({names})\1", rf"\1{tmp_path}/\2\1", snippet), shared)
+        exec(re.sub(rf"(['\"`])({names})\1", rf"\1{tmp_path}/\2\1", snippet), shared)
     assert shared["spark"] is not None
     assert spark.sparkContext is shared["spark"].sparkContext
 
