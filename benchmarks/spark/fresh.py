@@ -10,6 +10,7 @@ that process.
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -34,9 +35,12 @@ def write_tables(root: Path, shape: Shape) -> None:
     table = datasets.wide(np.random.RandomState(datasets.SEED), shape.columns, rows)
     for format_ in FORMATS:
         (root / format_).mkdir(parents=True)
-    for number in range(shape.files):
-        pq.write_table(table, root / "parquet" / f"part-{number:05d}.parquet")
-        smalti.write_table(table, root / "mosaic" / f"part-{number:05d}.mosaic", threads=1)
+    pq.write_table(table, root / "parquet" / "part-00000.parquet")
+    smalti.write_table(table, root / "mosaic" / "part-00000.mosaic")
+    for number in range(1, shape.files):
+        for format_ in FORMATS:
+            first = root / format_ / f"part-00000.{format_}"
+            shutil.copyfile(first, first.with_name(f"part-{number:05d}.{format_}"))
 
 
 def measure(root: Path, work: str, shape: Shape, rounds: int) -> dict[str, Any]:

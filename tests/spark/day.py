@@ -126,7 +126,7 @@ class Day:
         try:
             return run(self)
         except Exception as error:
-            return f"failed: {type(error).__name__}: {str(error).splitlines()[0][:160]}"
+            return f"failed: {type(error).__name__}: {str(error)[:300]}"
         finally:
             self.finish()
 
@@ -772,7 +772,8 @@ def query_cached(day: Day) -> object:
 def query_explain(day: Day) -> object:
     """`explain` shows path, columns and pushed filters."""
     day.save_by_day()
-    plan = planned(day.load().where("id > 5 AND day = 1").select("name"))
+    with day.settings(spark__sql__maxMetadataStringLength=1000):
+        plan = planned(day.load().where("id > 5 AND day = 1").select("name"))
     return [word in plan for word in (day.path(), "name:string", "id", "GreaterThan(id,5)", "day")]
 
 

@@ -293,6 +293,8 @@ class Table:
                     else stored_columns(opened, file, wanted, case_sensitive=sensitive).schema
                 )
                 self._pieces[file.path] = [_whole(file)]
+                if self._stored_partitions is None:
+                    self._stored_partitions = set(opened.columns.present(list(file.partition)))
                 if self.options.is_planned:
                     self._facts[file.path] = FileFacts.of(opened)
                 if file.size > limit:

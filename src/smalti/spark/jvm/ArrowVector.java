@@ -5,6 +5,7 @@ import org.apache.arrow.vector.BaseVariableWidthVector;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.CalendarIntervalType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
@@ -17,7 +18,7 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A column of numbers, decimals of up to 18 digits, texts or bytes, read where Arrow has it in memory.
+ * A column of numbers, moments, decimals of up to 18 digits, texts or bytes, read where Arrow has it in memory.
  *
  * Spark's own vector asks Arrow's for each value, which checks bounds and makes a BigDecimal of every decimal. Columns of
  * other types are left to it.
@@ -40,7 +41,8 @@ final class ArrowVector extends ColumnVector {
 
   static ColumnVector of(FieldVector vector, DataType type) {
     boolean isWide = type instanceof DecimalType && ((DecimalType) type).precision() > Decimal.MAX_LONG_DIGITS();
-    if (vector instanceof BaseFixedWidthVector && !isWide) return new ArrowVector(vector, type, 0L);
+    boolean isFlat = vector instanceof BaseFixedWidthVector && !(type instanceof CalendarIntervalType);
+    if (isFlat && !isWide) return new ArrowVector(vector, type, 0L);
     if (vector instanceof BaseVariableWidthVector && (type instanceof StringType || type instanceof BinaryType))
       return new ArrowVector(vector, type, vector.getOffsetBufferAddress());
     return new ArrowColumnVector(vector) {
