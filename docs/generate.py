@@ -124,7 +124,7 @@ LIMITS = [
     ("MAX_NAMES_SIZE", "bytes of all column names of a file together"),
     ("MAX_NESTING", "levels of arrays and maps in one column"),
     ("MAX_DECIMAL_PRECISION", "digits of a decimal"),
-    ("MAX_UNBACKED_ROWS", "rows of a row group whose columns store nothing per row (constants, all null)"),
+    ("MAX_UNBACKED_ROWS", "rows of a row group whose columns need no bytes per row (CONST without nulls, ALL_NULL)"),
     ("MAX_ROWS", "rows of any row group, and elements of any array or map column in it"),
     ("MAX_ROW_GROUP_SIZE", "bytes of a row group that is written, before compression: newer references read no more"),
     ("MAX_BLOCK_SIZE", "bytes of a block that is read, once unpacked: what Arrow's 32-bit offsets reach"),

@@ -242,3 +242,26 @@ def test_entries_stop_where_they_would_be_too_large_to_read(monkeypatch: pytest.
     monkeypatch.setattr(companion, "MAX_PAYLOAD", 10_000)
     with pytest.raises(smalti.SchemaError, match="too large"):
         written(pa.table({"x": [1]}).replace_schema_metadata({"k": bytes(10_000)}))
+
+
+def test_the_layout_and_the_summary_tell_of_it(data: bytes) -> None:
+    before, packed, index, footer = parts(data)
+    with smalti.open(data) as file:
+        layout = file.layout([])
+    found = layout.companion
+    assert found is not None
+    assert (found.offset, found.size) == (len(before), companion.ENVELOPE_SIZE + len(packed))
+    assert found.offset + found.size == layout.index.offset == len(data) - len(footer) - len(index)
+    assert found.uncompressed_size == len(_content(packed))
+    assert "types and metadata as they were given" in layout._repr_html_()
+    for options, words in (
+        ({}, "30 bytes: a checksum"),
+        ({"companion": False}, "none"),
+        ({"compression": "none"}, "none"),
+    ):
+        with smalti.open(written(pa.table({"x": [1]}), **options)) as file:
+            assert file.layout([]).companion_in_words.startswith(words)
+    with smalti.MosaicWriter(pa.BufferOutputStream(), TABLE.schema) as writer:
+        writer.write(TABLE)
+    assert writer.summary is not None
+    assert '<td style="text-align:left">u8: int16</td>' in writer.summary._repr_html_()

@@ -225,7 +225,7 @@ class TestReadingManyFiles:
         self, many: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("smalti.file.scan.Scanner.fetch_buckets", None)
-        with pytest.raises(smalti.SchemaError, match="no such column in the dataset: found nope"):
+        with pytest.raises(smalti.SchemaError, match=r"no column .nope. in the dataset"):
             smalti.dataset(many).to_table(["id", "nope"])
 
     def test_rows_without_columns(self, many: Path) -> None:

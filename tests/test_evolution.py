@@ -45,7 +45,7 @@ PAIRS: list[tuple[pa.DataType, pa.DataType, pa.DataType | None]] = [
     (POINT, pa.bool_(), None),
     (pa.list_(POINT), pa.list_(S), None),
     (pa.uuid(), pa.binary(16), pa.binary(16)),
-    (pa.uuid(), pa.json_(), None),
+    *([(pa.uuid(), pa.json_(), None)] if hasattr(pa, "json_") else []),
 ]
 
 
@@ -112,7 +112,7 @@ def test_fields_of_structs_across_files(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert table.to_table(["p.x"], filters=[("p.y", "=", "b")]).to_pylist() == [{"p": {"x": 2}}]
     assert table.count_rows([("p.x", "<", 2)]) == 1
-    with pytest.raises(smalti.SchemaError, match="no such column"):
+    with pytest.raises(smalti.SchemaError, match="no column"):
         table.to_table(["p.z"])
 
 

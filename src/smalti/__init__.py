@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.reading import read_table, scan
 
+#: The one place of the version; pyproject.toml takes it from here.
+__version__ = "0.1.0"
+
 __all__ = [
     "ColumnStatistics",
     "ConflictError",
@@ -43,6 +46,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteSummary",
     "WriterOptions",
+    "__version__",
     "dataset",
     "open",
     "read_table",

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from smalti.errors import MosaicError, no_column
 from smalti.extras import optional_module
 from smalti.file.streams import Scan, Scannable, read_as
 from smalti.io.places import AnyFileSystem
@@ -112,6 +114,29 @@ def query(
     variables = {**sources, "_connection": connection, "_sql": sql}
     relation: duckdb.DuckDBPyRelation | None = eval("_connection.sql(_sql)", variables)
     return relation
+
+
+@contextmanager
+def query_reader(sql: str, **tables: Any) -> Iterator[pa.RecordBatchReader | None]:
+    """The result of `query` on a connection of its own, batch by batch; None for statements without a result.
+
+    DuckDB's errors are raised as `MosaicError`. A column that it does not find is looked for among all columns of the
+    tables, of which DuckDB was shown only those that the statement names.
+    """
+    with duckdb.connect() as connection:
+        try:
+            relation = query(connection, sql, **tables)
+            if relation is None:
+                yield None
+                return
+            to_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # before DuckDB 1.5
+            yield to_reader(1 << 10)
+        except duckdb.Error as error:
+            missing = re.search(r'Referenced column "(.+?)" not found', str(error))
+            if missing is None:
+                raise MosaicError(str(error)) from None
+            names = [name for table in tables.values() for name in _column_names(_open(table, None))]
+            raise no_column(missing[1], names) from None
 
 
 def _refuse_shadowed(connection: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:

@@ -7,6 +7,7 @@ Missing files and failing disks stay what Python calls them (`FileNotFoundError`
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -109,6 +110,25 @@ class UnsupportedFeatureError(MosaicError):
 
 class SchemaError(MosaicError):
     """A schema, column name, type or value that Mosaic cannot hold, or that does not fit the file."""
+
+
+def no_column(name: str, names: Iterable[str] = (), purpose: str = "", **place: Any) -> SchemaError:
+    """The error for a name that no column has; columns with similar names are suggested.
+
+    Examples
+    --------
+    >>> str(no_column("sensr", ["id", "sensor"], "to sort by"))
+    "no column 'sensr' to sort by; did you mean 'sensor'?"
+    """
+    return SchemaError(" ".join(filter(None, (f"no column {name!r}", purpose))) + suggestion(name, names), **place)
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """What to add to a message about an unknown name: the names that are close to it, if there are any."""
+    import difflib  # needed for a message only
+
+    close = difflib.get_close_matches(name, list(names), 3)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 class MemoryLimitError(MosaicError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from smalti.errors import MosaicError
 from smalti.spec import MAX_UINT32, Compression
@@ -31,6 +31,24 @@ def parse_bytes(text: str, *, least: int = 0) -> int:
         if least <= count < 1 << 62:
             return int(count)
     raise ValueError(f"{text!r} is not a number of bytes, such as 256M")
+
+
+class WriterOptionValues(TypedDict, total=False):
+    """The options of a writer by name, as functions take them, so that a type checker finds a mistyped one."""
+
+    compression: Literal["zstd", "none"]
+    compression_level: int
+    num_buckets: int | None
+    row_group_max_bytes: int | None
+    row_group_max_rows: int | None
+    dict_max_bytes: int
+    dict_max_entries: int
+    page_size_threshold: int | None
+    stats_columns: list[str] | tuple[str, ...] | Literal["all", "auto"]
+    checksum: bool
+    companion: bool
+    threads: int | None
+    layout: Literal["balanced", "small", "fast", "auto"]
 
 
 @dataclass(frozen=True)
@@ -132,7 +150,7 @@ class WriterOptions:
         return Compression[self.compression.upper()]
 
     @classmethod
-    def of(cls, options: WriterOptions | None, values: dict[str, Any]) -> WriterOptions:
+    def of(cls, options: WriterOptions | None, values: Mapping[str, Any]) -> WriterOptions:
         """Options given whole, or by name; an unknown name is refused with the ones that exist."""
         known = [field.name for field in fields(cls)]
         for name in values:

@@ -25,8 +25,8 @@ REQUESTS = 128
 
 #: By name and number of threads.
 _pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
-# A forked child has none of its parent's threads.
-os.register_at_fork(after_in_child=_pools.clear)
+if hasattr(os, "register_at_fork"):  # A forked child has none of its parent's threads; Windows does not fork.
+    os.register_at_fork(after_in_child=_pools.clear)
 
 
 def cpu_count() -> int:

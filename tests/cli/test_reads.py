@@ -100,6 +100,11 @@ CASES: dict[str, tuple[list[str], set[str], set[int]]] = {
     "head": (["head"], NAMES, {0}),
     "cat": (["cat", "--csv"], NAMES, EVERY),
     "cat where": (["cat", "-c", "a07,a30", "--where", "a00 < 50"], {"a00", "a07", "a30"}, {0}),
+    "tail of one column": (["tail", "-n", "60", "-c", "a07"], {"a07"}, {2}),
+    "tail across row groups": (["tail", "-n", "160", "-c", "a07"], {"a07"}, {1, 2}),
+    "sample": (["sample", "-n", "1", "--seed", "1", "-c", "a07"], {"a07"}, {0}),
+    "sql": (["sql", "select sum(a07) from t where a00 > 250", "t=PATH"], {"a00", "a07"}, {2}),
+    "size": (["size"], NAMES, EVERY),
     "layout": (["layout"], NAMES, EVERY),
     "layout of a column": (["layout", "--column", "a07"], {"a04", "a05", "a06", "a07"}, EVERY),
     "layout of a bucket": (["layout", "--bucket", "9"], {"a36", "a37", "a38", "a39"}, EVERY),
@@ -114,7 +119,8 @@ def test_reads_what_it_says_and_nothing_else(
     layout = layout_of(path)
     sources.clear()
     (command, *rest), names, groups = CASES[case]
-    done = run(command, path, *[str(tmp_path / "out.html") if part == "OUT" else part for part in rest])
+    places = {"OUT": str(tmp_path / "out.html"), "t=PATH": f"t={path}"}
+    done = run(command, *([] if "t=PATH" in rest else [path]), *[places.get(part, part) for part in rest])
     assert done.code == 0, done
     read = covered([found for source in sources for found in source.ranges])
     assert read == covered(allowed(layout, names, groups))

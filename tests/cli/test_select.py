@@ -32,7 +32,7 @@ def test_selects(patterns: list[str] | None, found: list[str] | None) -> None:
 
 
 def test_a_name_that_is_not_there_suggests_others() -> None:
-    with pytest.raises(SchemaError, match="no such column: found sensor_3, expected sensor_"):
+    with pytest.raises(SchemaError, match=r"no column .sensor_3.; did you mean .sensor_"):
         select_columns(NAMES, ["sensor_3"])
-    with pytest.raises(SchemaError, match=r"no column matches: found q\*"):
+    with pytest.raises(SchemaError, match=r"no column matches .q\*."):
         select_columns(NAMES, ["q*"])

@@ -4,6 +4,7 @@ Blocks of ``python`` and ``bash`` run from top to bottom of a page, in one direc
 A comment line right above a block changes that:
 
     <!-- output -->           the block is what the one before it prints; `...` stands for anything
+    <!-- output, numbers may differ -->   likewise, but sizes and times need not be the same
     <!-- needs: spark -->     runs where it can: "spark", "s3", "paimon"; for the whole page if it stands at its top
     <!-- raises: Error -->    the block ends in this error
     <!-- skip: reason -->     does not run, and says why
@@ -26,6 +27,21 @@ _BLOCK = re.compile(
     r"(?:<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>\{[\w-]+\}|[\w+-]*)[^\n]*\n(?P<code>.*?)^```$", re.M | re.S
 )
 _PAGE_NEEDS = re.compile(r"\A<!-- needs: (\w+) -->\n")
+
+
+OUTPUT, ABOUT = "output", "output, numbers may differ"
+
+
+def numberless(text: str) -> str:
+    """Text without its numbers and units, and without the padding that follows from their widths.
+
+    Examples
+    --------
+    >>> numberless("size   10.3 KiB (10,585 bytes)\\n────  ─────") == numberless("size 9 MB (1 bytes)\\n─  ─")
+    True
+    """
+    text = re.sub(r"\d[\d.,]*( ?(B|[kKMG]i?B|ms|s|x|%)\b|x|%)?", "#", text)
+    return re.sub(r" +", " ", re.sub(r"─+", "─", text)).replace("\n ", "\n").strip()
 
 
 @dataclass(frozen=True)
@@ -78,7 +94,7 @@ class Runner:
         self.ran = 0
 
     def run(self, block: Block) -> None:
-        if block.mark == "output":
+        if block.mark in (OUTPUT, ABOUT):
             self._compare(block)
             return
         if block.language not in ("python", "bash") or block.mark.startswith("skip: "):
@@ -123,7 +139,10 @@ class Runner:
     def _compare(self, block: Block) -> None:
         if self._printed is None:
             return
-        parts = [re.escape(part) for part in block.code.strip().split("...")]
-        assert re.fullmatch("(.*)".join(parts), self._printed.strip(), re.S), (
+        said, printed = block.code.strip(), self._printed.strip()
+        if block.mark == ABOUT:
+            said, printed = numberless(said), numberless(printed)
+        parts = [re.escape(part) for part in said.split("...")]
+        assert re.fullmatch("(.*)".join(parts), printed, re.S), (
             f"{block.place} says\n{block.code}\nbut it prints\n{self._printed}"
         )

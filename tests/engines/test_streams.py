@@ -102,7 +102,7 @@ def test_columns_by_pattern(kind: str, columns: list[str], names: list[str], req
 
 @pytest.mark.parametrize("kind", ["path", "directory"])
 def test_a_pattern_that_matches_nothing(kind: str, request: pytest.FixtureRequest) -> None:
-    with pytest.raises(smalti.SchemaError, match=r"no column matches: found y\*"):
+    with pytest.raises(smalti.SchemaError, match=r"no column matches .y\*."):
         smalti.read_table(request.getfixturevalue(kind), ["y*"])
 
 

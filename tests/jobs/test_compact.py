@@ -125,7 +125,7 @@ def test_options_rewrite_even_large_files(tmp_path: Path) -> None:
 
 def test_unknown_sort_column_and_order(tmp_path: Path) -> None:
     small_files(tmp_path / "d")
-    with pytest.raises(jobs.JobError, match="no such column to sort by: found nope"):
+    with pytest.raises(jobs.JobError, match=r"no column .nope. to sort by"):
         jobs.compact(tmp_path / "d", sort_by="nope")
     with pytest.raises(smalti.MosaicError, match="unknown sort order"):
         jobs.compact(tmp_path / "d", sort_by=[("id", "up")])

@@ -75,7 +75,7 @@ def test_columns_in_the_order_asked_for(tmp_path: Path, suffix: str) -> None:
 def test_unknown_column_is_named(tmp_path: Path, suffix: str) -> None:
     smalti.write_table(mixed(3), tmp_path / "a.mosaic")
     jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
-    with pytest.raises(jobs.JobError, match=r"no such column: found nope"):
+    with pytest.raises(jobs.JobError, match=r"no column .nope."):
         jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic", columns=["nope"])
 
 

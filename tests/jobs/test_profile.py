@@ -50,7 +50,7 @@ def test_nested_and_empty(tmp_path: Path) -> None:
     smalti.write_table(pa.table({"x": pa.array([None, None], pa.int32())}), tmp_path / "b.mosaic")
     assert by_column(jobs.profile(tmp_path / "b.mosaic"))["x"] == {
         "column": "x", "type": "int32", "rows": 2, "nulls": 2, "min": None, "max": None, "distinct": 0,
-        "encodings": "ALL_NULL 1", "stored_bytes": 0, "raw_bytes": 0,
+        "histogram": None, "encodings": "ALL_NULL 1", "stored_bytes": 0, "raw_bytes": 0,
     }  # fmt: skip
 
 
@@ -85,8 +85,9 @@ def test_page(tmp_path: Path) -> None:
     assert "<b>" not in page
     assert "<i>x" not in page
     assert not re.search(r"https?://", page)
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))  # type: ignore[union-attr]
-    assert [row[0] for row in data["rows"]] == ["</script><b>", "ok"]
+    data = json.loads(re.search(r'id="model" type="application/json">(.*?)</script>', page, re.S).group(1))  # type: ignore[union-attr]
+    assert data["columns"]["name"] == ["</script><b>", "ok"]
+    assert data["values"]["distinct"] == [1, 1]
 
 
 def test_broken_files(tmp_path: Path) -> None:
@@ -145,3 +146,22 @@ def test_sketches_merge() -> None:
     assert left == whole
     with pytest.raises(ValueError, match="registers"):
         _sketch.merge(left, b"short")
+
+
+def test_histograms_do_not_depend_on_how_rows_are_cut(tmp_path: Path) -> None:
+    """A third of the values are in the lowest of 16 bars, the others are spread evenly."""
+    values = [0] * 2000 + [i % 1600 for i in range(4000)]
+    table = pa.table({"n": values, "when": pa.array(values).cast(pa.timestamp("s")), "text": ["x"] * 6000})
+    smalti.write_table(table, tmp_path / "one.mosaic")
+    (tmp_path / "many").mkdir()
+    for part in range(7):
+        smalti.write_table(table.slice(part * 900, 900), tmp_path / "many" / f"{part}.mosaic", row_group_max_rows=400)
+    for source in ("one.mosaic", "many"):
+        found = by_column(jobs.profile(tmp_path / source))
+        bars = found["n"]["histogram"]
+        assert isinstance(bars, str)
+        assert len(bars) == 16
+        assert bars[0] == "█"
+        assert set(bars[1:]) <= set("▁▂")
+        assert found["when"]["histogram"] == bars
+        assert found["text"]["histogram"] is None

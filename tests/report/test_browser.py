@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import smalti
@@ -46,7 +47,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         (directory / f"{name}.mosaic").write_bytes(content)
         write_report(directory / f"{name}.mosaic", directory / f"{name}.html")
     jobs.profile(directory / "wide.mosaic", html=directory / "profile.html")
-    return {name: directory / f"{name}.html" for name in (*data, "profile")}
+    for number in range(3):
+        (directory / "table").mkdir(exist_ok=True)
+        smalti.write_table(
+            wide_table(40, 100 + 60 * number), directory / "table" / f"day-{number}.mosaic", num_buckets=5
+        )
+    write_report(directory / "table", directory / "table.html")
+    pq.write_table(wide_table(40), directory / "plain.parquet")
+    jobs.profile(directory / "plain.parquet", html=directory / "plain.html")
+    return {name: directory / f"{name}.html" for name in (*data, "profile", "table", "plain")}
 
 
 @pytest.fixture
@@ -77,7 +86,7 @@ def text(page: Any, selector: str) -> str:
 
 def names(page: Any) -> list[str]:
     return list(
-        page.execute_script("return [...document.querySelectorAll('#table-body .name')].map((e) => e.textContent)")
+        page.execute_script("return [...document.querySelectorAll('#table-body .name')].map((e) => e.dataset.name)")
     )
 
 
@@ -162,7 +171,7 @@ def test_search_sort_and_filter_10_000_columns(load: Callable[[str], Any]) -> No
     wait(lambda: text(page, "#found").startswith("2,500 "))
 
 
-@pytest.mark.parametrize(("name", "place"), [("wide", 2), ("profile", 0)])
+@pytest.mark.parametrize(("name", "place"), [("wide", 1), ("profile", 1)])
 def test_scrolling_draws_what_is_in_sight(load: Callable[[str], Any], name: str, place: int) -> None:
     """Responsive by construction, whatever else this machine does: at no step are there more than some dozen rows."""
     page = load(name)
@@ -188,24 +197,25 @@ def cells(page: Any, place: int) -> list[str]:
 def test_a_profile_of_10_000_columns(load: Callable[[str], Any]) -> None:
     page = load("profile")
     facts = text(page, "#facts")
-    for fact in ("240", "10,003", "1", "MiB"):
+    for fact in ("240", "10,003", "MiB"):
         assert fact in facts
     for encoding in ("PLAIN", "CONST", "DICT", "ALL_NULL"):
         assert encoding in text(page, "#legend")
     assert text(page, "#found") == "10,003 of 10,003"
-    assert cells(page, 0)[:3] == ["id", ATTACK, "tags"]
+    assert names(page)[:3] == ["id", ATTACK, "tags"]
     search(page, "sensor_*77", "100 ")  # names by glob
     search(page, "list<", "1 ")  # types too
-    assert cells(page, 0) == ["tags"]
+    assert names(page) == ["tags"]
     search(page, "sensor_0000", "10 ")
-    assert [cells(page, 0)[2], *(cells(page, place)[2] for place in (2, 3, 4, 5, 6))] == [
-        "sensor_00002", "80", "~2", "green", "red", "DICT 3",
-    ]  # fmt: skip
-    nulls = page.find_elements("css selector", "#table-head .row > *")[2]
+    assert [cells(page, place)[2] for place in (1, 3, 4, 5, 6)] == ["sensor_00002", "80", "~2", "green", "red"]
+    assert page.find_elements("css selector", "#table-body .row")[2].find_elements("css selector", "[title='DICT 3']")
+    histogram = page.find_elements("css selector", "#table-body .row")[0].find_elements("css selector", ".histogram i")
+    assert len(histogram) == 16  # sensor_00000 has numbers
+    nulls = page.find_elements("css selector", "#table-head .row > *")[3]
     nulls.click()  # the largest first, and the other way round with the keyboard
-    wait(lambda: cells(page, 2)[0] == "240")
+    wait(lambda: cells(page, 3)[0] == "240")
     nulls.send_keys("\n")
-    wait(lambda: cells(page, 2)[0] == "0")
+    wait(lambda: cells(page, 3)[0] == "0")
     assert nulls.get_attribute("aria-sort") == "ascending"
 
 
@@ -213,9 +223,9 @@ def test_columns_of_unknown_values_sort_last(load: Callable[[str], Any]) -> None
     page = load("profile")
     search(page, "sensor_0000", "10 ")
     for _ in ("up", "down"):
-        page.find_elements("css selector", "#table-head .row > *")[4].click()
-        assert cells(page, 4)[-2:] == ["", ""]
-        assert "" not in cells(page, 4)[:8]
+        page.find_elements("css selector", "#table-head .row > *")[5].click()
+        assert cells(page, 5)[-2:] == ["", ""]
+        assert "" not in cells(page, 5)[:8]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -280,12 +290,14 @@ def test_clicking_the_map_chooses_a_bucket(load: Callable[[str], Any]) -> None:
 
 PARTS = {
     "wide": ["header", "#legend", "#map-box", "#tail", ".tools", "#table"],
-    "profile": ["header", "#bar", "#legend", ".tools", "#table"],
+    "profile": ["header", "#legend", "#map-box", "#tail", ".tools", "#table", ".panels"],
+    "table": ["header", "#legend", "#map-box", ".tools", "#table", ".panels"],
+    "plain": ["header", ".tools", "#table", ".panels"],
 }
 
 
 @pytest.mark.parametrize("name", PARTS)
-@pytest.mark.parametrize("size", [(1500, 1300), (700, 1300)])
+@pytest.mark.parametrize("size", [(1500, 1300), (1280, 1300), (700, 1300)])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_nothing_overlaps_or_overflows(
     load: Callable[[str], Any], name: str, size: tuple[int, int], theme: str, tmp_path: Path
@@ -296,6 +308,8 @@ def test_nothing_overlaps_or_overflows(
     if name == "wide":
         tick(page, "sensor_00007")
     assert page.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    if size[0] >= 1280:  # not even inside of the table
+        assert page.execute_script("const t = document.querySelector('#table'); return t.scrollWidth <= t.clientWidth")
     tops = page.execute_script(
         "return arguments[0].map((s) => "
         "{ const r = document.querySelector(s).getBoundingClientRect(); return [r.top, r.bottom] })",
@@ -309,3 +323,186 @@ def test_nothing_overlaps_or_overflows(
     assert abs(paper - ink) > 150
     page.save_screenshot(str(tmp_path / "page.png"))
     assert (tmp_path / "page.png").stat().st_size > 20_000
+
+
+# --- one page for a file, a table, a profile -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "titles"),
+    [
+        ("paged", {"map-part", "projection-part", "tree-part"}, {"nulls", "min", "bucket", "encodings", "in file"}),
+        ("profile", {"map-part", "projection-part", "tree-part"}, {"nulls", "distinct", "values", "in file"}),
+        ("table", {"map-part", "projection-part", "tree-part"}, {"encodings", "unpacked", "in file"}),
+        ("plain", set(), {"nulls", "distinct", "min", "max", "values"}),
+    ],
+)
+def test_a_page_has_the_parts_it_has_data_for(
+    load: Callable[[str], Any], name: str, parts: set[str], titles: set[str]
+) -> None:
+    page = load(name)
+    shown = page.execute_script(
+        "return ['map-part', 'projection-part', 'tree-part'].filter((id) => !document.getElementById(id).hidden)"
+    )
+    assert set(shown) == parts
+    heads = page.execute_script(
+        "return [...document.querySelectorAll('[role=columnheader]')].map((e) => e.textContent)"
+    )
+    assert titles <= set(heads)
+    assert ("distinct" in heads) is (name in ("profile", "plain"))
+
+
+def test_a_table_has_its_files_side_by_side(load: Callable[[str], Any], files: dict[str, Path]) -> None:
+    page = load("table")
+    assert int(page.execute_script("return document.querySelector('#map').dataset.blocks")) == 3
+    tick(page, "sensor_00007")
+    tick(page, "id")
+    read = int(page.find_element("css selector", "#projection").get_attribute("data-bytes"))
+    expected = 0
+    for path in sorted((files["table"].parent / "table").iterdir()):
+        with smalti.open(path) as file:
+            wanted = {file.bucket_of("sensor_00007"), file.bucket_of("id")}
+            for group in file.layout(()).row_groups:
+                assert all(bucket.mode == "monolithic" for bucket in group.buckets)
+                expected += sum(bucket.size for bucket in group.buckets if bucket.id in wanted)
+    assert read == expected
+
+
+def focused(page: Any) -> str:
+    return str(page.execute_script("return document.activeElement.innerText"))
+
+
+def press(page: Any, *keys: str) -> None:
+    from selenium.webdriver import ActionChains
+
+    actions = ActionChains(page)
+    for key in keys:
+        actions.send_keys(key)
+    actions.perform()
+
+
+def test_the_table_works_with_the_keyboard(load: Callable[[str], Any]) -> None:
+    from selenium.webdriver import Keys
+
+    page = load("profile")
+    page.execute_script("document.querySelector('#table').focus()")
+    press(page, Keys.ARROW_DOWN)
+    assert focused(page).startswith("id")
+    press(page, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+    assert text(page, "#detail h3") == "tags"
+    assert focused(page).startswith("tags")  # the row keeps the focus when the table is drawn again
+    press(page, Keys.SPACE)
+    assert "1 of 10,003" in text(page, "#projection")
+    press(page, Keys.END)
+    wait(lambda: focused(page).startswith("sensor_09999"))
+    press(page, Keys.HOME)
+    wait(lambda: focused(page).startswith("id"))
+
+
+def test_the_map_works_with_the_keyboard(load: Callable[[str], Any]) -> None:
+    from selenium.webdriver import Keys
+
+    page = load("paged")
+    page.execute_script("document.querySelector('#map').focus()")
+    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    assert "bucket 1, row group 1" in text(page, "#tip")
+    press(page, Keys.ENTER)
+    wait(lambda: text(page, "#bucket-chip").startswith("bucket 1"))
+    press(page, Keys.ESCAPE)
+    assert not page.find_element("css selector", "#tip").is_displayed()
+
+
+def test_prefixes_are_a_tree(load: Callable[[str], Any]) -> None:
+    from selenium.webdriver import Keys
+
+    page = load("wide")
+    items = page.find_elements("css selector", "#tree > [role=treeitem]")
+    assert len(items) <= 4
+    page.execute_script("arguments[0].focus()", items[0])
+    assert items[0].get_attribute("aria-expanded") == "false"
+    press(page, Keys.ARROW_RIGHT)
+    assert items[0].get_attribute("aria-expanded") == "true"
+    press(page, Keys.ENTER)
+    wait(lambda: text(page, "#found").startswith("10,000 "))
+    press(page, Keys.ARROW_LEFT)
+    assert items[0].get_attribute("aria-expanded") == "false"
+
+
+def test_what_was_chosen_is_in_the_address(load: Callable[[str], Any]) -> None:
+    page = load("paged")
+    tick(page, "sensor_00003")
+    tick(page, "tags")
+    page.find_element("css selector", "#table-body .name").click()
+    page.find_elements("css selector", "#table-head .row > *")[-1].click()
+    address, cost = page.current_url, page.find_element("css selector", "#projection").get_attribute("data-bytes")
+    assert "column=sensor_00003" in address
+    page.get("about:blank")
+    page.get(address)
+    wait(lambda: page.execute_script("return document.documentElement.dataset.ready") == "yes")
+    assert page.find_element("css selector", "#projection").get_attribute("data-bytes") == cost
+    assert text(page, "#detail h3") == "tags"
+    assert page.execute_script("return document.querySelector('#search').value") == "tags"
+    assert text(page, "#argument") == 'columns=["tags", "sensor_00003"]'
+    heads = page.find_elements("css selector", "#table-head .row > *")
+    assert heads[-1].get_attribute("aria-sort") == "descending"
+
+
+def test_a_screen_reader_finds_its_way(load: Callable[[str], Any]) -> None:
+    """What assistive technology sees: landmarks, names, a grid whose size is known though few rows are drawn."""
+    page = load("profile")
+    page.execute_cdp_cmd("Accessibility.enable", {})
+    found = page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    seen = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in found if "role" in node}
+    roles = {role for role, _ in seen}
+    assert {
+        "main",
+        "banner",
+        "grid",
+        "row",
+        "gridcell",
+        "columnheader",
+        "tree",
+        "treeitem",
+        "searchbox",
+    } <= roles
+    assert ("searchbox", "search columns") in seen
+    assert ("checkbox", "tick id") in seen
+    unnamed = [
+        role
+        for role, label in seen
+        if role in ("button", "checkbox", "searchbox", "combobox", "grid", "tree") and not label
+    ]
+    assert unnamed == []
+    grid = page.find_element("css selector", "#table")
+    assert grid.get_attribute("aria-rowcount") == "10004"
+    assert page.find_element("css selector", "#table-body .row").get_attribute("aria-rowindex") == "2"
+
+
+def test_on_paper(load: Callable[[str], Any]) -> None:
+    """Light, without tools, and with rows instead of a window that scrolls."""
+    page = load("profile")
+    page.execute_script("document.documentElement.dataset.theme = 'dark'")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        page.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+        background = page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert background == "rgb(255, 255, 255)"
+        assert not page.find_element("css selector", ".tools").is_displayed()
+        assert len(names(page)) == 200
+        assert page.execute_script("return getComputedStyle(document.querySelector('#table')).overflow") == "visible"
+        assert len(page.execute_cdp_cmd("Page.printToPDF", {})["data"]) > 20_000
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_long_names_stay_apart(load: Callable[[str], Any], tmp_path: Path, browser: Any) -> None:
+    long = {f"{'a_common_beginning_of_names_' * 3}{i:03d}": [i] for i in range(30)}
+    smalti.write_table(pa.table(long), tmp_path / "long.mosaic")
+    write_report(tmp_path / "long.mosaic", tmp_path / "long.html")
+    load("paged")
+    browser.get((tmp_path / "long.html").as_uri())
+    wait(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "yes")
+    shown = cells(browser, 1)
+    assert len(set(shown)) == 30
+    fits = "return [...document.querySelectorAll('#table-body .name')].every((e) => e.scrollWidth <= e.clientWidth)"
+    assert browser.execute_script(fits)

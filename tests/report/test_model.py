@@ -12,6 +12,7 @@ import pytest
 import smalti
 from smalti.report import render_report
 from smalti.report.model import build_model
+from smalti.report.notebook import small_map
 from tests.files import written
 from tests.golden import GOLDEN
 
@@ -69,6 +70,8 @@ def test_notebook_display() -> None:
     assert "<b>" not in shown
     assert "… and 31 more" in shown
     assert "2 in 2 row groups" in shown
+    assert "row group 1" in shown  # a small map
+    assert " bytes" not in shown
     assert layout.count("<tr>") == 6 + 1 + 2
     assert len(shown) < 10_000
 
@@ -82,3 +85,27 @@ def test_a_partial_layout_can_be_shown() -> None:
         assert [bucket.size for bucket in part.row_groups[0].buckets] == [
             bucket.size for bucket in file.layout().row_groups[0].buckets
         ]
+
+
+def test_tables_and_summaries_are_shown_too(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        smalti.write_table(pa.table({"<i>": range(100 * day)}), tmp_path / f"day={day}" / "<a>.mosaic")
+    shown = smalti.dataset(tmp_path)._repr_html_()
+    assert '<th style="text-align:left">files</th><td style="text-align:left">2</td>' in shown
+    assert shown.count("&lt;a&gt;.mosaic") == 2
+    assert "partition columns" in shown
+    with smalti.MosaicWriter(tmp_path / "x.mosaic", pa.schema({"n": pa.int64()})) as writer:
+        writer.write(pa.table({"n": [1, 2, 3]}))
+    assert writer.summary is not None
+    summary = writer.summary._repr_html_()
+    assert "3 in 1 row group" in summary
+    assert "1 column" in summary
+
+
+def test_a_small_map_stays_small() -> None:
+    many = small_map([(f"row group {i}", list(range(1000))) for i in range(100)])
+    assert many.count("<tr>") == 12
+    assert many.count("<i ") <= 12 * 50
+    assert "… and 88 more" in many
+    assert small_map([]) == small_map([("empty", [])]) == ""

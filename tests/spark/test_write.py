@@ -163,7 +163,7 @@ class TestRefused:
             ("id", {"numBukets": "3"}, r"unknown option 'numbukets' for writing Mosaic; there are .*numBuckets"),
             ("id", {"numBuckets": "0"}, r"num_buckets out of range: found 0"),
             ("id", {"compressionLevel": "high"}, r"option compressionLevel cannot be read: found 'high'"),
-            ("id", {"partitionBy": "day"}, r"no such column to partition by: found day"),
+            ("id", {"partitionBy": "day"}, r"no column .day. to partition by"),
             ("id", {"partitionBy": "id"}, r"every column is partitioned by"),
             ("id", {"partitionOverwriteMode": "dynamic"}, r"dynamic needs partitionBy"),
             ("struct(id) AS s", {}, r"column 's': Spark type has no place in Mosaic: found struct<id:bigint>"),

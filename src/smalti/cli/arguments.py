@@ -22,8 +22,33 @@ def adding(*adders: Callable[[argparse.ArgumentParser], None]) -> Callable[[argp
     return add
 
 
-def add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a path, or a URI such as s3://bucket/wide.mosaic")
+FORMATS = "mosaic, parquet, orc, arrow, arrows, csv, json (one object per line), cfile"
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="files, directories, patterns such as 'days/*.mosaic' or URIs such as s3://bucket/wide.mosaic, read as "
+        "one table; Mosaic, or any format that `convert` reads; - is standard input",
+    )
+    add_format(parser)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from", dest="source_format", metavar="FORMAT", help=f"if the suffix does not tell it: {FORMATS}"
+    )
+
+
+def add_mosaic_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="Mosaic files, directories of them, patterns such as 'days/*.mosaic' or URIs; - is standard input",
+    )
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +60,7 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where",
         metavar="CONDITION",
-        help='rows to keep, such as "a > 5 and b is not null"; names with odd characters in double quotes, '
+        help="rows to keep, such as \"a > 5 and b like 'x%%'\"; names with odd characters in double quotes, "
         "text in single quotes",
     )
 
@@ -44,15 +69,20 @@ def add_row_group(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row-group", type=whole_number, metavar="N", help="of this row group only")
 
 
-def add_output(parser: argparse.ArgumentParser, json_help: str = "print JSON") -> None:
-    parser.add_argument("--json", action="store_true", help=json_help)
+def add_output(parser: argparse.ArgumentParser, json_help: str = "print JSON", **more: str) -> None:
+    """How to print; `more` are further options that exclude each other and these, each with its help."""
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help=json_help)
+    shape.add_argument("--markdown", action="store_true", help="print tables as Markdown")
+    for option, about in more.items():
+        shape.add_argument(option, action="store_true", help=about)
     parser.add_argument("--no-pager", action="store_true", help="do not page what is longer than the terminal")
 
 
 def check_below(what: str, found: int | None, count: int) -> None:
     """Refuse the number of a row group or bucket that the file does not have; None was not asked for."""
     if found is not None and found >= count:
-        raise MosaicError(f"no such {what}", found=found, expected=f"below {count}")
+        raise MosaicError(f"no {what} {found}; there {'is' if count == 1 else 'are'} {count:,}, counted from 0")
 
 
 def whole_number(text: str) -> int:

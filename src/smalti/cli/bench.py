@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import smalti
-from smalti.cli.arguments import add_output, whole_number
-from smalti.cli.render.table import heads, table
+from smalti.cli.arguments import add_files, add_output, whole_number
+from smalti.cli.render.table import heads
 from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import Rows, open_rows
-from smalti.errors import without_secrets
+from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
+from smalti.file.streams import Scannable
 from smalti.nesting import stored_schema
 
 #: Bytes in memory that become one row group, in both formats.
@@ -26,7 +26,7 @@ SEED = 20261115
 
 
 def arguments_bench(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a Mosaic or Parquet file")
+    add_files(parser)
     parser.add_argument("--columns", type=whole_number, default=10, metavar="N", help="how many to read (default 10)")
     parser.add_argument("--rounds", type=whole_number, default=5, metavar="N", help="best of N (default 5)")
     parser.add_argument("--level", type=int, default=1, metavar="N", help="zstd level for both formats (default 1)")
@@ -34,11 +34,12 @@ def arguments_bench(parser: argparse.ArgumentParser) -> None:
 
 
 def run_bench(options: argparse.Namespace, screen: Screen) -> None:
-    with open_rows(options.file) as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
+    opened = open_table(options.files, options.source_format)
+    with opened as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
-        shape = {"rows": rows.num_rows, "columns": len(rows.schema)}
+        shape = {"rows": rows.count_rows(), "columns": len(schema_of(rows))}
     if options.json:
-        screen.json({"file": without_secrets(options.file), **shape, "level": options.level, "results": results})
+        screen.json({"file": shown_paths(options.files), **shape, "level": options.level, "results": results})
         return
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []
@@ -50,16 +51,16 @@ def run_bench(options: argparse.Namespace, screen: Screen) -> None:
     title = (
         f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
     )
-    screen.lines([title, *table(columns, lines, None)])
+    screen.lines([title, *screen.table(columns, lines)])
 
 
-def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, float]]:
+def measure(rows: Scannable, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, float]]:
     """Seconds and bytes of both formats, which take turns, so that a busy moment of the machine hits both."""
     import pyarrow.parquet as pq
 
     mosaic, parquet = directory / "t.mosaic", directory / "t.parquet"
     results = write_both(rows, mosaic, parquet, level)
-    names = rows.schema.names
+    names = schema_of(rows).names
     chosen = sorted(random.Random(SEED).sample(range(len(names)), min(columns, len(names))))
     some = [names[i] for i in chosen]
     one = some[len(some) // 2 :][:1]
@@ -78,15 +79,15 @@ def measure(rows: Rows, directory: Path, columns: int, rounds: int, level: int) 
     return results
 
 
-def write_both(rows: Rows, mosaic: Path, parquet: Path, level: int) -> dict[str, dict[str, float]]:
+def write_both(rows: Scannable, mosaic: Path, parquet: Path, level: int) -> dict[str, dict[str, float]]:
     """Write both files from the same pieces, a row group for each, so that both have the same number of them."""
     import pyarrow.parquet as pq
 
-    schema = stored_schema(rows.schema).schema
+    schema = stored_schema(schema_of(rows)).schema
     spent = {"mosaic": 0.0, "parquet": 0.0}
     parquet_writer = pq.ParquetWriter(parquet, schema, compression="zstd", compression_level=level)
     with smalti.MosaicWriter(mosaic, schema, compression_level=level) as writer, parquet_writer:
-        for piece in rows.pieces(PIECE):
+        for piece in pieces_of(rows, PIECE):
             piece = piece.cast(schema)
             spent["mosaic"] += _timed(partial(writer.write, piece))
             spent["parquet"] += _timed(

@@ -1,103 +1,180 @@
-"""`diff`: two files, their schemas and their rows in order. Either may be Parquet, to check a conversion."""
+"""`diff`: two files or tables, their schemas and their rows in order. Either may be of another format."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.cli.arguments import add_columns, add_output, select_columns, whole_number
+from smalti.cli.arguments import add_columns, add_format, add_output, select_columns, whole_number
 from smalti.cli.render.rows import plain_values
-from smalti.cli.render.table import heads, table
-from smalti.cli.render.text import cell
+from smalti.cli.render.table import heads
+from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
-from smalti.cli.sources import Rows, open_rows
+from smalti.cli.sources import batches_of, open_table, schema_of
 from smalti.file.logical import to_stored
+from smalti.file.streams import Scannable
 from smalti.nesting import stored_schema
+from smalti.report.units import show_count
+from smalti.table.schemas import widen
+
+#: Names, types and metadata listed one by one; the rest is counted.
+MAX_LISTED = 20
 
 
 def arguments_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help="a Mosaic or Parquet file")
-    parser.add_argument("b", metavar="B", help="another")
+    parser.add_argument("a", metavar="A", help="a file, directory or pattern, of any format that `convert` reads")
+    parser.add_argument("b", metavar="B", help="another; - is standard input, for one of the two")
+    add_format(parser)
     add_columns(parser)
-    parser.add_argument("--schema", action="store_true", help="compare names and types only")
+    parser.add_argument("--schema", action="store_true", help="compare names, types, order and metadata only")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="also fail if only Arrow's metadata differs, or types that Mosaic stores alike (string and large_string)",
+    )
     parser.add_argument(
         "-n", type=whole_number, default=10, metavar="N", help="show at most N differing values (default 10)"
     )
     add_output(parser)
 
 
+class Shared(NamedTuple):
+    """A column that both sides have, with values that can be compared in the type `common`."""
+
+    name: str
+    a: pa.DataType
+    b: pa.DataType
+    common: pa.DataType
+
+
 @dataclass
 class Differences:
-    """What differs; `cells` counts differing values by column, `examples` are (row, column, a, b)."""
+    """What differs, by kind.
+
+    Attributes
+    ----------
+    only_a, only_b : list of str
+        Columns that one side lacks.
+    types : list of (name, a, b)
+        Columns whose stored types differ, or one of which may not be null.
+    declared : list of (name, a, b)
+        Columns of different Arrow types that Mosaic stores alike.
+    reordered : bool
+        Whether the columns that both have are in another order.
+    metadata : list of (where, a, b)
+        Metadata of the schema or of a column.
+    uncompared : list of str
+        Columns of types whose values cannot be compared, such as text and numbers.
+    rows : tuple of int
+    cells : dict
+        How many values differ, by column.
+    examples : list of (row, column, a, b)
+    """
 
     only_a: list[str] = field(default_factory=list)
     only_b: list[str] = field(default_factory=list)
     types: list[tuple[str, str, str]] = field(default_factory=list)
+    declared: list[tuple[str, str, str]] = field(default_factory=list)
     reordered: bool = False
+    metadata: list[tuple[str, str, str]] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
     rows: tuple[int, int] = (0, 0)
     cells: dict[str, int] = field(default_factory=dict)
     examples: list[tuple[int, str, Any, Any]] = field(default_factory=list)
 
     @property
-    def any(self) -> bool:
-        lists = (self.only_a, self.only_b, self.types, self.reordered, self.cells)
-        return any(lists) or self.rows[0] != self.rows[1]
+    def same_values(self) -> bool:
+        return not (self.only_a or self.only_b or self.uncompared or self.cells) and self.rows[0] == self.rows[1]
+
+    @property
+    def same_schema(self) -> bool:
+        return not (self.only_a or self.only_b or self.types or self.reordered)
+
+    def is_equal(self, strict: bool) -> bool:
+        return self.same_values and self.same_schema and not (strict and (self.declared or self.metadata))
 
 
 def run_diff(options: argparse.Namespace, screen: Screen) -> int:
-    with open_rows(options.a) as a, open_rows(options.b) as b:
-        found, comparable = compare_schemas(a, b, options.columns)
-        if not options.schema:
-            compare_rows(a, b, comparable, found, options.n)
+    with open_table([options.a], options.source_format) as a, open_table([options.b], options.source_format) as b:
+        found, shared = compare_schemas(schema_of(a), schema_of(b), options.columns)
+        if options.schema:
+            found.uncompared = []
+        else:
+            found.rows = (a.count_rows(), b.count_rows())
+            compare_rows(a, b, shared, found, options.n)
+    equal = found.is_equal(options.strict)
     if options.json:
-        screen.json({"a": options.a, "b": options.b, "equal": not found.any, **vars(found)})
+        screen.json({"a": options.a, "b": options.b, "equal": equal, **vars(found)})
     else:
-        screen.lines(_lines(found, options.schema))
-    return 1 if found.any else 0
+        screen.lines(_lines(found, options.schema, screen))
+    return 0 if equal else 1
 
 
-def compare_schemas(a: Rows, b: Rows, patterns: list[str] | None = None) -> tuple[Differences, pa.Schema]:
-    """Compare names, types as Mosaic stores them, nullability and order; also return the columns of one type in both.
+def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = None) -> tuple[Differences, list[Shared]]:
+    """Compare names, types, nullability, order and metadata; also return the columns whose values can be compared.
 
-    `patterns` limit this to some columns of the two files.
+    Types are compared as Mosaic stores them, and then as they are declared. `patterns` limit this to some columns.
     """
-    left, right = stored_schema(a.schema).schema, stored_schema(b.schema).schema
+    left, right = stored_schema(a).schema, stored_schema(b).schema
     every = list(dict.fromkeys([*left.names, *right.names]))
     wanted = set(select_columns(every, patterns) or every)
     in_a = dict.fromkeys(name for name in left.names if name in wanted)
     in_b = dict.fromkeys(name for name in right.names if name in wanted)
-    shared = [name for name in in_a if name in in_b]
+    names = [name for name in in_a if name in in_b]
     found = Differences(
         only_a=[name for name in in_a if name not in in_b],
         only_b=[name for name in in_b if name not in in_a],
-        reordered=shared != [name for name in in_b if name in in_a],
-        rows=(a.num_rows, b.num_rows),
+        reordered=names != [name for name in in_b if name in in_a],
     )
-    for name in shared:
+    shared = []
+    for name in names:
         one, other = left.field(name), right.field(name)
         if one.type != other.type or one.nullable != other.nullable:
-            found.types.append((name, _described(one.type, one.nullable), _described(other.type, other.nullable)))
-    return found, pa.schema([left.field(name) for name in shared if left.field(name).type == right.field(name).type])
+            found.types.append((name, _described(one), _described(other)))
+        elif a.field(name).type != b.field(name).type:
+            found.declared.append((name, str(a.field(name).type), str(b.field(name).type)))
+        common = widen(one.type, other.type)
+        if common is None:
+            found.uncompared.append(name)
+        else:
+            shared.append(Shared(name, one.type, other.type, common))
+        found.metadata += _metadata_differences(f"column {name}", a.field(name).metadata, b.field(name).metadata)
+    found.metadata += _metadata_differences("schema", a.metadata, b.metadata)
+    return found, shared
 
 
-def _described(type_: pa.DataType, nullable: bool) -> str:
-    return f"{type_}{'' if nullable else ' not null'}"
+def _metadata_differences(
+    where: str, a: dict[bytes, bytes] | None, b: dict[bytes, bytes] | None
+) -> list[tuple[str, str, str]]:
+    one, other = a or {}, b or {}
+    keys = [key for key in dict.fromkeys([*one, *other]) if one.get(key) != other.get(key)]
+    return [(f"{where}: {key.decode(errors='replace')}", _text(one.get(key)), _text(other.get(key))) for key in keys]
 
 
-def compare_rows(a: Rows, b: Rows, schema: pa.Schema, found: Differences, limit: int) -> None:
-    """Compare values of columns that both files have as one type, holding a batch of each file at a time."""
-    if not schema.names:
+def _text(value: bytes | None) -> str:
+    return "absent" if value is None else value.decode(errors="replace")
+
+
+def _described(found: pa.Field) -> str:
+    return f"{found.type}{'' if found.nullable else ' not null'}"
+
+
+def compare_rows(a: Scannable, b: Scannable, shared: list[Shared], found: Differences, limit: int) -> None:
+    """Compare values of columns that both sides have, in a type that holds both, holding a batch of each at a time."""
+    if not shared:
         return
+    names = [column.name for column in shared]
     row = 0
-    for left, right in aligned(a.batches(schema.names), b.batches(schema.names)):
-        for i, column in enumerate(schema):
-            one, other = (to_stored(side.column(i), column.type) for side in (left, right))
+    for left, right in aligned(batches_of(a, names), batches_of(b, names)):
+        for i, column in enumerate(shared):
+            one = to_stored(left.column(i), column.a).cast(column.common)
+            other = to_stored(right.column(i), column.b).cast(column.common)
             unequal = differing(one, other)
             if not unequal:
                 continue
@@ -136,23 +213,37 @@ def differing(a: pa.Array, b: pa.Array) -> list[int]:
     return rows
 
 
-def _lines(found: Differences, schema_only: bool) -> Iterator[str]:
-    if not found.any:
-        yield "schemas are equal" if schema_only else "files are equal"
-        return
-    for label, names in (("only in A", found.only_a), ("only in B", found.only_b)):
+def _lines(found: Differences, schema_only: bool, screen: Screen) -> Iterator[str]:
+    """What differs, a paragraph for each kind, and a last line that says which kinds are equal."""
+    for label, names, code in (("only in A", found.only_a, RED), ("only in B", found.only_b, GREEN)):
         if names:
-            more = f" … and {len(names) - 10:,} more" if len(names) > 10 else ""
-            yield f"{label}: {', '.join(cell(name) for name in names[:10])}{more}"
-    for name, one, other in found.types[:50]:
-        yield f"type of {cell(name)}: {one} in A, {other} in B"
-    if len(found.types) > 50:
-        yield f"… and {len(found.types) - 50:,} more types"
+            yield screen.painted(f"{label}: {_listed([cell(name) for name in names])}", code)
+    triples = (("type", found.types), ("declared type, stored alike", found.declared), ("metadata", found.metadata))
+    for label, items in triples:
+        for name, one, other in items[:MAX_LISTED]:
+            yield f"{label} of {cell(name)}: {cell(one)} in A, {cell(other)} in B"
+        if len(items) > MAX_LISTED:
+            yield f"… and {len(items) - MAX_LISTED:,} more of this kind"
     if found.reordered:
-        yield "columns are in another order"
+        yield "order: columns that both have are in another order"
+    if found.uncompared:
+        yield f"values not compared, because types differ: {_listed([cell(name) for name in found.uncompared])}"
     if found.rows[0] != found.rows[1]:
         yield f"rows: {found.rows[0]:,} in A, {found.rows[1]:,} in B"
     if found.cells:
-        yield f"values: {sum(found.cells.values()):,} differ in {len(found.cells):,} columns"
+        total = sum(found.cells.values())
+        differ = "differs" if total == 1 else "differ"
+        yield f"values: {show_count(total, 'value')} {differ} in {show_count(len(found.cells), 'column')}"
         rows = [[f"{row:,}", cell(name), cell(a), cell(b)] for row, name, a, b in found.examples]
-        yield from table(heads(">row | column:20 | A:10 | B:10"), rows, None)
+        yield from screen.table(heads(">row | column:20 | A:10 | B:10"), rows)
+    if schema_only:
+        yield "schemas are equal" if found.same_schema else "schemas differ"
+    elif found.same_schema and found.same_values:
+        yield "files are equal"
+    else:
+        yield "values are equal, schemas differ" if found.same_values else "files differ"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" … and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more

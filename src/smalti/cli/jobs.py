@@ -6,16 +6,28 @@ It is imported when a job is run, so that `--help` need not wait for it.
 from __future__ import annotations
 
 import argparse
+import shutil
+import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import smalti
-from smalti.cli.arguments import add_columns, add_output, age, byte_count, select_columns, whole_number
+from smalti.cli.arguments import (
+    FORMATS,
+    add_columns,
+    add_format,
+    add_output,
+    age,
+    byte_count,
+    select_columns,
+    whole_number,
+)
 from smalti.cli.progress import ProgressBar
-from smalti.cli.render.table import heads, table
+from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
-from smalti.errors import without_secrets
+from smalti.errors import MosaicError, without_secrets
 from smalti.file.patterns import is_pattern
 from smalti.options import LAYOUTS
 
@@ -106,14 +118,14 @@ def _names(patterns: list[str] | None) -> list[str]:
 
 
 def _column_names(options: argparse.Namespace) -> list[str] | None:
-    """The columns asked for. Globs need a source that is one Mosaic or Parquet file, which knows its columns."""
+    """The columns asked for. Globs are matched with the columns of the source."""
     names = _names(options.columns)
     if not any(map(is_pattern, names)):
         return names or None
-    from smalti.cli.sources import open_rows
+    from smalti.cli.sources import column_names, open_table
 
-    with open_rows(options.source) as rows:
-        return select_columns(rows.schema.names, options.columns)
+    with open_table([options.source], options.source_format) as opened:
+        return select_columns(column_names(opened), options.columns)
 
 
 def _print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport) -> None:
@@ -124,14 +136,13 @@ def _print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.Jo
 
 
 def arguments_convert(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a file, a directory, or a glob")
-    parser.add_argument("target", metavar="TARGET", help="a file or a directory; its suffix says the format")
+    parser.add_argument("source", metavar="SOURCE", help="a file, a directory, or a glob; - is standard input")
+    about = "a file or a directory; its suffix says the format; - is standard output, with --to"
+    parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
-    formats = "mosaic, parquet, orc, arrow, csv, json (one object per line)"
-    parser.add_argument(
-        "--from", dest="source_format", metavar="FORMAT", help=f"if the suffix does not tell: {formats}"
-    )
-    parser.add_argument("--to", dest="target_format", metavar="FORMAT", help="likewise, for the target")
+    add_format(parser)
+    about = f"if the target's suffix does not tell it: {FORMATS}"
+    parser.add_argument("--to", dest="target_format", metavar="FORMAT", help=about)
     parser.add_argument("--no-resume", action="store_true", help="start over instead of where an earlier run stopped")
     _add_care_and_engine(parser)
     _add_writer_options(parser)
@@ -140,6 +151,39 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
 
 
 def run_convert(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti.cli.sources import STANDARD_INPUT, local_paths
+
+    with local_paths([options.source], options.source_format) as (source,):
+        if options.source == STANDARD_INPUT:
+            options.source, options.source_format = source, None
+        if options.target == STANDARD_INPUT:
+            _convert_to_output(options, screen)
+        else:
+            _print_summary(options, screen, _convert(options, screen))
+
+
+def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
+    """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
+    from smalti.cli.sources import list_inputs
+    from smalti.jobs.formats.registry import format_by_name
+
+    if options.target_format is None:
+        raise MosaicError("what to write to standard output? --to says the format")
+    listing, _ = list_inputs([options.source], options.source_format)
+    if len(listing.files) > 1:
+        raise MosaicError("standard output takes one file", path=options.source, found=len(listing.files))
+    with tempfile.TemporaryDirectory(prefix="smalti-stdout-") as directory:
+        # The one file of a directory, so that the result is one file too.
+        options.source = listing.files[0].path if listing.directory else options.source
+        made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
+        options.target = str(made)
+        _convert(options, screen)
+        screen.out.flush()
+        with made.open("rb") as file:
+            shutil.copyfileobj(file, screen.out.buffer)
+
+
+def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
     from smalti import jobs
 
     if _is_paimon(options.target):
@@ -147,7 +191,7 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
 
         mode: Literal["append", "overwrite"] = "overwrite" if options.overwrite else "append"
         with ProgressBar(screen.err) as progress:
-            summary = paimon.convert(
+            return paimon.convert(
                 options.source,
                 options.target,
                 mode,
@@ -155,10 +199,8 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
                 columns=_column_names(options),
                 progress=progress,
             )
-        _print_summary(options, screen, summary)
-        return
     with ProgressBar(screen.err) as progress:
-        summary = jobs.convert(
+        return jobs.convert(
             options.source,
             options.target,
             source_format=options.source_format,
@@ -170,7 +212,6 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
             plain=options.plain,
             **_engine_and_care(options),
         )
-    _print_summary(options, screen, summary)
 
 
 def arguments_compact(parser: argparse.ArgumentParser) -> None:
@@ -248,6 +289,7 @@ def run_verify(options: argparse.Namespace, screen: Screen) -> int:
 
 def arguments_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a file or a directory, of any format `convert` reads")
+    add_format(parser)
     add_columns(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the profile here: Mosaic, Parquet, CSV, by suffix"
@@ -274,14 +316,16 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
 
             profile = paimon.profile(options.source, progress=progress, **given, **_at_snapshot(options))
         else:
-            profile = jobs.profile(options.source, progress=progress, plain=options.plain, **given)
+            source_format = options.source_format
+            plain = options.plain
+            profile = jobs.profile(options.source, progress=progress, source_format=source_format, plain=plain, **given)
     columns = profile.table.to_pylist()
     if options.json:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
         screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
         return
-    titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | encodings:8 | >bytes")
-    screen.lines([*table(titles, map(_profile_line, columns), screen.room), printable(str(profile))])
+    titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | values:16 | encodings:8 | >bytes")
+    screen.lines([*screen.table(titles, map(_profile_line, columns)), printable(str(profile))])
 
 
 def _profile_line(item: dict[str, Any]) -> list[str]:
@@ -290,6 +334,6 @@ def _profile_line(item: dict[str, Any]) -> list[str]:
         cell(item["type"]),
         f"{item['nulls']:,}",
         "" if item["distinct"] is None else f"~{item['distinct']:,}",
-        *("" if item[key] is None else cell(item[key]) for key in ("min", "max", "encodings")),
+        *("" if item[key] is None else cell(item[key]) for key in ("min", "max", "histogram", "encodings")),
         "" if item["stored_bytes"] is None else size(item["stored_bytes"]),
     ]

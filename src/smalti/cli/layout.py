@@ -5,17 +5,26 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from dataclasses import asdict, replace
+from typing import Any
 
 import smalti
-from smalti.cli.arguments import add_file, add_output, add_row_group, check_below, select_columns, whole_number
-from smalti.cli.render.table import heads, table
+from smalti.cli.arguments import (
+    add_mosaic_files,
+    add_output,
+    add_row_group,
+    check_below,
+    select_columns,
+    whole_number,
+)
+from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
+from smalti.cli.sources import open_each
 from smalti.file.layout import BucketLayout, ColumnLayout, FileLayout
 
 
 def arguments_layout(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
+    add_mosaic_files(parser)
     parser.add_argument(
         "-c",
         "--column",
@@ -37,33 +46,44 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
 
 
 def run_layout(options: argparse.Namespace, screen: Screen) -> None:
-    if options.weigh:
-        _weigh(options, screen)
-        return
-    layout, by_column = _chosen_layout(options)
+    if options.command == "pages" and not options.bucket:
+        options.column = options.column or ["*"]
+    documents, lines = [], []
+    for name, file in open_each(options.files):
+        document, shown = _weigh(options, screen, file) if options.weigh else _show(options, screen, file)
+        documents.append({"file": name, **document})
+        # Lines are made from the file while it is open; names of files only matter if there are several.
+        lines.append((name, list(shown)))
     if options.json:
-        screen.json(asdict(layout))
-        return
+        screen.json(documents[0] if len(documents) == 1 else documents)
+    elif len(lines) == 1:
+        screen.lines(lines[0][1])
+    else:
+        screen.lines(line for name, shown in lines for line in (cell(name), *shown, ""))
+
+
+def _show(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile) -> tuple[dict[str, Any], list[str]]:
+    """The layout of a file as a document, or as lines."""
+    layout, by_column = _chosen_layout(options, file)
+    if options.json:
+        return asdict(layout), []
     buckets = [(group.index, bucket) for group in layout.row_groups for bucket in group.buckets]
     if by_column:
         rows = [_column_line(group, bucket, column) for group, bucket in buckets for column in bucket.columns]
-        screen.lines(table(_COLUMN_HEADS, rows, screen.room))
-    else:
-        lines = table(_BUCKET_HEADS, (_bucket_line(group, bucket) for group, bucket in buckets), screen.room)
-        screen.lines([layout.in_words, "", *lines])
+        return {}, list(screen.table(_COLUMN_HEADS, rows))
+    lines = screen.table(_BUCKET_HEADS, (_bucket_line(group, bucket) for group, bucket in buckets))
+    return {}, [layout.in_words, "", *lines]
 
 
-def _weigh(options: argparse.Namespace, screen: Screen) -> None:
+def _weigh(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile) -> tuple[dict[str, Any], list[str]]:
     """What a writer would choose for the rows of the first row group, or the one that is asked for."""
     from smalti.file.writer import weigh_layouts
 
-    with smalti.open(options.file, cache_bytes=0) as file:
-        check_below("row group", options.row_group, file.num_row_groups)
-        groups = [options.row_group or 0] if file.num_row_groups else []
-        choices = weigh_layouts(file.read(row_groups=groups), smalti.WriterOptions(compression_level=options.level))
+    check_below("row group", options.row_group, file.num_row_groups)
+    groups = [options.row_group or 0] if file.num_row_groups else []
+    choices = weigh_layouts(file.read(row_groups=groups), smalti.WriterOptions(compression_level=options.level))
     if options.json:
-        screen.json({aim: asdict(choice) for aim, choice in choices.items()})
-        return
+        return {aim: asdict(choice) for aim, choice in choices.items()}, []
     candidates = next(iter(choices.values())).candidates
     rows = [
         [
@@ -75,19 +95,18 @@ def _weigh(options: argparse.Namespace, screen: Screen) -> None:
         for place, candidate in enumerate(candidates)
     ]
     notes = [f"{aim}: {choice.reason}" for aim, choice in choices.items()]
-    screen.lines([*table(heads("layout:20 | >size | >reading | chosen by"), rows, screen.room), "", *notes])
+    return {}, [*screen.table(heads("layout:20 | >size | >reading | chosen by"), rows), "", *notes]
 
 
-def _chosen_layout(options: argparse.Namespace) -> tuple[FileLayout, bool]:
+def _chosen_layout(options: argparse.Namespace, file: smalti.MosaicFile) -> tuple[FileLayout, bool]:
     """The layout of the row groups, buckets and columns asked for, and whether columns or buckets were asked for."""
-    with smalti.open(options.file) as file:
-        wanted = set(options.bucket or ())
-        check_below("bucket", max(wanted, default=None), file.num_buckets)
-        check_below("row group", options.row_group, file.num_row_groups)
-        names = set(select_columns(file.column_names, options.column) or ())
-        by_column = bool(options.bucket or options.column)
-        read = wanted | {file.bucket_of(name) for name in names}
-        layout = file.layout(read if by_column else None)
+    wanted = set(options.bucket or ())
+    check_below("bucket", max(wanted, default=None), file.num_buckets)
+    check_below("row group", options.row_group, file.num_row_groups)
+    names = set(select_columns(file.column_names, options.column) or ())
+    by_column = bool(options.bucket or options.column)
+    read = wanted | {file.bucket_of(name) for name in names}
+    layout = file.layout(read if by_column else None)
     groups = [group for group in layout.row_groups if options.row_group in (None, group.index)]
     if by_column:
         groups = [

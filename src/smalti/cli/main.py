@@ -12,13 +12,15 @@ import argparse
 import contextlib
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from smalti.cli.commands import COMMANDS, Command
+import smalti
+from smalti.cli.commands import COMMANDS, Command, command_of
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -49,7 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
-        print(f"smalti: error: {one_line(error)}", file=sys.stderr)
+        from smalti.cli.render.text import RED, painted
+        from smalti.cli.screen import wants_colour
+
+        label = painted("error:", RED) if wants_colour(sys.stderr.isatty()) else "error:"
+        print(f"smalti: {label} {one_line(error)}", file=sys.stderr)
         return 1
 
 
@@ -68,7 +74,38 @@ def one_line(error: BaseException) -> str:
         text = f"out of memory ({error})" if str(error) else "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
-    return printable(without_secrets(" ".join(text.split())))
+    return printable(without_secrets(as_typed(" ".join(text.split()))))
+
+
+#: What the library says in its own words, and how the same is typed here.
+TYPED = {
+    "set overwrite to replace it": "--overwrite replaces it",
+    "give source_format": "--from says it",
+    'on_error="skip"': "--on-error skip",
+    "source_format": "--from",
+    "target_format": "--to",
+    "stats_columns": "--stats",
+    "num_buckets": "--buckets",
+    "page_size_threshold": "--page-size",
+    "row_group_max_bytes": "--row-group-bytes",
+    "row_group_max_rows": "--row-group-rows",
+    "compression_level": "--level",
+    "target_file_bytes": "--file-bytes",
+    "sort_by": "--sort-by",
+}
+
+
+def as_typed(message: str) -> str:
+    """A message of the library, with its arguments named as the options of the command line.
+
+    Examples
+    --------
+    >>> as_typed("a.mosaic: Exists; set overwrite to replace it")
+    'a.mosaic: Exists; --overwrite replaces it'
+    """
+    for name, option in TYPED.items():
+        message = re.sub(rf"(?<![\w\"'./]){re.escape(name)}(?![\w\"'./])", option, message)
+    return message
 
 
 def _run(argv: list[str]) -> int:
@@ -78,11 +115,11 @@ def _run(argv: list[str]) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    command = COMMANDS[options.command]
+    command = command_of(options.command)
     from smalti.cli.screen import Screen
     from smalti.memory import memory_limit
 
-    screen = Screen(pager=not getattr(options, "no_pager", False))
+    screen = Screen(pager=not getattr(options, "no_pager", False), markdown=getattr(options, "markdown", False))
     run = getattr(_module(command), f"run_{command.function}")
     with memory_limit(options.memory_limit):
         return int(run(options, screen) or 0)
@@ -96,7 +133,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """
     parser = _Parser(
         prog="smalti",
-        description="Look at and work on Mosaic files: local paths, and anything pyarrow opens (s3://, gs://, hdfs://).",
+        description="Look at and work on Mosaic files, and files of other formats: local paths and URIs (s3://, gs://, az://).",
         epilog="`smalti COMMAND --help` tells more, and what the command reads from the file.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
@@ -105,12 +142,13 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     for command in COMMANDS.values():
         sub = commands.add_parser(
             command.name,
+            aliases=command.aliases,
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.",
             epilog=f"Reads {command.reads}.",
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        if only is None or only == command.name:
+        if only is None or only in (command.name, *command.aliases):
             from smalti.cli.arguments import byte_count
 
             about = "bytes that reading may take, such as 2G; by default 640 MiB and 256 times the size of the file"
@@ -133,10 +171,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Looks the version up only when it is asked for, because reading a package's metadata takes time."""
-
     def __call__(self, *_: object, **__: object) -> None:
-        from importlib.metadata import version
-
-        print(f"smalti {version('smalti')}")
+        print(f"smalti {smalti.__version__}")
         raise SystemExit(0)

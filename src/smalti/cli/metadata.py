@@ -1,30 +1,46 @@
-"""`schema`, `meta` and `stats`: what the tail of a file tells, without reading its data."""
+"""`schema`, `meta` and `stats`: what the tails of files tell, without reading their data."""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_columns, add_file, add_output, add_row_group, adding, check_below, select_columns
+from smalti.cli.arguments import (
+    add_columns,
+    add_files,
+    add_mosaic_files,
+    add_output,
+    add_row_group,
+    adding,
+    check_below,
+    select_columns,
+)
 from smalti.cli.render.rows import plain_values
-from smalti.cli.render.table import facts, heads, table
+from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
-from smalti.errors import without_secrets
+from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
+from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
+from smalti.report.units import show_count
 
-arguments_schema = adding(add_file, add_columns, add_output)
-arguments_meta = adding(add_file, add_output)
-arguments_stats = adding(add_file, add_columns, add_row_group, add_output)
+arguments_schema = adding(add_files, add_columns, add_output)
+arguments_meta = adding(add_files, add_output)
+arguments_stats = adding(add_mosaic_files, add_columns, add_row_group, add_output)
+
+
+#: What the encodings of column names mean.
+_NAMES = {"front": "each name stored as its difference from the one before", "bpe": "frequent parts of names as codes"}
 
 
 def run_schema(options: argparse.Namespace, screen: Screen) -> None:
-    with smalti.open(options.file) as file:
-        schema = file.schema
+    with open_table(options.files, options.source_format) as opened:
+        schema = schema_of(opened)
     names = schema.names
     chosen = select_columns(names, options.columns)
     columns = [
@@ -33,19 +49,55 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         for field in [schema.field(position)]
     ]
     if options.json:
-        screen.json({"file": without_secrets(options.file), "num_columns": len(names), "columns": columns})
+        screen.json({"file": shown_paths(options.files), "num_columns": len(names), "columns": columns})
         return
     rows = [
         [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
         for item in columns
     ]
-    screen.lines(table(heads("># | column:20 | type:12 | null"), rows, screen.room))
+    screen.lines(screen.table(heads("># | column:20 | type:12 | null"), rows))
 
 
 def run_meta(options: argparse.Namespace, screen: Screen) -> None:
-    with smalti.open(options.file) as file:
-        layout = file.layout(buckets=())
-        num_rows = file.num_rows
+    with open_table(options.files, options.source_format) as opened:
+        if isinstance(opened, smalti.MosaicFile):
+            _file_meta(options, screen, opened)
+            return
+    _files_meta(options, screen)
+
+
+def _files_meta(options: argparse.Namespace, screen: Screen) -> None:
+    """A line for each of several files, or of a file of another format, and their sums."""
+    from smalti.jobs.formats.tables import FormatTable
+
+    found: list[dict[str, Any]] = []
+    with local_paths(options.files, options.source_format) as paths:
+        listing, formats = list_inputs(paths, options.source_format)
+        for file, (format_, suffix) in zip(listing.files, formats, strict=True):
+            one = FormatTable(replace(listing, files=[replace(file, partition={})]), [(format_, suffix)])
+            found.append(
+                {
+                    "file": file.name,
+                    "format": format_.name,
+                    "size": file.size,
+                    "rows": one.count_rows(),
+                    "columns": len(one.schema),
+                }
+            )
+    sums = {key: sum(int(item[key]) for item in found) for key in ("size", "rows")}
+    if options.json:
+        screen.json({"num_files": len(found), **sums, "files": found})
+        return
+    lines = [
+        [cell(item["file"]), item["format"], size(item["size"]), f"{item['rows']:,}", f"{item['columns']:,}"]
+        for item in found
+    ]
+    total = f"{show_count(len(found), 'file')}, {size(sums['size'])}, {show_count(sums['rows'], 'row')}"
+    screen.lines([*screen.table(heads("file:20 | format | >size | >rows | >columns"), lines), total])
+
+
+def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile) -> None:
+    layout, num_rows = file.layout(buckets=()), file.num_rows
     block, index = layout.schema_block, layout.index
     groups = []
     for group in layout.row_groups:
@@ -63,7 +115,7 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> None:
     if options.json:
         screen.json(
             {
-                "file": without_secrets(options.file),
+                "file": shown_paths(options.files),
                 "size": layout.size,
                 "rows": num_rows,
                 "columns": layout.num_columns,
@@ -77,9 +129,9 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> None:
             }
         )
         return
-    smaller = f"({ratio(block.size, block.uncompressed_size)} smaller than it was), names as {layout.name_encoding}"
+    smaller = f"({ratio(block.size, block.uncompressed_size)} compressed), {_NAMES[layout.name_encoding]}"
     pairs = [
-        ("file", cell(without_secrets(options.file))),
+        ("file", cell(shown_paths(options.files))),
         ("size", f"{size(layout.size)} ({layout.size:,} bytes)"),
         ("rows", f"{num_rows:,}"),
         ("columns", f"{layout.num_columns:,}"),
@@ -92,25 +144,29 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> None:
     titles = heads(">row group | >rows | >bytes | >monolithic | >paged | >empty | >statistics")
     keys = [head.title.replace(" ", "_") for head in titles]
     rows = [[size(item[key]) if key == "bytes" else f"{item[key]:,}" for key in keys] for item in groups]
-    screen.lines([*facts(pairs), "", *table(titles, rows, None)])
+    screen.lines([*facts(pairs), "", *screen.table(titles, rows)])
 
 
 def run_stats(options: argparse.Namespace, screen: Screen) -> None:
-    with smalti.open(options.file) as file:
-        names = file.column_names
-        chosen = select_columns(names, options.columns)
+    names: dict[str, None] = {}
+    groups: list[tuple[int, dict[str, ColumnStatistics]]] = []
+    for count, (_, file) in enumerate(open_each(options.files)):
+        if count and options.row_group is not None:
+            raise MosaicError("--row-group is for a single file", found=", ".join(options.files))
+        names.update(dict.fromkeys(file.column_names))
         check_below("row group", options.row_group, file.num_row_groups)
-        groups = range(file.num_row_groups) if options.row_group is None else [options.row_group]
-        found = [file.row_group(group) for group in groups]
-        merged = merge_statistics([(group.num_rows, group.statistics) for group in found])
+        wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
+        groups += [(group.num_rows, group.statistics) for group in map(file.row_group, wanted)]
+    chosen = select_columns(list(names), options.columns)
+    merged = merge_statistics(groups)
     columns = [
         {"name": name, "null_count": known.null_count, "min": _plain(known.min), "max": _plain(known.max)}
         for name in (names if chosen is None else chosen)
         if (known := merged.get(name)) is not None
     ]
     if options.json:
-        num_rows = sum(group.num_rows for group in found)
-        screen.json({"file": without_secrets(options.file), "rows": num_rows, "columns": columns})
+        num_rows = sum(rows for rows, _ in groups)
+        screen.json({"file": shown_paths(options.files), "rows": num_rows, "columns": columns})
     elif not columns:
         screen.note("smalti: no statistics were written for these columns (see stats_columns in the writer's options)")
     else:
@@ -122,7 +178,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
             ]
             for item in columns
         ]
-        screen.lines(table(heads("column:20 | >nulls | min:10 | max:10"), rows, screen.room))
+        screen.lines(screen.table(heads("column:20 | >nulls | min:10 | max:10"), rows))
 
 
 def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:

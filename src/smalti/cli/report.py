@@ -1,24 +1,43 @@
-"""`report`: the file as one HTML page."""
+"""`report`: files as one HTML page."""
 
 from __future__ import annotations
 
 import argparse
 
-from smalti.cli.arguments import add_file
+from smalti.cli.arguments import add_mosaic_files, add_output
+from smalti.cli.progress import ProgressBar
+from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
+from smalti.cli.sources import local_paths
 from smalti.io.places import locate
 from smalti.report import write_report
 
 
 def arguments_report(parser: argparse.ArgumentParser) -> None:
-    add_file(parser)
+    add_mosaic_files(parser)
     parser.add_argument("-o", "--output", required=True, metavar="PAGE", help="the HTML file to write")
+    parser.add_argument(
+        "--values", action="store_true", help="also measure values: nulls, distinct values, ranges, histograms"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace a page that is there")
+    add_output(parser)
 
 
 def run_report(options: argparse.Namespace, screen: Screen) -> None:
-    if not options.overwrite and locate(options.output).exists():
+    place = locate(options.output)
+    if not options.overwrite and place.exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
-    write_report(options.file, options.output)
-    if screen.is_terminal:
-        screen.note(f"wrote {options.output}")
+    source = options.files[0] if len(options.files) == 1 else options.files
+    if options.values:
+        from smalti import jobs
+
+        with ProgressBar(screen.err) as progress:
+            jobs.profile(source, html=options.output, overwrite=options.overwrite, progress=progress)
+    else:
+        with local_paths(options.files) as paths:
+            write_report(paths[0] if len(paths) == 1 else paths, options.output)
+    written = place.info().size
+    if options.json:
+        screen.json({"file": ", ".join(options.files), "page": options.output, "size": written})
+    else:
+        screen.lines([f"wrote {printable(options.output)} ({size(written)})"])

@@ -1,81 +1,126 @@
-"""`head`, `cat` and `count`: rows, chosen by column and condition."""
+"""`head`, `tail`, `sample`, `cat` and `count`: rows, chosen by column and condition."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_columns, add_file, add_output, add_where, adding, select_columns, whole_number
+from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
-from smalti.errors import without_secrets
+from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
+from smalti.file.streams import Scannable
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
+from smalti.table.dataset import MosaicDataset
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
+#: Rows that `--vertical` shows side by side.
+MAX_VERTICAL = 10
 
 
 def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
-    add_file(parser)
+    add_files(parser)
     add_columns(parser)
     add_where(parser)
     many = "all" if default is None else default
     parser.add_argument("-n", type=whole_number, default=default, metavar="N", help=f"at most N rows (default {many})")
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--csv", action="store_true", help="print CSV")
-    shape.add_argument("--vertical", action="store_true", help="a line for each column instead of each row")
-    add_output(parser, "print JSON lines, one object per row")
+    add_row_output(parser)
 
 
-arguments_head = partial(_arguments, default=10)
+def add_row_output(parser: argparse.ArgumentParser) -> None:
+    shapes = {"--csv": "print CSV", "--vertical": "a line for each column instead of each row"}
+    add_output(parser, "print JSON lines, one object per row", **shapes)
+
+
+def arguments_sample(parser: argparse.ArgumentParser) -> None:
+    _arguments(parser, 10)
+    parser.add_argument("--seed", type=int, metavar="N", help="choose the same rows again (default: others each time)")
+
+
+arguments_head = arguments_tail = partial(_arguments, default=10)
 arguments_cat = partial(_arguments, default=None)
-arguments_count = adding(add_file, add_where, add_output)
+arguments_count = adding(add_files, add_where, add_output)
 
 
 def run_head(options: argparse.Namespace, screen: Screen) -> None:
-    with smalti.open(options.file) as file:
-        columns = select_columns(file.column_names, options.columns)
-        condition = None if options.where is None else parse_where(options.where, file.schema)
-        schema = file.schema if columns is None else pa.schema([file.schema.field(name) for name in columns])
+    with open_table(options.files, options.source_format) as table:
+        columns, condition, schema = _chosen(options, table)
         # Rows on the same terminal show the progress themselves.
         with ProgressBar(screen.err) as show:
-            batches = limited_batches(file, columns, condition, options.n, None if screen.is_terminal else show)
-            if options.json:
-                screen.data(json_lines(batches))
-            elif options.csv:
-                screen.data(csv_lines(batches, schema))
-            elif options.vertical:
-                first = limited_batches(file, columns, condition, min(10, 10 if options.n is None else options.n))
-                screen.lines(vertical(first, schema, screen.room))
-            else:
-                # Even in a pipe this table is cut to a screen's width: --json and --csv are for programs.
-                screen.lines(row_table(batches, schema, screen.width))
+            listener = None if screen.is_terminal else show
+            show_rows(options, screen, limited_batches(table, columns, condition, _limit(options), listener), schema)
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
 
 
+def run_tail(options: argparse.Namespace, screen: Screen) -> None:
+    with open_table(options.files, options.source_format) as table:
+        columns, condition, schema = _chosen(options, table)
+        rows = last_rows(table, columns, condition, _limit(options))
+        show_rows(options, screen, rows, schema)
+
+
+def run_sample(options: argparse.Namespace, screen: Screen) -> None:
+    with open_table(options.files, options.source_format) as table:
+        columns, condition, schema = _chosen(options, table)
+        with ProgressBar(screen.err) as show:
+            rows = list(sampled_batches(table, columns, condition, _limit(options), options.seed, show))
+        show_rows(options, screen, rows, schema)
+
+
+def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any, pa.Schema]:
+    """The columns and the condition that are asked for, and the schema of what is shown."""
+    columns = select_columns(column_names(table), options.columns) if options.columns else None
+    schema = schema_of(table) if columns is None else table.scan(columns).schema
+    condition = None if options.where is None else parse_where(options.where, schema_of(table))
+    return columns, condition, schema
+
+
+def _limit(options: argparse.Namespace) -> int | None:
+    if not options.vertical:
+        return None if options.n is None else int(options.n)
+    return MAX_VERTICAL if options.n is None else min(MAX_VERTICAL, options.n)
+
+
+def show_rows(
+    options: argparse.Namespace, screen: Screen, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> None:
+    """Print rows in the shape that the options of `add_row_output` ask for."""
+    if options.json:
+        screen.data(json_lines(batches))
+    elif options.csv:
+        screen.data(csv_lines(batches, schema))
+    elif options.vertical:
+        screen.lines(vertical(batches, schema, screen.room, screen.table))
+    else:
+        # Even in a pipe this table is cut to a screen's width: --json, --csv and --markdown print all columns.
+        screen.lines(row_table(batches, schema, None if screen.markdown else screen.width, screen.table))
+
+
+def _step(table: Scannable, columns: Sequence[str] | None) -> int:
+    width = len(column_names(table)) if columns is None else len(columns)
+    return max(1, CELLS_AT_ONCE // max(1, width))
+
+
 def limited_batches(
-    file: smalti.MosaicFile,
-    columns: list[str] | None,
-    condition: Any,
-    limit: int | None,
-    progress: Listener | None = None,
+    table: Scannable, columns: list[str] | None, condition: Any, limit: int | None, progress: Listener | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Batches of at most `limit` rows in all; row groups after the last one needed are not read."""
     if limit == 0:
         return
-    width = max(1, file.num_columns if columns is None else len(columns))
-    step = max(1, CELLS_AT_ONCE // width)
     left = limit
-    for batch in file.scan(columns, condition, batch_size=step, progress=progress).to_batches():
+    scan = table.scan(columns, condition, batch_size=_step(table, columns), progress=progress)
+    for batch in scan.to_batches():
         yield batch.slice(0, left)
         if left is not None:
             left -= batch.num_rows
@@ -83,14 +128,77 @@ def limited_batches(
                 return
 
 
+def last_rows(table: Scannable, columns: list[str] | None, condition: Any, limit: int | None) -> list[pa.RecordBatch]:
+    """Batches of the last `limit` rows, in order. Of Mosaic files, row groups are read from the last one backwards."""
+    found: list[pa.RecordBatch] = []
+    left = limit or 0
+    if not left:
+        return found
+    for part in _from_the_end(table, columns, condition):
+        rows = sum(batch.num_rows for batch in part)
+        if rows > left:
+            part = pa.Table.from_batches(part).slice(rows - left).to_batches()
+        found = [*part, *found]
+        left -= min(rows, left)
+        if not left:
+            break
+    return found
+
+
+def _from_the_end(table: Scannable, columns: list[str] | None, condition: Any) -> Iterator[list[pa.RecordBatch]]:
+    """Rows in parts, the last part first; within a part they are in order."""
+    if isinstance(table, smalti.MosaicFile):
+        groups = range(table.num_row_groups) if condition is None else table.matching_row_groups(condition)
+        for group in reversed(groups):
+            yield list(table.iter_batches(columns=columns, filters=condition, row_groups=[group]))
+    elif isinstance(table, MosaicDataset):
+        for path in reversed(table.files):
+            yield list(table.only({path}).to_batches(columns, condition))
+    else:
+        yield list(table.scan(columns, condition).to_batches())
+
+
+def sampled_batches(
+    table: Scannable,
+    columns: list[str] | None,
+    condition: Any,
+    limit: int | None,
+    seed: int | None,
+    progress: Listener | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of `limit` rows chosen at random, every row with the same chance, in the order of the table.
+
+    Without a condition, row groups of a single Mosaic file that hold no chosen row are not read.
+    """
+    total = table.count_rows(condition)
+    chosen = sorted(random.Random(seed).sample(range(total), min(total, total if limit is None else limit)))
+    if isinstance(table, smalti.MosaicFile) and condition is None:
+        start = 0
+        for group in range(table.num_row_groups):
+            rows = table.row_group(group).num_rows
+            wanted = [row - start for row in chosen if start <= row < start + rows]
+            if wanted:
+                yield from table.row_group(group).read(columns).take(pa.array(wanted)).to_batches()
+            start += rows
+        return
+    start = 0
+    for batch in table.scan(columns, condition, batch_size=_step(table, columns), progress=progress).to_batches():
+        wanted = [row - start for row in chosen if start <= row < start + batch.num_rows]
+        if wanted:
+            yield batch.take(pa.array(wanted))
+        start += batch.num_rows
+
+
 def run_count(options: argparse.Namespace, screen: Screen) -> None:
-    with smalti.open(options.file) as file:
-        total = rows = file.num_rows
-        if options.where is not None:
+    with open_table(options.files, options.source_format) as table:
+        if options.where is None:
+            total = rows = table.count_rows()
+        else:
             with ProgressBar(screen.err) as show:
-                matching = file.scan([], parse_where(options.where, file.schema), progress=show)
+                matching = table.scan([], parse_where(options.where, schema_of(table)), progress=show)
                 rows = sum(batch.num_rows for batch in matching.to_batches())
+            total = table.count_rows() if options.json else 0
     if options.json:
-        screen.json({"file": without_secrets(options.file), "rows": rows, "of": total})
+        screen.json({"file": shown_paths(options.files), "rows": rows, "of": total})
     else:
         screen.lines([str(rows)])

@@ -10,10 +10,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from smalti.cli.render.text import printable, visible
+from smalti.cli.render.table import Head, markdown_table, table
+from smalti.cli.render.text import painted, printable, visible
 
 #: Pagers to try when $PAGER names none. less: quit if the text fits, keep colours, do not wrap long lines.
 PAGERS = (["less", "-FRSX"], ["more"])
@@ -27,25 +28,43 @@ class Screen:
     out, err : text streams, optional
     pager : bool
         Whether output that is longer than the terminal goes through a pager.
+    markdown : bool
+        Whether tables are printed as Markdown, as wide as their content.
 
     Attributes
     ----------
     is_terminal : bool
+    colour : bool
+        Whether to use colours: on a terminal, unless $NO_COLOR is set; anywhere if $FORCE_COLOR is.
     width : int
         Characters that fit a line of the terminal, or of a table that is printed elsewhere.
     room : int or None
         `width` on a terminal; None in a pipe, where tables are as wide as their content.
     """
 
-    def __init__(self, out: TextIO | None = None, err: TextIO | None = None, *, pager: bool = True) -> None:
+    def __init__(
+        self, out: TextIO | None = None, err: TextIO | None = None, *, pager: bool = True, markdown: bool = False
+    ) -> None:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
         self.is_terminal = self.out.isatty()
         size = shutil.get_terminal_size((100, 40))
         self.width = max(40, size.columns)
-        self.room = self.width if self.is_terminal else None
+        self.markdown = markdown
+        self.room = self.width if self.is_terminal and not markdown else None
+        self.colour = wants_colour(self.is_terminal) and not markdown
         self._height = size.lines
         self._pager = pager and self.is_terminal
+
+    def table(self, heads: Sequence[Head], rows: Iterable[Sequence[str]], room: int | None = None) -> Iterator[str]:
+        """The lines of a table, cut to `room`, by default that of a terminal; as Markdown if that was asked for."""
+        if self.markdown:
+            return markdown_table(heads, rows)
+        return table(heads, rows, self.room if room is None else room, colour=self.colour)
+
+    def painted(self, text: str, code: str) -> str:
+        """Text in a colour, if the terminal wants colours."""
+        return painted(text, code) if self.colour else text
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines, paged if they do not fit a terminal."""
@@ -90,3 +109,12 @@ class Screen:
             if command and shutil.which(command[0]):
                 return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8")
         return None
+
+
+def wants_colour(is_terminal: bool) -> bool:
+    """Whether to use colours, as https://no-color.org and https://force-color.org have it."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal and os.environ.get("TERM") != "dumb"

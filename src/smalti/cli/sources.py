@@ -1,72 +1,190 @@
-"""A Mosaic or Parquet file as rows, for the commands that compare the two."""
+"""What commands read: from the paths on the command line to something that can be scanned.
+
+Paths are files, directories, patterns and URIs, of Mosaic and of every other format that `convert` reads; `-` is
+standard input. A single Mosaic file is opened without a listing, which would take time to import and a round trip.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import smalti
-from smalti.io.places import locate
-from smalti.io.services import local_path
+from smalti.errors import MosaicError, without_secrets
+from smalti.file.streams import Scannable
+from smalti.spec import FILE_SUFFIX, MAGIC
+from smalti.table.reading import open_any
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+    from smalti.jobs.formats.registry import Format
+    from smalti.table.listing import Listing
 
+STANDARD_INPUT = "-"
 #: Values of one file held in memory at a time when it is read in batches.
 CELLS = 1 << 20
 
 
-@dataclass(frozen=True)
-class Rows:
-    """An open file."""
+@contextmanager
+def local_paths(paths: Sequence[str], source_format: str | None = None) -> Iterator[list[str]]:
+    """The paths, with standard input as a temporary file: every format but text has to be read from its end."""
+    if STANDARD_INPUT not in paths:
+        yield list(paths)
+        return
+    if len(paths) > 1:
+        raise MosaicError("standard input cannot be read together with other files", found=" ".join(paths))
+    with tempfile.TemporaryDirectory(prefix="smalti-stdin-") as directory:
+        path = Path(directory, "stdin")
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        if not path.stat().st_size:
+            raise MosaicError("standard input is empty")
+        from smalti.jobs.formats.registry import FORMATS, format_by_name
 
-    schema: pa.Schema
-    num_rows: int
-    file: smalti.MosaicFile | pq.ParquetFile
+        name = format_by_name(source_format).name if source_format else _sniffed(path)
+        named = path.rename(path.with_suffix(FORMATS[name].suffixes[0]))
+        yield [str(named)]
 
-    def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Batches of the columns, in the order they are named."""
-        width = len(self.schema) if columns is None else len(columns)
-        for batch in self.file.iter_batches(max(64, CELLS // max(1, width)), columns=columns):
-            # Parquet gives columns in the order of its file.
-            yield batch if columns is None else batch.select(columns)
 
-    def pieces(self, num_bytes: int) -> Iterator[pa.Table]:
-        """All columns, in tables of about `num_bytes` each."""
-        held: list[pa.RecordBatch] = []
-        size = 0
-        for batch in self.batches():
-            held.append(batch)
-            size += batch.nbytes
-            if size >= num_bytes:
-                yield pa.Table.from_batches(held).combine_chunks()
-                held, size = [], 0
-        if held:
-            yield pa.Table.from_batches(held).combine_chunks()
+def _sniffed(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(1 << 12)
+        file.seek(-min(4, path.stat().st_size), 2)
+        return sniff(head, file.read())
+
+
+def sniff(head: bytes, end: bytes) -> str:
+    """The format of a file by its first bytes and its last four; text that is not JSON is taken for CSV.
+
+    Examples
+    --------
+    >>> sniff(b"PAR1...", b"PAR1"), sniff(b' {"a": 1}', b"1}\\n"), sniff(b"a,b\\n1,2\\n", b"1,2\\n")
+    ('parquet', 'json', 'csv')
+    """
+    if end == MAGIC:
+        return "mosaic"
+    begins = {b"PAR1": "parquet", b"ARROW1": "arrow", b"ORC": "orc", b"\xff\xff\xff\xff": "arrows", b"kuducf": "cfile"}
+    for magic, name in begins.items():
+        if head.startswith(magic):
+            return name
+    return "json" if head.lstrip().startswith(b"{") else "csv"
 
 
 @contextmanager
-def open_rows(path: str) -> Iterator[Rows]:
-    """Open a path or URI by its suffix: as Parquet if it has one of Parquet's suffixes, otherwise as Mosaic."""
-    if _is_parquet(local_path(path) or path.partition("?")[0]):  # options of a URI follow a "?"
-        import pyarrow.parquet as pq
+def open_table(paths: Sequence[str], source_format: str | None = None) -> Iterator[Scannable]:
+    """Open everything that the paths lead to, as one table.
 
-        place = locate(path)
-        with pq.ParquetFile(place.filesystem.open_input_file(place.path)) as parquet:
-            yield Rows(parquet.schema_arrow, parquet.metadata.num_rows, parquet)
-    else:
-        with smalti.open(path) as file:
-            yield Rows(file.schema, file.num_rows, file)
+    A path with the suffix of another format is read as that format, and so is a directory without Mosaic files.
+    """
+    with local_paths(paths, source_format) as found, _open(found, source_format) as opened:
+        yield opened
 
 
-def _is_parquet(name: str) -> bool:
-    if name.endswith(".mosaic"):  # the usual case does not wait for the import of all formats
-        return False
+def _open(paths: list[str], source_format: str | None) -> Scannable:
+    if source_format in (None, "mosaic") and not any(map(_is_foreign, paths)):
+        opened = open_any(paths[0] if len(paths) == 1 else paths)
+        if source_format or getattr(opened, "files", True):
+            return opened
+    from smalti.jobs.formats.tables import FormatTable
+
+    return FormatTable(*list_inputs(paths, source_format))
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether a path has the suffix of another format; options of a URI follow a "?", unless it is a wildcard."""
+    return not path.endswith(FILE_SUFFIX) and (found := format_of(path)) is not None and found.name != "mosaic"
+
+
+def format_of(path: str) -> Format | None:
     from smalti.jobs.formats.registry import format_of_path
 
-    known = format_of_path(name)
-    return known is not None and known[0].name == "parquet"
+    found = format_of_path(path.partition("?")[0] if "://" in path else path)
+    return None if found is None else found[0]
+
+
+def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listing, list[tuple[Format, str]]]:
+    """The files that the paths lead to, and their formats; below a directory, files of unknown formats are passed over.
+
+    A directory that has Mosaic files is a Mosaic table: files of other formats beside them are passed over.
+    """
+    from smalti.jobs.formats.registry import FORMATS, format_of_path, format_of_source
+    from smalti.table.listing import list_files
+
+    listing = list_files([path.removesuffix("/") or path for path in paths], suffix="")
+    if source_format is None:
+        known = [file for file in listing.files if format_of_path(file.path) is not None]
+        if len(paths) == 1 and len(listing.files) > 1:
+            mosaic = [file for file in known if file.path.endswith(FILE_SUFFIX)]
+            known = mosaic or known
+        if not known:
+            raise FileNotFoundError(2, f"No files of a known format ({', '.join(FORMATS)})", paths[0])
+        listing = replace(listing, files=known)
+    return listing, format_of_source([file.path for file in listing.files], source_format)
+
+
+def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
+    """Every Mosaic file that the paths lead to, open, by its name; for commands about how files are stored."""
+    with local_paths(paths) as found:
+        for path in found:
+            if _is_foreign(path):
+                form = format_of(path)
+                raise MosaicError("this command is about Mosaic files", path=path, found=form and form.title)
+        if len(found) == 1:
+            try:
+                file = smalti.open(found[0])
+            except OSError as error:
+                is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
+                if not is_missing:
+                    raise
+            else:
+                with file:
+                    yield paths[0], file
+                return
+        from smalti.table.listing import list_files
+
+        listing = list_files(found)
+        if not listing.files:
+            raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", paths[0])
+        for listed in listing.files:
+            with smalti.open(listed.path, filesystem=listing.filesystem) as file:
+                yield listed.name, file
+
+
+def shown_paths(paths: Sequence[str]) -> str:
+    """The paths as they are shown, without what a URI may hold that is nobody's business."""
+    return ", ".join(map(without_secrets, paths))
+
+
+def schema_of(table: Scannable) -> pa.Schema:
+    return table.scan().schema
+
+
+def column_names(table: Scannable) -> list[str]:
+    return table.column_names if isinstance(table, smalti.MosaicFile) else schema_of(table).names
+
+
+def batches_of(table: Scannable, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Batches of the columns, in the order they are named, small enough to hold a few of them."""
+    width = len(schema_of(table)) if columns is None else len(columns)
+    return table.scan(columns, batch_size=max(64, CELLS // max(1, width))).to_batches()
+
+
+def pieces_of(table: Scannable, num_bytes: int) -> Iterator[pa.Table]:
+    """All columns, in tables of about `num_bytes` each."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches_of(table):
+        held.append(batch)
+        size += batch.nbytes
+        if size >= num_bytes:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()

@@ -36,6 +36,7 @@ from smalti.nesting import (
     stored_columns,
 )
 from smalti.spec import Compression
+from smalti.types import is_list_like
 
 #: Projections, and schema blocks, that are kept; then the oldest is forgotten. A table rarely has more than a few.
 MAX_KEPT = 64
@@ -139,8 +140,8 @@ class LogicalView:
         """Refuse a dictionary for a column that has none, or another one."""
         for each, leaf in zip(column.stored, leaves(column.node), strict=True):
             entries, type_ = self.entries.get(each.name), None if leaf is None else leaf.type
-            while isinstance(type_, pa.BaseExtensionType):
-                type_ = type_.storage_type
+            while type_ is not None and (isinstance(type_, pa.BaseExtensionType) or is_list_like(type_)):
+                type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_.value_type
             if entries is not None and not (isinstance(type_, pa.DictionaryType) and type_.value_type == entries.type):
                 raise CorruptFileError(
                     "companion has a dictionary of another type",
@@ -275,6 +276,11 @@ class Columns:
             for name, place in zip(names, places, strict=True)
             if name in view or name in view.paths or (place >= 0 and name not in view.owner)
         ]
+
+    def whole(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are columns, and not fields of structs."""
+        view = self._view
+        return [name for name in self.present(names) if view is None or name in view or name not in view.paths]
 
     def nearest_struct(self, path: str) -> str | None:
         """The struct along a path that goes on to fields which are not there; None if there is none."""

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import zstandard
 
 from smalti._core.allowance import Allowance
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
 from smalti.file.scan import BucketRead, Scanner, plan_buckets
+from smalti.file.tail import Tail
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
 from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes
+from smalti.report.units import show_bytes, show_count
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 
 #: Row groups shown in a notebook.
 NOTEBOOK_ROWS = 20
+#: Names by code: looked up for every column of every row group.
+_TYPES = {type_.value: type_.name for type_ in TypeId}
+_ENCODINGS = {encoding.value: encoding.name for encoding in Encoding}
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,15 @@ class ColumnLayout:
     stored_size: int | None
 
 
+@dataclass
+class ColumnBytes:
+    """Bytes of a column in a file, before compression, and how many row groups have it in which encoding."""
+
+    stored: int = 0
+    unpacked: int = 0
+    encodings: Counter[str] = field(default_factory=Counter)
+
+
 @dataclass(frozen=True)
 class BucketLayout:
     """One bucket of a row group; `mode` is "monolithic", "paged" or "empty".
@@ -98,7 +114,11 @@ class RowGroupLayout:
 
 @dataclass(frozen=True)
 class FileLayout:
-    """The whole file."""
+    """The whole file.
+
+    `schema_block` reaches from the end of the last row group to the index; its last part is the `companion`, if the
+    file has one. `num_columns` are the stored ones.
+    """
 
     size: int
     compression: str
@@ -110,6 +130,18 @@ class FileLayout:
     schema_block: Section
     index: Section
     row_groups: tuple[RowGroupLayout, ...]
+    companion: Section | None = None
+
+    @property
+    def companion_in_words(self) -> str:
+        """Whether types and metadata are kept that the format has no field for, and index and footer are checked."""
+        if self.companion is None:
+            return "none: columns come as they are stored, index and footer have no checksum"
+        if not self.companion.uncompressed_size:
+            return f"{self.companion.size:,} bytes: a checksum of index and footer; all columns are as they are stored"
+        return (
+            f"{self.companion.size:,} bytes: a checksum of index and footer, and types and metadata as they were given"
+        )
 
     @property
     def in_words(self) -> str:
@@ -130,15 +162,39 @@ class FileLayout:
             return f"monolithic: {together}"
         return f"{paged:,} of {len(buckets):,} buckets paged, each column by itself; in the others {together}"
 
+    def bytes_by_column(self) -> dict[str, ColumnBytes]:
+        """What each column takes, over all row groups and with everything below arrays and maps.
+
+        Columns that were compressed together share the compressed bytes by their sizes.
+        """
+        found: dict[str, ColumnBytes] = {}
+        for group in self.row_groups:
+            for bucket in group.buckets:
+                whole = sum(part.size for part in bucket.columns) or 1
+                before = 0
+                for part in bucket.columns:
+                    column = found.get(part.name)
+                    if column is None:
+                        column = found[part.name] = ColumnBytes()
+                    # Differences of rounded sums add up to the whole bucket; rounded shares would not.
+                    shared = bucket.size * (before + part.size) // whole - bucket.size * before // whole
+                    before += part.size
+                    column.stored += shared if part.stored_size is None else part.stored_size
+                    column.unpacked += part.size
+                    if part.path == part.name:
+                        column.encodings[part.encoding] += 1
+        return found
+
     def _repr_html_(self) -> str:
         """A small table for notebooks: row groups, and how many bytes are in which encoding."""
         facts = [
-            ("size", f"{self.size:,} bytes"),
-            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
+            ("size", show_bytes(self.size)),
+            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
             ("layout", self.in_words),
             ("compression", self.compression),
-            ("schema block", f"{self.schema_block.size:,} bytes"),
-            ("index", f"{self.index.size:,} bytes"),
+            ("schema block", show_bytes(self.schema_block.size)),
+            ("companion in it", self.companion_in_words),
+            ("index", show_bytes(self.index.size)),
         ]
         rows = [
             [
@@ -183,7 +239,16 @@ def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> File
         schema_block=Section(footer.schema_offset, footer.index_offset - footer.schema_offset, tail.schema_size),
         index=Section(footer.index_offset, index_size, index_size),
         row_groups=tuple(groups),
+        companion=_companion(tail),
     )
+
+
+def _companion(tail: Tail) -> Section | None:
+    found = tail.companion
+    if found is None:
+        return None
+    unpacked = zstandard.frame_content_size(found.payload) if found.payload else 0
+    return Section(tail.footer.index_offset - found.size, found.size, max(0, unpacked))
 
 
 def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRead) -> BucketLayout:
@@ -211,8 +276,8 @@ def _columns(
         ColumnLayout(
             name=names[paths[node][0]],
             path=paths[node][1],
-            type=TypeId(types[node]).name,
-            encoding=Encoding(encoding).name,
+            type=_TYPES[types[node]],
+            encoding=_ENCODINGS[encoding],
             has_nulls=has_nulls,
             dict_entries=entries,
             num_values=values,

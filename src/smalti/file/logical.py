@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -42,8 +43,9 @@ def shred(array: pa.Array, node: Node, keep: KeepEntries | None = None) -> list[
 
 def _shred(array: Any, node: Node, out: list[pa.Array], keep: KeepEntries | None) -> None:
     if isinstance(node, Leaf):
-        if keep is not None and pt.is_dictionary(array.type):
-            keep(len(out), array.dictionary)
+        entries = None if keep is None else _entries_of(array)
+        if keep is not None and entries is not None:
+            keep(len(out), entries)
         out.append(to_stored(array, node.stored))
     elif isinstance(node, Wrapped):
         _shred(array.storage, node.inner, out, keep)
@@ -54,8 +56,17 @@ def _shred(array: Any, node: Node, out: list[pa.Array], keep: KeepEntries | None
             _shred(child, inner, out, keep)
     else:
         offsets, mask, elements = _elements(array)
-        for part in shred(elements, node.entry):
+        start = len(out)
+        keep_below = None if keep is None else lambda place, entries: keep(start + place, entries)
+        for part in shred(elements, node.entry, keep_below):
             out.append(pa.ListArray.from_arrays(offsets, part, mask=mask))
+
+
+def _entries_of(array: Any) -> Any:
+    """The entries of a dictionary, also of one in lists."""
+    while is_list_like(array.type):
+        array = array.values
+    return array.dictionary if pt.is_dictionary(array.type) else None
 
 
 def to_stored(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -196,13 +207,14 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]]) -> Any
         presence = next(columns)[0] if node.has_presence else None
         children = [_assemble(inner, columns) for _, inner in node.fields]
         return _as_struct(node.type, presence, children)
-    lists = [next(columns)[0] for _ in range(width(node.entry))]
+    pairs = [next(columns) for _ in range(width(node.entry))]
+    lists = [array for array, _ in pairs]
     lengths = pc.list_value_length(lists[0])
     if not all(pc.list_value_length(other).equals(lengths) for other in lists[1:]):
         raise CorruptFileError("lists of one column differ in length")
     offsets, mask, first = _elements(lists[0])
     elements = [first, *(other.flatten() for other in lists[1:])]
-    entry = _assemble(node.entry, iter([(each, None) for each in elements]))
+    entry = _assemble(node.entry, iter([(each, pair[1]) for each, pair in zip(elements, pairs, strict=True)]))
     if pt.is_map(node.type):
         keys, items = entry.flatten()
         return _as_maps(offsets, mask, keys, items, node.type)
@@ -320,7 +332,7 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
     if pt.is_null(type_):
         return pa.nulls(len(array))
     if is_list_like(type_) or pt.is_map(type_):
-        return rebuild(array, type_, from_stored)
+        return rebuild(array, type_, partial(from_stored, entries=entries))
     if is_legacy_timestamp(type_):
         return pa.StructArray.from_arrays(_split_nanoseconds(array), fields=list(type_), mask=array.is_null())
     if pt.is_decimal256(type_) and pt.is_binary(array.type):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import translate
 
-from smalti.errors import SchemaError
+from smalti.errors import SchemaError, no_column
 
 _WILDCARDS = re.compile(r"[*?\[]")
 
@@ -32,11 +32,8 @@ def match_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
             match = re.compile(translate(pattern)).match
             matches = [name for name in names if match(name)]
             if not matches:
-                raise SchemaError("no column matches", found=pattern)
+                raise SchemaError(f"no column matches {pattern!r}")
             found.update(dict.fromkeys(matches))
         else:
-            import difflib  # needed for a message only
-
-            close = difflib.get_close_matches(pattern, names, 3)
-            raise SchemaError("no such column", found=pattern, expected=" or ".join(close) or None)
+            raise no_column(pattern, names)
     return list(found)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, no_column
 from smalti.file.cache import BucketCache
+from smalti.file.casting import cast_batches, chosen_fields
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
+from smalti.file.intake import arrow_batches
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
@@ -24,6 +26,7 @@ from smalti.io.places import AnyFileSystem
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -146,6 +149,7 @@ class MosaicFile(Scannable):
         row_groups: Sequence[int] | None = None,
         *,
         filter: AnyFilter = None,
+        schema: pa.Schema | None = None,
     ) -> pa.Table:
         """Read to a table.
 
@@ -161,7 +165,14 @@ class MosaicFile(Scannable):
             name for it.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
+        schema : pyarrow.Schema, optional
+            Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
+            type cannot hold them. `columns` may choose among them. Filters are about the columns as the file has them.
         """
+        if schema is not None:
+            target = chosen_fields(schema, columns)
+            plan = self._plan(self.columns.present(target.names), one_filter(filters, filter), row_groups)
+            return pa.Table.from_batches(list(cast_batches(arrow_batches(self._table(plan)), target)), schema=target)
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
         return self._table(plan)
 
@@ -206,22 +217,25 @@ class MosaicFile(Scannable):
 
     def __repr__(self) -> str:
         return (
-            f"<smalti.MosaicFile {self._source.name or ''}: {self.num_rows:,} rows, {self.num_columns:,} columns, "
-            f"{self.num_row_groups:,} row groups, {self.num_buckets:,} buckets>"
+            f"<smalti.MosaicFile {self._source.name or ''}: {show_count(self.num_rows, 'row')}, "
+            f"{show_count(self.num_columns, 'column')}, {show_count(self.num_row_groups, 'row group')}, "
+            f"{show_count(self.num_buckets, 'bucket')}>"
         )
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: counts, and the first columns with their types; reads nothing."""
+        """For notebooks: counts, a small map of row groups and buckets, the first columns; reads nothing."""
         names = self.column_names[:NOTEBOOK_COLUMNS]
+        groups = self.layout(()).row_groups
+        bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in groups]
         facts = [
             ("file", self._source.name or "in memory"),
-            ("rows", f"{self.num_rows:,} in {self.num_row_groups:,} row groups"),
-            ("columns", f"{self.num_columns:,} in {self.num_buckets:,} buckets"),
-            ("size", f"{self._source.size:,} bytes"),
+            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
+            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
+            ("size", show_bytes(self._source.size)),
         ]
         rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in self.schema_of(names)]
         header = ["column", "type", ""]
-        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows))
+        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows), bands=bands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A file travels as what was opened, and is opened again where it arrives."""
@@ -233,6 +247,9 @@ class MosaicFile(Scannable):
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self._project(columns).schema
+
+    def _present(self, names: Sequence[str]) -> list[str]:
+        return self.columns.present(names)
 
     def _scan_table(self, scan: Scan) -> pa.Table:
         return self._table(self._plan(scan.columns, scan.filters, None), scan.progress)
@@ -277,7 +294,7 @@ class MosaicFile(Scannable):
         missing = set(names).difference(self.columns.present(names))
         if missing:
             found = next(name for name in names if name in missing)
-            raise SchemaError("no such column", path=self._source.name, found=found)
+            raise no_column(found, self.column_names, path=self._source.name)
 
     def _project(self, columns: Sequence[str] | None) -> Projection:
         """The columns of a read, each once, in the order they are asked for."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError, ReplacedError
 from smalti.extras import optional_module
+from smalti.file.casting import cast_batches, chosen_fields
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -62,6 +63,11 @@ class Scannable(ABC):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The schema of a read."""
 
+    def _present(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are there."""
+        there = set(self._scan_schema(None).names)
+        return [name for name in names if name in there]
+
     @abstractmethod
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The batches of a read, all of one schema."""
@@ -82,6 +88,7 @@ class Scannable(ABC):
         filter: AnyFilter = None,
         batch_size: int | None = None,
         progress: Listener | None = None,
+        schema: pa.Schema | None = None,
     ) -> Scan:
         """Columns and rows to read later, by this process, another one, or an engine that takes Arrow streams.
 
@@ -91,9 +98,12 @@ class Scannable(ABC):
             As in `MosaicFile.read` and `MosaicFile.iter_batches`; `filter` is another name for `filters`.
         progress : callable, optional
             Called with a `smalti.jobs.Progress` after each row group.
+        schema : pyarrow.Schema, optional
+            Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
+            type cannot hold them. Filters are about the columns as they would be read without it.
         """
         names = None if columns is None else tuple(self._checked(columns))
-        return Scan(self, names, one_filter(filters, filter), batch_size, progress)
+        return Scan(self, names, one_filter(filters, filter), batch_size, progress, schema)
 
     @staticmethod
     def _checked(columns: Sequence[str]) -> Sequence[str]:
@@ -143,13 +153,25 @@ class Scan:
     filters: AnyFilter = None
     batch_size: int | None = None
     progress: Listener | None = None
+    cast_to: pa.Schema | None = None
 
     @property
     def schema(self) -> pa.Schema:
-        return self.origin._scan_schema(self.columns)
+        return self.origin._scan_schema(self.columns) if self.cast_to is None else self._cast_schema
+
+    @property
+    def _cast_schema(self) -> pa.Schema:
+        assert self.cast_to is not None
+        return chosen_fields(self.cast_to, self.columns)
+
+    def _cast_from(self) -> Scan:
+        """The scan of those columns that are there, in the types that they have."""
+        return replace(self, columns=tuple(self.origin._present(self._cast_schema.names)), cast_to=None)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The batches, in order, read ahead within the memory limit."""
+        if self.cast_to is not None:
+            return cast_batches(self._cast_from().to_batches(), self._cast_schema)
         return self.origin._scan_batches(self)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -157,6 +179,8 @@ class Scan:
         return read_as(self, self.schema)
 
     def to_table(self) -> pa.Table:
+        if self.cast_to is not None:
+            return pa.Table.from_batches(list(self.to_batches()), schema=self._cast_schema)
         return self.origin._scan_table(self)
 
     def count_rows(self) -> int:
@@ -185,7 +209,7 @@ class Scan:
     def __reduce__(self) -> tuple[Any, ...]:
         """A listener belongs to the process that it tells; the rest travels."""
         scan = replace(self, progress=None)
-        return Scan, (scan.origin, scan.columns, scan.filters, scan.batch_size)
+        return Scan, (scan.origin, scan.columns, scan.filters, scan.batch_size, None, scan.cast_to)
 
 
 def read_as(scan: Scan, schema: pa.Schema) -> pa.RecordBatchReader:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from smalti._core.input import Feeds, InputBatch
 from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.columns import restore_bound
 from smalti.file.inspection import Inspector
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
@@ -33,7 +33,9 @@ from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
-from smalti.options import LAYOUTS, WriterOptions
+from smalti.options import LAYOUTS, WriterOptions, WriterOptionValues
+from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -42,6 +44,9 @@ from smalti.spec import (
     MAX_UINT32,
     Compression,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # in typing since Python 3.11
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
@@ -60,6 +65,20 @@ class WriteSummary:
     #: The columns that were stored as another type, or as several columns, and what as.
     stored_as: dict[str, tuple[pa.Field, ...]]
     _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how much was written, and in which layout."""
+        facts = [
+            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
+            ("size", show_bytes(self.num_bytes)),
+            ("layout", self.layout.reason),
+            ("with statistics", show_count(len(self.statistics[0]) if self.statistics else 0, "column")),
+        ]
+        rows = [
+            [name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in self.stored_as.items()
+        ]
+        shown = rows[:20]
+        return html_summary("Written Mosaic file", facts, ["column", "stored as"], shown, hidden=len(rows) - len(shown))
 
     @cached_property
     def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
@@ -113,7 +132,7 @@ class MosaicWriter:
         options: WriterOptions | None = None,
         *,
         filesystem: AnyFileSystem = None,
-        **option_values: Any,
+        **option_values: Unpack[WriterOptionValues],
     ) -> None:
         self._closed = True  # until there is something to close
         self._lock = threads.OwnLock("a MosaicWriter")
@@ -207,7 +226,7 @@ class MosaicWriter:
         for name in wanted_by:
             column = self._stored.get_field_index(name)
             if column < 0 and self.schema.get_field_index(name) < 0:
-                raise SchemaError("no such column to keep statistics of", found=name)
+                raise no_column(name, self.schema.names, "to keep statistics of")
             if column < 0 or not ordered(column):
                 type_ = self.schema.field(name).type if name in self.schema.names else self._stored.field(name).type
                 raise SchemaError(
@@ -489,7 +508,7 @@ def write_table(
     options: WriterOptions | None = None,
     *,
     filesystem: AnyFileSystem = None,
-    **option_values: Any,
+    **option_values: Unpack[WriterOptionValues],
 ) -> WriteSummary:
     """Write a table, or anything with an Arrow stream (pandas, Polars, DuckDB), to a Mosaic file.
 

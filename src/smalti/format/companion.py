@@ -56,11 +56,13 @@ MAX_ENTRY_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Companion:
-    """What a frame says: the checksum of index and footer, and the payload, still compressed."""
+    """What a frame says: the checksum of index and footer, and the payload, still compressed; `size` is that of all."""
 
     checksum: int
     payload: bytes
-    writer: int = WRITER
+    writer: int
+    version: int
+    size: int
 
 
 def pack_companion(payload: bytes, end: bytes) -> bytes:
@@ -97,8 +99,8 @@ def split_section(section: bytes) -> tuple[bytes, Companion | None]:
     _, version, writer, of_end = _HEAD.unpack(frame[_FRAME_HEAD : _FRAME_HEAD + _HEAD.size])
     if version != VERSION:
         warn_of(f"its version is {version}, this is {VERSION}")
-        return section[:-size], Companion(of_end, b"", writer)
-    return section[:-size], Companion(of_end, frame[_FRAME_HEAD + _HEAD.size : -_END.size], writer)
+        return section[:-size], Companion(of_end, b"", writer, version, size)
+    return section[:-size], Companion(of_end, frame[_FRAME_HEAD + _HEAD.size : -_END.size], writer, version, size)
 
 
 def check_end(companion: Companion, end: bytes) -> None:

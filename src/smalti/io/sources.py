@@ -69,6 +69,17 @@ class Source:
         return data
 
 
+def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
+    """What `os.pread` does, on systems that lack it (Windows): one thread at a time moves the position."""
+    with _SEEKING:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+_SEEKING = threading.Lock()
+_pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
+
+
 class LocalSource(Source):
     """A file of this machine, read with `pread`: no shared position, so reads do not wait for each other.
 
@@ -81,7 +92,7 @@ class LocalSource(Source):
         self._lock = threading.Lock()
         self._reading = 0
         self._is_closed = False
-        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
         try:
             status = os.fstat(self._fd)
             self.size = status.st_size
@@ -99,9 +110,9 @@ class LocalSource(Source):
                 raise ValueError(f"read of a closed file: {self.name}")
             self._reading += 1
         try:
-            data = os.pread(self._fd, size, offset)
+            data = _pread(self._fd, size, offset)
             # One call moves at most 2 GiB.
-            while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+            while 0 < len(data) < size and (more := _pread(self._fd, size - len(data), offset + len(data))):
                 data += more
         finally:
             self._let_go(1)

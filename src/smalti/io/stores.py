@@ -477,4 +477,5 @@ def _after_fork() -> None:
     _forked = _used
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

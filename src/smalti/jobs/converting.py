@@ -58,7 +58,7 @@ def convert(
     ----------
     source : path, URI, glob or list of them
     target : path or URI
-        Without a suffix, a directory of Mosaic files.
+        Without a suffix, or with a slash at its end, a directory of Mosaic files. An unknown suffix is an error.
     source_format, target_format : {"mosaic", "parquet", "orc", "arrow", "arrows", "csv", "json"}, optional
         By default the suffixes decide.
     engine : {"local", "spark"}
@@ -110,7 +110,9 @@ def convert(
     listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
     place = locate(target, filesystem).absolute()
-    format_, suffix, names_file = format_of_target(place.path, target_format)
+    format_, suffix, names_file = format_of_target(
+        place.path, target_format, is_directory=str(target).endswith("/") or place.is_directory()
+    )
     is_file = names_file and is_one_file(source, filesystem, listing) and not place.is_directory()
     if is_file and place.is_local:
         place = Place(place.filesystem, str(follow_links(place.path)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -266,6 +265,10 @@ class _OutputWriter:
 
 
 def peak_memory() -> int:
-    """The most memory that this process has held so far, in bytes."""
+    """The most memory that this process has held so far, in bytes; 0 where the system does not tell (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

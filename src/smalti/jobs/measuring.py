@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +26,10 @@ from smalti.progress import Report
 from smalti.table.partitions import repeat_value
 from smalti.table.schemas import widen
 from smalti.table.splits import Piece
+
+#: Values of a column that its histogram is drawn from, and how many bars it has.
+MAX_SAMPLE, BINS = 512, 16
+BARS = " ▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,18 @@ class ColumnMeasure:
     nulls: int = 0
     bounds: list[pa.Scalar] = field(default_factory=list)
     registers: bytearray | bytes | None = None
+    #: The value of every `every`-th row, for the histogram: numbers and moments as floats, thinned out when there are
+    #: too many.
+    sample: list[float] = field(default_factory=list)
+    every: int = 1
     encodings: Counter[str] = field(default_factory=Counter)
     stored_bytes: int = 0
     raw_bytes: int = 0
 
     def add(self, array: pa.Array) -> None:
         """Take in the values of a batch."""
+        if has_histogram(self.type):
+            self._add_sample(array)
         self.rows += len(array)
         self.nulls += array.null_count
         if pt.is_nested(self.type) or array.null_count == len(array):
@@ -71,6 +82,21 @@ class ColumnMeasure:
             add_variable(registers, addresses[1], addresses[2], validity, array.offset, len(array))
         else:
             add_fixed(registers, addresses[1], self.type.bit_width // 8, validity, array.offset, len(array))
+
+    def _add_sample(self, array: pa.Array) -> None:
+        every = self.every
+        while len(array) // every > MAX_SAMPLE:
+            every *= 2
+        self._thin(every)
+        taken = array.take(pa.array(range(-self.rows % every, len(array), every), pa.int64())).drop_null()
+        self.sample += _as_floats(taken)
+        while len(self.sample) > MAX_SAMPLE:
+            self._thin(self.every * 2)
+
+    def _thin(self, every: int) -> None:
+        """Keep the value of every `every`-th row only, which is the present number times a power of two."""
+        self.sample = self.sample[:: every // self.every]
+        self.every = every
 
     def pack(self) -> None:
         """Make the measure small for its way to the driver: two bounds in all, and compressed registers."""
@@ -91,6 +117,9 @@ class ColumnMeasure:
         if both is None:
             raise SchemaError("files disagree on the type of a column", found=str(other.type), expected=str(self.type))
         self.type = both
+        every = max(self.every, other.every)
+        self._thin(every)
+        self.sample += other.sample[:: every // other.every]
         self.rows += other.rows
         self.nulls += other.nulls
         self.bounds = _ends([*self.bounds, *other.bounds], both)
@@ -99,6 +128,34 @@ class ColumnMeasure:
         self.raw_bytes += other.raw_bytes
         if other.registers is not None:
             merge(self.unpack(), other.unpack())
+
+
+def has_histogram(type_: pa.DataType) -> bool:
+    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_) or pt.is_temporal(type_))
+
+
+def _as_floats(array: pa.Array) -> list[float]:
+    if pt.is_temporal(array.type):
+        array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+    found = array.cast(pa.float64(), safe=False).to_pylist()
+    return [value for value in found if value is not None and math.isfinite(value)]
+
+
+def histogram(sample: Sequence[float]) -> str | None:
+    """How values spread from the smallest to the largest, as `BINS` bars of text; None if they do not.
+
+    Examples
+    --------
+    >>> histogram([1.0, 1.0, 1.0, 2.0]), histogram([5.0])
+    ('█              ▃', None)
+    """
+    low, high = min(sample, default=0.0), max(sample, default=0.0)
+    if not high > low or not math.isfinite(high - low):
+        return None
+    counts = [0] * BINS
+    for value in sample:
+        counts[min(BINS - 1, int((value - low) / (high - low) * BINS))] += 1
+    return "".join(BARS[-(-count * (len(BARS) - 1) // max(counts))] for count in counts)
 
 
 def _ends(scalars: Sequence[pa.Scalar], type_: pa.DataType) -> list[pa.Scalar]:
@@ -149,18 +206,11 @@ def _measure(task: MeasureTask, place: Place, request: ReadRequest, report: Repo
 
 
 def _add_layout(place: Place, columns: dict[str, ColumnMeasure]) -> None:
-    """Add encodings and bytes. Columns that were compressed together share the compressed bytes by their sizes."""
+    """Add encodings and bytes."""
     with smalti.open(place.path, filesystem=place.filesystem) as file:
-        layout = file.layout()
-    for group in layout.row_groups:
-        for bucket in group.buckets:
-            whole = sum(part.size for part in bucket.columns) or 1
-            for part in bucket.columns:
-                column = columns.get(part.name)
-                if column is None:
-                    continue
-                shared = bucket.size * part.size // whole
-                column.stored_bytes += shared if part.stored_size is None else part.stored_size
-                column.raw_bytes += part.size
-                if part.path == part.name:
-                    column.encodings[part.encoding] += 1
+        found = file.layout().bytes_by_column()
+    for name in columns.keys() & found.keys():
+        column, part = columns[name], found[name]
+        column.stored_bytes += part.stored
+        column.raw_bytes += part.unpacked
+        column.encodings += part.encodings

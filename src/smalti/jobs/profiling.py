@@ -18,13 +18,14 @@ from smalti.jobs.engine import AnySession, check_on_error, check_positive, choos
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.text import with_agreed_types
-from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, measure
+from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, histogram, measure
 from smalti.jobs.sources import AnySource, file_facts, list_sources
 from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
-from smalti.report.page import render_profile
-from smalti.report.units import show_bytes
+from smalti.report.model import Values
+from smalti.report.page import render_table
+from smalti.report.units import show_bytes, show_count
 from smalti.table.listing import Listing
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
@@ -40,7 +41,8 @@ class Profile:
     ----------
     table : pyarrow.Table
         One row per column: `column`, `type`, `rows`, `nulls`, `min` and `max` as text, `distinct` (an estimate, within
-        about 5 %; null for arrays and maps), and for Mosaic files `encodings` ("DICT 3, PLAIN 1" row groups),
+        about 5 %; null for arrays and maps), `histogram` (of up to 512 rows, from the smallest to the largest value, as
+        text), and for Mosaic files `encodings` ("DICT 3, PLAIN 1" row groups),
         `stored_bytes` (in the file) and `raw_bytes` (before compression).
     """
 
@@ -59,8 +61,8 @@ class Profile:
 
     def __str__(self) -> str:
         return (
-            f"profile ({self.engine}): {self.num_rows:,} rows, {self.num_columns:,} columns, "
-            f"{self.num_files:,} files of {show_bytes(self.num_bytes)} in {self.seconds:.1f} s"
+            f"profile ({self.engine}): {show_count(self.num_rows, 'row')}, {show_count(self.num_columns, 'column')}, "
+            f"{show_count(self.num_files, 'file')} of {show_bytes(self.num_bytes)} in {self.seconds:.1f} s"
         )
 
 
@@ -91,7 +93,7 @@ def profile(
     output : path or URI, optional
         Where to write the table; the suffix says the format.
     html : path or URI, optional
-        Where to write a page that shows the table.
+        Where to write a page that shows the table, and how the files are stored if they are Mosaic files.
     engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_rows, workers, progress, filesystem
         As for `convert`.
     plain : bool
@@ -138,14 +140,14 @@ def profile(
     if table_place is not None:
         _write_table(result.table, table_place)
     if page_place is not None:
-        page = render_profile(
-            result.source,
-            result.table,
-            num_rows=rows,
-            num_files=result.num_files,
-            num_bytes=result.num_bytes,
-            num_skipped=len(skipped),
-        )
+        values = Values.of_table(result.table)
+        mosaic = [
+            Place(listing.filesystem, file.path)
+            for file, (format_, _) in zip(listing.files, formats, strict=True)
+            if format_.name == "mosaic" and file.path not in unread
+        ]
+        facts = {"rows": rows, "files": result.num_files, "size": result.num_bytes, "skipped": len(skipped)}
+        page = render_table(result.source, mosaic, values, facts)
         write_whole(page_place, page.encode())
     return result
 
@@ -223,6 +225,7 @@ _COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int 
     ("min", pa.string(), lambda _, found: _shown(found.bounds[0]) if found.bounds else None),
     ("max", pa.string(), lambda _, found: _shown(found.bounds[1]) if found.bounds else None),
     ("distinct", pa.int64(), lambda _, found: _distinct(found)),
+    ("histogram", pa.string(), lambda _, found: histogram(found.sample)),
     ("encodings", pa.string(), lambda _, found: _listed(found.encodings.most_common()) or None),
     ("stored_bytes", pa.int64(), lambda _, found: found.stored_bytes if found.encodings else None),
     ("raw_bytes", pa.int64(), lambda _, found: found.raw_bytes if found.encodings else None),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.logical import sort_key, take_rows
 from smalti.nesting import storage_kind
 
@@ -45,7 +45,7 @@ def check_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
     """Refuse keys that are not in the schema, and types that have no order."""
     for name, _ in keys:
         if schema.get_field_index(name) < 0:
-            raise SchemaError("no such column to sort by", found=name)
+            raise no_column(name, schema.names, "to sort by")
         if pa.types.is_nested(storage_kind(schema.field(name).type)):
             raise SchemaError("cannot sort by this type", column=name, found=str(schema.field(name).type))
 

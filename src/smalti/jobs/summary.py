@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError
-from smalti.report.units import show_bytes
+from smalti.report.units import show_bytes, show_count
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,15 @@ class JobSummary:
 
     def __str__(self) -> str:
         text = (
-            f"{self.job} ({self.engine}): {self.num_rows:,} rows, {self.source_files:,} files of "
-            f"{show_bytes(self.source_bytes)} to {len(self.files):,} of {show_bytes(self.num_bytes)} "
+            f"{self.job} ({self.engine}): {show_count(self.num_rows, 'row')}, "
+            f"{show_count(self.source_files, 'file')} of {show_bytes(self.source_bytes)} to "
+            f"{show_count(len(self.files), 'file')} of {show_bytes(self.num_bytes)} "
             f"in {self.seconds:.1f} s"
         )
         if self.resumed_splits:
             text += f", {self.resumed_splits:,} of {self.splits:,} splits done earlier"
         if self.skipped:
-            text += f", {len(self.skipped):,} files skipped"
+            text += f", {show_count(len(self.skipped), 'file')} skipped"
         return text
 
 

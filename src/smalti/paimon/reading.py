@@ -20,7 +20,9 @@ from pypaimon.manifest.schema.data_file_meta import DataFileMeta
 from pypaimon.read.split import DataSplit, Split
 from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
+from smalti.file.casting import widen_array
 from smalti.file.columnless import columnless_batch
+from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.paimon.engine import engine
 from smalti.paimon.tables import PaimonTable
@@ -28,7 +30,7 @@ from smalti.predicate import Filter, filter_batch
 from smalti.progress import Listener
 from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
-from smalti.table.adapt import adapt_batch, widen_array
+from smalti.table.adapt import adapt_batch
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import repeat_value
 from smalti.table.scanning import FileRead, read_files
@@ -76,6 +78,7 @@ class SplitReader:
         self._table = table
         self._output = output
         self._filter = filter_
+        self._shared = SharedSchemas()
         names = dict.fromkeys([*output.names, *(() if filter_ is None else filter_.columns)])
         self._fields: list[DataField] = [table.table.field_dict[name] for name in names]
         self._needed: pa.Schema = PyarrowFieldParser.from_paimon_schema(self._fields)
@@ -148,7 +151,7 @@ class SplitReader:
                 yield _RawFile(file, split, vector)
 
     def _open(self, path: str) -> MosaicFile:
-        return MosaicFile(self._table.open(path))
+        return MosaicFile(self._table.open(path), self._shared)
 
     def _whole(self, files: Sequence[_RawFile], budget: Budget, progress: Listener | None) -> Iterator[pa.RecordBatch]:
         """The rows of files, with files and row groups read ahead."""

@@ -43,7 +43,7 @@ def to_scalar(value: Literal, column: str, type_: pa.DataType) -> pa.Scalar:
         return _number(value.text, type_)
     if kind == "boolean" and pt.is_boolean(type_):
         return pa.scalar(value.text == "true")
-    if kind == "string" and (pt.is_string(type_) or pt.is_binary(type_)):
+    if kind == "string" and (pt.is_string(type_) or pt.is_large_string(type_) or pt.is_binary(type_)):
         return pa.scalar(value.text, type_)
     if (
         (pt.is_date(type_) and kind in ("string", "date"))
@@ -52,7 +52,7 @@ def to_scalar(value: Literal, column: str, type_: pa.DataType) -> pa.Scalar:
     ):
         return _moment(value.text, column, type_)
     found, expected = f"{kind} {value.text!r}", str(type_)
-    raise WhereError("--where: value does not fit the column's type", column=column, found=found, expected=expected)
+    raise WhereError(f"--where: column {column!r} cannot be compared with this", found=found, expected=expected)
 
 
 def _number(text: str, type_: pa.DataType) -> pa.Scalar:
@@ -89,5 +89,5 @@ def _moment(written: str, column: str, type_: pa.DataType) -> pa.Scalar:
             example = "2026-01-31T12:34:56" + ("Z" if type_.tz else "")
         expected = f"{type_}, such as {example}"
         raise WhereError(
-            "--where: not a moment of the column's type", column=column, found=written, expected=expected
+            f"--where: column {column!r} cannot be compared with this", found=written, expected=expected
         ) from None

@@ -1,6 +1,7 @@
 """Filters as text, the language of the command line's `--where`, parsed to a tree.
 
-    a > 5 and (b is not null or not name in ('x', 'y')) and "odd name" = date '2026-01-31'
+    a > 5 and (b is not null or name not in ('x', 'y')) and "odd name" = date '2026-01-31'
+    id between 5 and 9 and name like 'sensor%' and unit not like '_C'
 
 Names are bare (letters, digits, `_` and `.`) or in double quotes or backticks, strings in single quotes, either with
 the quote doubled inside. Keywords are case-insensitive. There are no functions and no arithmetic: what this cannot
@@ -9,19 +10,35 @@ say, pyarrow's expressions can. Names and values are checked against a schema as
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from functools import reduce
 from typing import NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from smalti.errors import suggestion
 from smalti.predicate.literals import TYPED, Literal, WhereError, is_number, to_scalar
-from smalti.predicate.tree import OPERATORS, SWAPPED, And, Compare, CompareColumns, IsIn, IsNull, Not, Or, Tree
+from smalti.predicate.tree import (
+    OPERATORS,
+    SWAPPED,
+    And,
+    Compare,
+    CompareColumns,
+    IsIn,
+    IsNull,
+    MatchText,
+    Not,
+    Opaque,
+    Or,
+    Tree,
+)
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
+#: Words that mean something after a column only, and stay usable as names of columns.
+_AFTER_COLUMN = frozenset({"between", "like", "ilike"})
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
@@ -63,6 +80,27 @@ def parse_where(text: str, schema: pa.Schema) -> Tree:
     if parser.token.kind != "end":
         parser.fail("'and', 'or' or the end")
     return tree
+
+
+def like_tree(column: str, pattern: str, type_: pa.DataType, *, ignore_case: bool = False) -> Tree:
+    """A pattern of SQL's like as the simplest condition that says the same, so that statistics can decide it.
+
+    Examples
+    --------
+    >>> like_tree("a", "sensor%", pa.string())
+    MatchText(column='a', op='starts_with', text='sensor')
+    >>> like_tree("a", "x", pa.string())
+    Compare(column='a', op='equal', value=<pyarrow.StringScalar: 'x'>)
+    """
+    inside = pattern.strip("%")
+    if ignore_case or any(char in inside for char in "%_\\"):
+        return Opaque((column,), expression=pc.match_like(pc.field(column), pattern, ignore_case=ignore_case))
+    if inside == pattern:
+        return Compare(column, "equal", pa.scalar(pattern, type_))
+    if not inside:  # every text matches, which "has an empty text in it" says without a case of its own
+        return MatchText(column, "match_substring", "")
+    op = {(False, True): "starts_with", (True, False): "ends_with", (True, True): "match_substring"}
+    return MatchText(column, op[pattern.startswith("%"), pattern.endswith("%")], inside)
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -154,11 +192,37 @@ class _Parser:
         if self._accept("keyword", "in"):
             among = self._among(left, self._values())
             return Not(among) if negated else among
+        word = self.token.text.lower() if self.token.kind == "word" else ""
+        if word in _AFTER_COLUMN:
+            self._next += 1
+            found = self._between(left) if word == "between" else self._like(left, ignore_case=word == "ilike")
+            return Not(found) if negated else found
         if negated:
-            self.fail("'in' after 'not'")
+            self.fail("'in', 'between' or 'like' after 'not'")
         if self.token.kind == "end" or self.token.text in ("and", "or", ")"):
             return self._flag(left)
-        return self.fail("= != < <= > >=, 'in' or 'is'")
+        return self.fail("= != < <= > >=, 'in', 'between', 'like' or 'is'")
+
+    def _between(self, column: str) -> Tree:
+        """SQL's between, which includes both ends."""
+        low = self._operand("a value or a column name")
+        if not self._accept("keyword", "and"):
+            self.fail("'and' and the upper end")
+        high = self._operand("a value or a column name")
+        return And(
+            self._comparison(column, "greater_equal", low),
+            self._comparison(column, "less_equal", high),
+        )
+
+    def _like(self, column: str, *, ignore_case: bool) -> Tree:
+        """SQL's like: % is any text, _ is any one character, a backslash takes away the meaning of the next one."""
+        type_ = self._type(column)
+        if self.token.kind != "string":
+            self.fail("a pattern in single quotes, such as 'sensor%'")
+        pattern = self._take().text
+        if not (pt.is_string(type_) or pt.is_large_string(type_)):
+            raise WhereError(f"--where: column {column!r} is not text, which 'like' is for", found=str(type_))
+        return like_tree(column, pattern, type_, ignore_case=ignore_case)
 
     def _values(self) -> list[Literal]:
         if not self._accept("mark", "("):
@@ -194,10 +258,9 @@ class _Parser:
     def _type(self, column: str) -> pa.DataType:
         at = self._schema.get_field_index(column)
         if at < 0:
-            close = difflib.get_close_matches(column, self._schema.names, 3)
-            raise WhereError("--where: no such column", found=column, expected=" or ".join(close) or None)
+            raise WhereError(f"--where: no column {column!r}{suggestion(column, self._schema.names)}")
         type_: pa.DataType = self._schema.field(at).type
-        return type_
+        return type_.value_type if isinstance(type_, pa.DictionaryType) else type_
 
     def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> Tree:
         if isinstance(left, Literal):
@@ -226,6 +289,6 @@ class _Parser:
         type_ = self._type(column)
         if not pt.is_boolean(type_):
             raise WhereError(
-                "--where: a column by itself must be boolean", column=column, found=str(type_), expected="a comparison"
+                f"--where: column {column!r} by itself must be boolean", found=str(type_), expected="a comparison"
             )
         return Compare(column, "equal", pa.scalar(True))

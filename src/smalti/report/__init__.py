@@ -1,6 +1,6 @@
-"""Everything drawn in HTML: the page of a file, the page of a profile, and what notebooks show.
+"""Everything drawn in HTML: the page of a file, a table or a profile, and what notebooks show.
 
-The pages are imported only when they are used, because `MosaicFile` imports `report.notebook` to show itself in
+The page is imported only when they are used, because `MosaicFile` imports `report.notebook` to show itself in
 notebooks, and the page of a file in turn imports `MosaicFile`.
 """
 

@@ -1,6 +1,6 @@
-"""The HTML pages, of a file and of a profile: one file each, with its style, script and data inside.
+"""The HTML page of a file, a table or a profile: one file, with its style, script and data inside.
 
-Both are set into the same frame, `assets/page.html`, whose content policy forbids all access to the network.
+There is one page, which shows the parts that its data has. Its content policy forbids all access to the network.
 """
 
 from __future__ import annotations
@@ -8,27 +8,21 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
-from smalti.io.places import AnyFileSystem
+from smalti.io.places import AnyFileSystem, Place
 from smalti.io.sinks import finish_with
-from smalti.report.model import build_model
-from smalti.spec import Encoding
+from smalti.report.model import Values, build_model, build_table_model
+from smalti.table.listing import list_files
 
-#: The scripts of each page, in the order they are joined: each uses only what the ones before it define.
-SCRIPTS = {
-    "file": ("page.js", "table.js", "data.js", "map.js", "projection.js", "columns.js", "main.js"),
-    "profile": ("page.js", "table.js", "profile.js"),
-}
-#: Columns of a profile's table that its page shows, in the order of the heads in `assets/profile.js`.
-PROFILE_COLUMNS = ("column", "type", "nulls", "distinct", "min", "max", "encodings", "stored_bytes", "raw_bytes")
+#: The scripts, in the order they are joined: each uses only what the ones before it define.
+SCRIPTS = ("page.js", "table.js", "data.js", "map.js", "projection.js", "tree.js", "columns.js", "main.js")
 
 
 def render_report(file: MosaicFile, name: str = "") -> str:
@@ -42,56 +36,71 @@ def render_report(file: MosaicFile, name: str = "") -> str:
     ...     render_report(f, "a.mosaic").startswith("<!doctype html>")
     True
     """
-    title = f"{Path(name).name or 'Mosaic file'} · smalti report"
-    return _assemble("file", title, name or "Mosaic file", build_model(file, file.layout(), name))
+    return _assemble(name or "Mosaic file", build_model(file, file.layout(), name))
+
+
+def render_table(
+    name: str, places: Sequence[Place], values: Values | None = None, facts: Mapping[str, int] | None = None
+) -> str:
+    """The HTML page of Mosaic files, of measured values of columns, or of both.
+
+    One file is drawn with all its row groups and buckets, several side by side.
+    """
+    if len(places) == 1:
+        with open_file(places[0].path, filesystem=places[0].filesystem) as file:
+            return _assemble(name, build_model(file, file.layout(), name, values))
+    return _assemble(name, build_table_model(name, _opened(places), values, facts or {"files": len(places)}))
+
+
+def _opened(places: Sequence[Place]) -> Iterator[tuple[str, MosaicFile]]:
+    for place in places:
+        with open_file(place.path, filesystem=place.filesystem) as file:
+            yield place.path, file
 
 
 def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) -> None:
-    """Write the page of a file.
+    """Write the page of a file, or of all files of a directory, pattern or list.
 
     Parameters
     ----------
-    source : str, os.PathLike, bytes-like or file object
-        As for `smalti.open`.
+    source : str, os.PathLike, bytes-like, file object, or list of paths
+        As for `smalti.open` and `smalti.dataset`.
     target : str, os.PathLike or binary file object
         Where the page goes.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Of `source`.
     """
-    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "in memory"
-    with open_file(source, filesystem=filesystem) as file:
-        page = render_report(file, name)
+    page = None
+    if not isinstance(source, (list, tuple)):
+        name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "in memory"
+        try:
+            with open_file(source, filesystem=filesystem) as file:
+                page = render_report(file, name)
+        except OSError as error:
+            is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
+            if not is_missing or not isinstance(source, (str, os.PathLike)):
+                raise
+    if page is None:
+        listing = list_files(source, filesystem)
+        if not listing.files:
+            raise FileNotFoundError(2, "No Mosaic files", str(source))
+        name = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
+        page = render_table(name, [Place(listing.filesystem, found.path) for found in listing.files])
     finish_with(open_sink(target), page.encode())
 
 
-def render_profile(
-    source: str, table: pa.Table, *, num_rows: int, num_files: int, num_bytes: int, num_skipped: int
-) -> str:
-    """The HTML page of a profile of some files; `table` is that of `smalti.jobs.Profile`, a row for each column."""
-    data = {
-        "numRows": num_rows,
-        "numFiles": num_files,
-        "numBytes": num_bytes,
-        "numSkipped": num_skipped,
-        "encodings": [encoding.name for encoding in Encoding],
-        "rows": list(zip(*(table.column(name).to_pylist() for name in PROFILE_COLUMNS), strict=True)),
-    }
-    return _assemble("profile", f"Profile of {source}", source, data)
-
-
-def _assemble(page: str, title: str, headline: str, model: dict[str, Any]) -> str:
+def _assemble(name: str, model: dict[str, Any]) -> str:
     # JSON may write "<" as an escape, and then no name of a column can close the script that holds the data.
     data = json.dumps(model, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     parts = {
-        "title": escape(title),
-        "headline": escape(headline),
+        "title": escape(f"{Path(name).name or name} · smalti report"),
+        "headline": escape(name),
         "style": _asset("page.css"),
         "data": data,
-        "script": "\n".join(_asset(name) for name in SCRIPTS[page]),
+        "script": "\n".join(map(_asset, SCRIPTS)),
     }
-    frame = _asset("page.html").replace("{{body}}", _asset(f"{page}.html"))
     # A single pass, so that braces in the name of a file or in its data are left alone.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], frame)
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
 
 
 def _asset(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers of bytes as text for people, for summaries, the command line and notebooks."""
+"""Numbers of bytes and of things as text for people, for summaries, the command line and notebooks."""
 
 from __future__ import annotations
 
@@ -19,3 +19,14 @@ def show_bytes(count: float, *, binary: bool = False) -> str:
         value /= step
         unit += 1
     return f"{count:,.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[step][unit]}"
+
+
+def show_count(count: int, noun: str) -> str:
+    """A number of things, with the plural where there is not exactly one.
+
+    Examples
+    --------
+    >>> show_count(1, "file"), show_count(1200, "row group")
+    ('1 file', '1,200 row groups')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

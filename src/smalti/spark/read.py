@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
 from smalti.errors import SchemaError
+from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
@@ -155,13 +156,14 @@ class Scan:
         """All batches of a split."""
         started = time.monotonic()
         first = locate(self.options.paths[0], storage=self.options.storage)
+        schemas = SharedSchemas()
         for piece in split:
             uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
             try:
                 for batch in (
                     piece.read(self.stored)
                     if isinstance(piece, OwnPiece)
-                    else self._read_piece(piece, first.filesystem, metrics)
+                    else self._read_piece(piece, first.filesystem, schemas, metrics)
                 ):
                     yield uri, self._complete(batch, piece, uri)
             except UNREADABLE as error:
@@ -179,10 +181,12 @@ class Scan:
             return batch
         return add_hidden(batch, self.schema, piece, uri, self.modified.get(piece.file.name, 0))
 
-    def _read_piece(self, piece: Piece, filesystem: FileSystem, metrics: Metrics) -> Iterator[pa.RecordBatch]:
+    def _read_piece(
+        self, piece: Piece, filesystem: FileSystem, schemas: SharedSchemas, metrics: Metrics
+    ) -> Iterator[pa.RecordBatch]:
         schema, options = self.stored, self.options
         source = CountingSource(open_found(piece.file, filesystem), metrics)
-        with MosaicFile(source, memory_limit=options.memory_limit) as file:
+        with MosaicFile(source, schemas, memory_limit=options.memory_limit) as file:
             stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
             columns = stored.schema.names
             filters = rename_columns(self.filters, stored.spelling)
@@ -192,11 +196,11 @@ class Scan:
             if tree is not None:
                 matching = set(file.matching_row_groups(tree))
                 kept = [group for group in groups if group in matching]
-            metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
+            metrics.files.append(FileMetrics(piece.file.path, stored.paths, kept, len(groups) - len(kept)))
             adapter = Adapter(schema, stored.wanted, piece.file.partition, partial(_to_spark, piece.file.path))
             # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
             wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
-            for batch in file.iter_batches(columns=columns, row_groups=kept, filters=wanted):
+            for batch in file.iter_batches(columns=stored.paths, row_groups=kept, filters=wanted):
                 # A batch without columns, as for `count()`, takes no memory and is passed on whole.
                 fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
                 rows = options.batch_rows or fitting

@@ -7,31 +7,13 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from smalti.errors import SchemaError
+from smalti.file.casting import widen_array
 from smalti.file.columnless import columnless_batch
 from smalti.table.partitions import partition_value, repeat_value
 
 #: Brings an array of a file to the field of the table.
 Convert = Callable[[pa.Array, pa.Field], pa.Array]
 _UNPARTITIONED: Mapping[str, str | None] = MappingProxyType({})
-
-
-def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
-    """The array in a type that holds all its values; see `smalti.table.schemas.widen`."""
-    if array.type == field.type:
-        return array
-    from smalti.file.logical import widen_values  # see there why not at the top
-
-    try:
-        widened: pa.Array = widen_values(array, field.type)
-        return widened
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SchemaError(
-            f"values cannot be read as the table's type ({error})",
-            column=field.name,
-            found=str(array.type),
-            expected=str(field.type),
-        ) from None
 
 
 class Adapter:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import SchemaError
+from smalti.errors import no_column
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
@@ -19,6 +20,8 @@ from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, 
 from smalti.io.places import AnyFileSystem, AnyPath, is_local
 from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
+from smalti.report.notebook import html_summary
+from smalti.report.units import show_bytes, show_count
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
@@ -47,8 +50,10 @@ class MosaicDataset(Scannable):
         partitioned: bool,
         readahead: int | None = None,
         memory_limit: int | None = None,
+        logical: bool = True,
     ) -> None:
         self._find = find
+        self._logical = logical
         self._given_schema = schema
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
@@ -126,6 +131,16 @@ class MosaicDataset(Scannable):
         """
         return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
 
+    def only(self, files: Collection[str]) -> MosaicDataset:
+        """Some of the files, read as the same table: with its columns, types and partition columns."""
+        find, schema = self._find, self.schema
+
+        def find_only() -> Listing:
+            listing = find()
+            return replace(listing, files=[file for file in listing.files if file.path in files])
+
+        return MosaicDataset(find_only, schema, self._partitioned, *self._limits)
+
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
         filters = one_filter(filters, filter)
@@ -138,12 +153,23 @@ class MosaicDataset(Scannable):
         return vars(self) | {"_variants": None}
 
     def __repr__(self) -> str:
-        return f"<smalti.MosaicDataset: {len(self._found):,} files>"
+        return f"<smalti.MosaicDataset: {show_count(len(self._found), 'file')}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how many files and bytes, partition columns, and the files side by side; opens nothing."""
+        facts = [
+            ("files", f"{len(self._found):,}"),
+            ("size", show_bytes(sum(file.size for file in self._found))),
+            *([("partition columns", ", ".join(self.partition_schema.names))] if len(self.partition_schema) else []),
+        ]
+        bands = [(file.name.rpartition("/")[2], [file.size]) for file in self._found]
+        return html_summary("Mosaic table", facts, [], [], bands=bands)
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        return MosaicFile(open_found(file, self._filesystem), self._schemas, memory_limit=self._limits[1])
+        source, memory_limit = open_found(file, self._filesystem), self._limits[1]
+        return MosaicFile(source, self._schemas, memory_limit=memory_limit, logical=self._logical)
 
     def _visit(
         self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
@@ -182,7 +208,7 @@ class MosaicDataset(Scannable):
         known = self._union(names) if self._schema is None else self._schema
         found, missing = project_schema(known, names)
         if missing:
-            raise SchemaError("no such column in the dataset", found=missing[0])
+            raise no_column(missing[0], self._find_schema().names, "in the dataset")
         return found
 
     def _names(self, columns: Sequence[str] | None) -> list[str] | None:
@@ -367,7 +393,7 @@ def _leaf(batch: pa.RecordBatch, name: str) -> Any:
     while path not in columns:
         owner = next((each for each in columns if path.startswith(each + ".")), None)
         if owner is None:
-            raise SchemaError("no such column in the dataset", found=name)
+            raise no_column(name, columns, "in the dataset")
         struct, path = columns[owner], path.removeprefix(owner + ".")
         columns = dict(zip([field.name for field in struct.type], struct.flatten(), strict=True))
     return columns[path]
@@ -382,6 +408,7 @@ def dataset(
     readahead: int | None = None,
     memory_limit: int | None = None,
     plain: bool = False,
+    logical: bool = True,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -405,6 +432,9 @@ def dataset(
         Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
         and what was never committed included. `smalti.paimon.dataset` reads its rows.
 
+    logical : bool
+        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
+
     Raises
     ------
     PaimonTableError
@@ -421,4 +451,4 @@ def dataset(
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
     find = partial(list_files, source, filesystem, plain=plain)
-    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit)
+    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.errors import SchemaError
+from smalti.errors import SchemaError, no_column
 
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
@@ -141,7 +141,7 @@ def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
     for name in names:
         index = schema.get_field_index(name)
         if index < 0:
-            raise SchemaError("no such column to partition by", found=name, expected=", ".join(schema.names[:20]))
+            raise no_column(name, schema.names, "to partition by")
         type_ = schema.field(index).type
         if pt.is_nested(type_) or pt.is_binary(type_):
             raise SchemaError("columns of this type cannot be partitioned by", column=name, found=str(type_))

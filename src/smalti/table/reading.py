@@ -24,6 +24,7 @@ def open_any(
     readahead: int | None = None,
     memory_limit: int | None = None,
     plain: bool = False,
+    logical: bool = True,
 ) -> Scannable:
     """Open a file, or a table if the source is a directory, a pattern or a list.
 
@@ -33,7 +34,12 @@ def open_any(
     if not isinstance(source, (list, tuple)):
         try:
             return open_file(
-                source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit, cache_bytes=0
+                source,
+                filesystem=filesystem,
+                readahead=readahead,
+                memory_limit=memory_limit,
+                cache_bytes=0,
+                logical=logical,
             )
         except OSError as error:
             is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
@@ -41,7 +47,14 @@ def open_any(
                 raise
     from smalti.table.dataset import dataset  # A single file does without what listing needs.
 
-    return dataset(source, filesystem=filesystem, readahead=readahead, memory_limit=memory_limit, plain=plain)
+    return dataset(
+        source,
+        filesystem=filesystem,
+        readahead=readahead,
+        memory_limit=memory_limit,
+        plain=plain,
+        logical=logical,
+    )
 
 
 def scan(
@@ -56,6 +69,8 @@ def scan(
     memory_limit: int | None = None,
     progress: Listener | None = None,
     plain: bool = False,
+    schema: pa.Schema | None = None,
+    logical: bool = True,
 ) -> Scan:
     """Columns and rows of a file or table, to be read later by anything that takes Arrow streams.
 
@@ -69,6 +84,8 @@ def scan(
         As in `smalti.open` and `smalti.dataset`.
     progress : callable, optional
         Called with a `smalti.jobs.Progress` while the scan is read.
+    schema, logical
+        As in `smalti.read_table`.
 
     Examples
     --------
@@ -79,8 +96,8 @@ def scan(
     {'b': ['x', 'y']}
     {'b': ['z']}
     """
-    origin = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit, plain=plain)
-    return origin.scan(columns, filters, filter=filter, batch_size=batch_size, progress=progress)
+    origin = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit, plain=plain, logical=logical)
+    return origin.scan(columns, filters, filter=filter, batch_size=batch_size, progress=progress, schema=schema)
 
 
 def read_table(
@@ -92,6 +109,8 @@ def read_table(
     filesystem: AnyFileSystem = None,
     memory_limit: int | None = None,
     plain: bool = False,
+    schema: pa.Schema | None = None,
+    logical: bool = True,
 ) -> pa.Table:
     """Read a file to a table, or all files of a directory, pattern or list.
 
@@ -105,6 +124,10 @@ def read_table(
         Bytes that the table may take, with what it takes to read it; see `smalti.open`.
     plain : bool
         As in `smalti.dataset`.
+    schema : pyarrow.Schema, optional
+        Read as these columns and types, as in `MosaicFile.read`.
+    logical : bool
+        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
 
     Examples
     --------
@@ -112,6 +135,9 @@ def read_table(
     >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
     >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
     {'b': ['y', 'z']}
+    >>> wanted = pa.schema([("id", pa.uint8()), ("c", pa.string())])
+    >>> smalti.read_table("three.mosaic", schema=wanted).to_pydict()
+    {'id': [1, 2, 3], 'c': [None, None, None]}
     """
-    with open_any(source, filesystem, memory_limit=memory_limit, plain=plain) as opened:
-        return opened.scan(columns, filters, filter=filter).to_table()
+    with open_any(source, filesystem, memory_limit=memory_limit, plain=plain, logical=logical) as opened:
+        return opened.scan(columns, filters, filter=filter, schema=schema).to_table()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.cli.render.table import GAP, Head, table
-from smalti.cli.render.text import cell, width
+from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
 from smalti.predicate.literals import is_number
+from smalti.report.units import show_count
 
 #: Longer cells are cut, so that one long text does not leave the other columns without room.
 MAX_CELL = 40
@@ -21,7 +22,7 @@ MAX_CELL = 40
 SAMPLE = 100
 
 
-def plain_values(array: pa.Array) -> list[Any]:
+def plain_values(array: Any) -> list[Any]:
     """Values that JSON can hold: moments and decimals as text, bytes as hexadecimal, maps as lists of pairs.
 
     Moments become text without passing through `datetime`, which would lose their nanoseconds.
@@ -31,18 +32,30 @@ def plain_values(array: pa.Array) -> list[Any]:
         return _moments(array)
     if pt.is_decimal(type_):
         return [None if value is None else str(value) for value in array.to_pylist()]
-    if pt.is_binary(type_):
+    if isinstance(array, pa.DictionaryArray):
+        return plain_values(array.dictionary_decode())
+    if isinstance(array, pa.ExtensionArray):
+        return plain_values(array.storage)
+    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_fixed_size_binary(type_):
         return [None if value is None else value.hex() for value in array.to_pylist()]
     if pt.is_floating(type_):
         return [value if value is None or math.isfinite(value) else _special(value) for value in array.to_pylist()]
     if pt.is_map(type_):
-        return plain_values(array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field]))))
-    if isinstance(array, pa.ListArray):
+        entries = array.cast(pa.list_(pa.struct([type_.key_field, type_.item_field])))
+        keys, values = map(plain_values, entries.flatten().flatten())
+        pairs = [list(pair) for pair in zip(keys, values, strict=True)]
+        return _regroup(entries.value_lengths().to_pylist(), pairs)
+    if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
         return _regroup(array.value_lengths().to_pylist(), plain_values(array.flatten()))
-    if isinstance(array, pa.StructArray):  # the entries of a map: Mosaic has no other structs
-        keys, values = map(plain_values, array.flatten())
-        return [list(pair) for pair in zip(keys, values, strict=True)]
-    return array.to_pylist()
+    if isinstance(array, pa.StructArray):
+        names = [type_.field(i).name for i in range(type_.num_fields)]
+        inner = [plain_values(child) for child in array.flatten()]
+        valid = array.is_valid().to_pylist()
+        return [
+            dict(zip(names, values, strict=True)) if there else None
+            for there, *values in zip(valid, *inner, strict=True)
+        ]
+    return list(array.to_pylist())
 
 
 def _moments(array: pa.Array) -> list[Any]:
@@ -93,18 +106,25 @@ def _csv_cell(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
     # Empty text is quoted, because an empty field means null.
     if not text or any(char in text for char in ',"\r\n') or text != text.strip():
         return '"' + text.replace('"', '""') + '"'
     return text
 
 
-def row_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None) -> Iterator[str]:
+#: Lays out columns and rows in so much room: `table`, or a screen's own way.
+Draw = Callable[[Sequence[Head], Iterable[Sequence[str]], "int | None"], Iterator[str]]
+
+
+def row_table(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None, draw: Draw = table
+) -> Iterator[str]:
     """Rows under their names. Columns that do not fit `room` are left out and counted in a last line."""
     waiting = iter(batches)
     if not schema.names:
-        yield f"{sum(batch.num_rows for batch in waiting):,} rows of no columns"
+        rows = sum(batch.num_rows for batch in waiting)
+        yield f"{show_count(rows, 'row')} of no columns"
         return
     sample: list[pa.RecordBatch] = []
     rows = 0
@@ -112,21 +132,24 @@ def row_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | 
         sample.append(batch)
         rows += batch.num_rows
     shown = _columns_that_fit(sample, schema, room)
-    heads = [Head(_cut(schema.names[i]), right=is_number(schema.field(i).type), least=4) for i in shown]
+    title = cutter(schema.names, MAX_CELL)
+    heads = [Head(title(cell(schema.names[i])), right=is_number(schema.field(i).type), least=4) for i in shown]
 
     def cells() -> Iterator[list[str]]:
         for batch in itertools.chain(sample, waiting):
             columns = [[_cut(value) for value in plain_values(batch.column(i))] for i in shown]
             yield from map(list, zip(*columns, strict=True))
 
-    yield from table(heads, cells(), room)
+    yield from draw(heads, cells(), room)
     hidden = len(schema) - len(shown)
     if hidden:
         note = "choose with -c 'pattern*', or see --vertical, --json"
         yield f"… {hidden:,} of {len(schema):,} columns not shown: {note}"
 
 
-def vertical(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None) -> Iterator[str]:
+def vertical(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None, draw: Draw = table
+) -> Iterator[str]:
     """A line for each column with its first values side by side, which suits thousands of columns."""
     held = pa.Table.from_batches(list(batches), schema=schema)
     heads = [Head("column", least=20), Head("type", least=8), *(Head(f"row {i}") for i in range(held.num_rows))]
@@ -139,7 +162,7 @@ def vertical(batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | N
             values = [_cut(value) for chunk in column.chunks for value in plain_values(chunk)]
             yield [cell(field.name), cell(str(field.type)), *values]
 
-    return table(heads, rows(), room)
+    return draw(heads, rows(), room)
 
 
 def _columns_that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int | None) -> list[int]:
@@ -159,4 +182,6 @@ def _columns_that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int
 
 def _cut(value: Any) -> str:
     text = cell(value)
-    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+    if isinstance(text, Null):
+        return NULL
+    return text if len(text) <= MAX_CELL else shorten(text, MAX_CELL)

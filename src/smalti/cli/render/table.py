@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from smalti.cli.render.text import fit, width
+from smalti.cli.render.text import BOLD, DIM, Null, cutter, fit, painted, width
 
 GAP = 2
 #: The first so many rows decide the widths; later rows are cut to them, so that a long table needs no memory.
@@ -34,23 +34,51 @@ def heads(titles: str) -> list[Head]:
     return [Head(title, column.startswith(">"), int(least or Head.least)) for column, title, _, least in parts]
 
 
-def table(heads: Sequence[Head], rows: Iterable[Sequence[str]], room: int | None) -> Iterator[str]:
+def table(
+    heads: Sequence[Head], rows: Iterable[Sequence[str]], room: int | None, *, colour: bool = False
+) -> Iterator[str]:
     """The lines of a table that fits into `room` characters, or is as wide as its content where `room` is None.
 
-    The widest columns of text are cut first, down to their `least`. Numbers are never cut, so that a table may end up
-    wider than `room`.
+    The widest columns of text are cut first, down to their `least`, so that different texts stay different. Numbers are
+    never cut, so that a table may end up wider than `room`. With `colour`, titles are bold and nulls are dim.
     """
     waiting = iter(rows)
     sample = list(itertools.islice(waiting, SAMPLE))
     widths = [max([width(head.title), *(width(row[i]) for row in sample)], default=0) for i, head in enumerate(heads)]
     if room is not None:
         _shrink(widths, heads, room)
-    titles = [fit(head.title, widths[i], right=head.right) for i, head in enumerate(heads)]
-    yield (" " * GAP).join(titles).rstrip()
+    cut = [cutter({row[i] for row in sample}, widths[i]) for i in range(len(heads))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [fit(cut[i](row[i]), widths[i], right=head.right) for i, head in enumerate(heads)]
+        if colour:
+            cells = [painted(shown, DIM) if isinstance(row[i], Null) else shown for i, shown in enumerate(cells)]
+        return (" " * GAP).join(cells).rstrip()
+
+    title = (" " * GAP).join(fit(head.title, widths[i], right=head.right) for i, head in enumerate(heads)).rstrip()
+    yield painted(title, BOLD) if colour else title
     yield (" " * GAP).join("─" * size for size in widths)
-    for row in itertools.chain(sample, waiting):
-        cells = [fit(row[i], widths[i], right=head.right) for i, head in enumerate(heads)]
-        yield (" " * GAP).join(cells).rstrip()
+    yield from map(line, itertools.chain(sample, waiting))
+
+
+def markdown_table(heads: Sequence[Head], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table in Markdown, uncut.
+
+    Examples
+    --------
+    >>> print(*markdown_table([Head("name"), Head("n", right=True)], [["a|b", "1"]]), sep="\\n")
+    | name | n |
+    | --- | ---: |
+    | a\\|b | 1 |
+    """
+
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    yield line(head.title for head in heads)
+    yield line("---:" if head.right else "---" for head in heads)
+    for row in rows:
+        yield line(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row)
 
 
 def _shrink(widths: list[int], heads: Sequence[Head], room: int) -> None:

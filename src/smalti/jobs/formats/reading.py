@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from smalti.errors import CorruptFileError, MosaicError, SchemaError
+from smalti.errors import CorruptFileError, MosaicError, no_column
 
 #: Bytes that a batch holds, about, unless the caller says how many rows it wants.
 BATCH_BYTES = 32 << 20
@@ -76,7 +76,7 @@ def check_columns(columns: Sequence[str] | None, names: Sequence[str]) -> None:
     """Refuse columns that are not among `names`."""
     missing = [name for name in columns or () if name not in set(names)]
     if missing:
-        raise SchemaError("no such column", found=missing[0])
+        raise no_column(missing[0], names)
 
 
 def select_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, suggestion
 from smalti.io.places import Place
 from smalti.jobs.formats import writers
 from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
@@ -108,10 +109,20 @@ def format_of_source(paths: Sequence[str], wanted: str | None) -> list[tuple[For
     return found
 
 
-def format_of_target(path: str, wanted: str | None) -> tuple[Format, str, bool]:
-    """The format and suffix of what is to be written, and whether the path names one file."""
+def format_of_target(path: str, wanted: str | None, *, is_directory: bool = False) -> tuple[Format, str, bool]:
+    """The format and suffix of what is to be written, and whether the path names one file.
+
+    A name with a suffix that no format has is refused, because it is a mistyped one more often than a directory;
+    `is_directory` says that it is one.
+    """
     guess = format_of_path(path)
     if wanted is None:
+        suffix = PurePosixPath(path).suffix.lower()
+        if guess is None and not is_directory and re.fullmatch(r"\.[a-z]\w*", suffix):
+            known = [found for format_ in FORMATS.values() for found in format_.suffixes]
+            raise MosaicError(
+                f"no format has the suffix {suffix!r}{suggestion(suffix, known)} (a directory: {path}/)", path=path
+            )
         return (guess[0], guess[1], True) if guess is not None else (FORMATS["mosaic"], ".mosaic", False)
     format_ = format_by_name(wanted)
     if guess is not None and guess[0] is not format_:

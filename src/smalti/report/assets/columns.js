@@ -1,38 +1,45 @@
-// The table of columns of a file.
-const codes = (column) => groups.map((group) => group.encoding[columnNodes[column][0]]).join("");
-const summary = (column, part) => summaries[column]?.[part] ?? null;
-const bound = (column, part) => (summary(column, part) === null ? null : String(summaries[column][part]));
+// The table of columns, with the columns of it that there is data for.
+const bound = (column, part) => (summary(column, part) === null ? null : String(summary(column, part)));
+const knows = (part) => columns.name.some((_, column) => summary(column, part) !== null);
 
 const table = makeTable({
   heads: [
-    { title: "", width: "34px", value: (column) => (state.ticked.has(column) ? 0 : 1), cell: tickBox },
-    { title: "#", width: "66px", format: number, value: (column) => columns.position[column] },
-    { title: "column", width: "minmax(170px, 1fr)", value: (column) => columns.name[column], cell: nameCell },
-    { title: "type", width: "104px", value: (column) => columns.type[column] },
-    { title: "bucket", width: "78px", format: number, value: (column) => columns.bucket[column] },
-    { title: "encodings", width: "98px", value: codes, cell: encodingsCell },
-    { title: "unpacked", width: "96px", format: bytes, down: true, value: (column) => unpacked[column] },
-    {
+    hasLayout && { title: "", width: "34px", hint: "ticked first", value: (column) => (state.ticked.has(column) ? 0 : 1), cell: tickBox },
+    { title: "column", width: "minmax(150px, 3fr)", value: (column) => columns.name[column], cell: nameCell },
+    { title: "type", width: "minmax(60px, 1fr)", value: (column) => columns.type[column] },
+    knows("nulls") && { title: "nulls", width: "78px", format: number, down: true, value: (column) => summary(column, "nulls") },
+    model.values && { title: "distinct", width: "84px", format: (many) => `~${number(many)}`, down: true, hint: "an estimate, within about 5 %", value: (column) => model.values.distinct[column] },
+    knows("low") && { title: "min", width: "minmax(56px, 1fr)", value: (column) => bound(column, "low") },
+    knows("high") && { title: "max", width: "minmax(56px, 1fr)", value: (column) => bound(column, "high") },
+    model.values && { title: "values", width: "92px", hint: "how values spread from min to max, by up to 512 of them", value: (column) => model.values.histogram[column], cell: histogramCell },
+    groups.length > 0 && { title: "bucket", width: "72px", format: number, value: (column) => columns.bucket[column] },
+    hasLayout && { title: "encodings", width: "104px", hint: "row groups by encoding", value: (column) => chunks[column].join(), cell: encodingsCell },
+    hasLayout && { title: "unpacked", width: "98px", format: bytes, down: true, value: (column) => unpacked[column] },
+    hasLayout && {
       title: "in file", width: "94px", format: bytes, down: true, value: (column) => stored[column],
       cell: (column) => make("span", "num", (isShare[column] ? "~" : "") + bytes(Math.round(stored[column]))),
       hint: "bytes in the file; ~ where the bucket is compressed as one and this is a share",
     },
-    { title: "nulls", width: "78px", format: number, down: true, value: (column) => summary(column, "nulls") },
-    { title: "min", width: "94px", value: (column) => bound(column, "low") },
-    { title: "max", width: "94px", value: (column) => bound(column, "high") },
-  ],
+  ].filter(Boolean),
   rows: columns.name.map((_, column) => column).sort((a, b) => columns.position[a] - columns.position[b]),
-  by: 1,
-  names: (column) => [columns.name[column]],
+  names: (column) => [columns.name[column], columns.type[column]],
   keep: (column) => (state.bucket === null || columns.bucket[column] === state.bucket)
-    && (state.encoding === "" || groups.some((group) => columnNodes[column].some((node) => group.encoding[node] === state.encoding))),
+    && (state.encoding === "" || chunks[column][state.encoding] > 0
+      || columnNodes[column].some((node) => groups.some((group) => group.encoding[node] === state.encoding))),
   isChosen: (column) => state.chosen === column,
+  choose: (column) => { state.chosen = column; changed("chosen"); },
+  tick: (column) => {
+    if (!hasLayout) return;
+    if (state.ticked.has(column)) state.ticked.delete(column); else state.ticked.add(column);
+    changed("ticks");
+  },
   searched: (found) => { $("tick-found").disabled = !found.length; },
 });
 
 function tickBox(column) {
   const tick = make("input");
   tick.type = "checkbox";
+  tick.tabIndex = -1; // the row has the focus, and Space ticks it
   tick.checked = state.ticked.has(column);
   tick.setAttribute("aria-label", `tick ${columns.name[column]}`);
   tick.addEventListener("change", () => {
@@ -42,17 +49,40 @@ function tickBox(column) {
   return make("span", "", tick);
 }
 
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = getComputedStyle(document.body).font;
+const nameHead = () => [...$("table-head").querySelectorAll("[role=columnheader]")].find((title) => title.textContent === "column");
+
+// A name that is too long loses its middle: names of wide tables often begin alike.
 function nameCell(column) {
-  const name = make("span", "name", columns.name[column]);
+  const full = columns.name[column];
+  const name = make("span", "name");
+  const letter = ruler.measureText(full).width / full.length;
+  const room = Math.max(8, Math.floor(((nameHead()?.clientWidth ?? 300) - 18) / (letter || 8)) - 1);
+  name.dataset.name = full;
+  name.textContent = full.length <= room ? full : `${full.slice(0, Math.floor((room - 1) / 3))}…${full.slice(-Math.ceil(((room - 1) * 2) / 3))}`;
+  name.title = full;
+  name.setAttribute("aria-label", full);
   name.addEventListener("click", () => { state.chosen = column; changed("chosen"); });
   return name;
 }
 
-// A piece for each row group, or for some of them where there are more than fit.
+function histogramCell(column) {
+  const text = model.values.histogram[column] ?? "";
+  const cell = make("span", "histogram", ...[...text].map((bar) => {
+    const piece = make("i");
+    piece.style.height = `${(100 * " ▁▂▃▄▅▆▇█".indexOf(bar)) / 8}%`;
+    return piece;
+  }));
+  cell.title = text && `from ${bound(column, "low")} to ${bound(column, "high")}`;
+  return cell;
+}
+
+// A piece for each encoding, as wide as the share of row groups that have it.
 function encodingsCell(column) {
-  const step = Math.max(1, Math.ceil(groups.length / 40));
-  const shown = [...codes(column)].filter((_, i) => i % step === 0);
-  const cell = make("span", "", bar(shown.map((code) => [code, 1])));
-  cell.title = [...new Set(shown)].map((code) => model.encodings[code]).join(", ");
+  const shown = chunks[column].map((many, code) => [code, many]).filter(([, many]) => many);
+  const cell = make("span", "", bar(shown));
+  cell.title = shown.map(([code, many]) => `${model.encodings[code]} ${number(many)}`).join(", ");
+  cell.setAttribute("aria-label", cell.title);
   return cell;
 }

@@ -1,7 +1,8 @@
-// What is computed from the model of a file once: sums by column, physical columns by bucket and by column.
+// What is computed from the model once: sums by column, physical columns by bucket and by column.
 const { columns, nodes, groups } = model;
 const count = columns.name.length;
-const numBuckets = groups.length ? groups[0].size.length : 0;
+const hasLayout = groups.length > 0 || model.sums !== null || (model.files.length === 0 && model.values === null);
+const numBuckets = groups.length ? groups[0].size.length : model.sums ? model.sums.whole.length : 0;
 
 // The physical columns of each bucket and of each column. A list or map has several: itself and its children.
 const bucketNodes = Array.from({ length: numBuckets }, () => []);
@@ -14,6 +15,7 @@ nodes.column.forEach((column, node) => {
 const unpacked = new Float64Array(count);
 const stored = new Float64Array(count); // exact for paged buckets, a share of the bucket's bytes for monolithic ones
 const isShare = new Uint8Array(count);
+const chunks = Array.from({ length: count }, () => [0, 0, 0, 0]); // row groups of each column by encoding
 const encodingBytes = [0, 0, 0, 0];
 const encodingCount = [0, 0, 0, 0];
 groups.forEach((group) => {
@@ -21,17 +23,30 @@ groups.forEach((group) => {
     const raw = sum(list.map((node) => group.bytes[node]));
     list.forEach((node) => {
       const column = nodes.column[node];
+      const code = Number(group.encoding[node]);
       unpacked[column] += group.bytes[node];
-      encodingBytes[group.encoding[node]] += group.bytes[node];
-      encodingCount[group.encoding[node]] += 1;
+      encodingBytes[code] += group.bytes[node];
+      encodingCount[code] += 1;
+      if (nodes.path[node] === "") chunks[column][code] += 1;
       const share = raw ? (group.size[bucket] * group.bytes[node]) / raw : 0;
       stored[column] += group.stored[node] < 0 ? share : group.stored[node];
       if (group.stored[node] < 0) isShare[column] = 1;
     });
   });
 });
+if (model.sums) {
+  for (let column = 0; column < count; column += 1) {
+    unpacked[column] = model.sums.unpacked[column];
+    stored[column] = model.sums.stored[column];
+    isShare[column] = Number(model.sums.shared[column]);
+    chunks[column] = model.sums.chunks[column];
+    chunks[column].forEach((many, code) => { encodingCount[code] += many; });
+  }
+  model.files.forEach((file) => file.encodings.forEach((size, code) => { encodingBytes[code] += size; }));
+}
 
-// Statistics over all row groups: nulls add up, bounds widen. A row group with values but no bounds makes them unknown.
+// What is known of the values of a column: measured, or from statistics over all row groups, where nulls add up and bounds
+// widen. A row group with values but no bounds makes them unknown.
 const summaries = {};
 Object.entries(model.statistics).forEach(([column, records]) => {
   const known = records.every((record, i) => record && (record[1] !== null || record[0] === groups[i].rows));
@@ -42,5 +57,6 @@ Object.entries(model.statistics).forEach(([column, records]) => {
     high: bounds.reduce((high, record) => (high === null || record[2] > high ? record[2] : high), null),
   };
 });
+const summary = (column, part) => (model.values ? model.values[part][column] : null) ?? summaries[column]?.[part] ?? null;
 
 const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null };

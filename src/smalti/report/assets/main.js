@@ -1,17 +1,27 @@
-// Puts the parts of a file's page together.
-const unpackedBytes = sum(groups.map((group) => sum(group.raw))) + model.schemaBlock.uncompressed_size;
+// Puts the parts of the page together, and keeps what was chosen in the address, so that it can be shared.
+const unpackedBytes = groups.length ? sum(groups.map((group) => sum(group.raw))) + model.schemaBlock.uncompressed_size : sum([...unpacked]);
 drawFacts([
-  ["rows", number(model.rows)], ["columns", number(count)], ["row groups", number(groups.length)], ["buckets", number(model.buckets)],
-  ["size", bytes(model.size)], ["compression", model.compression], ["ratio", model.size ? `${(unpackedBytes / model.size).toFixed(1)}x` : "-"],
-  ["with statistics", `${number(Object.keys(model.statistics).length)} columns`],
-]);
+  ["files", model.sums || !hasLayout ? number(model.files.length || model.skipped + 1) : null],
+  ["rows", number(model.rows)], ["columns", number(count)], ["row groups", groups.length ? number(groups.length) : null],
+  ["buckets", model.buckets ? number(model.buckets) : null], ["size", bytes(model.size)], ["compression", model.compression],
+  ["ratio", hasLayout && model.size ? `${(unpackedBytes / model.size).toFixed(1)}x` : null],
+  ["with statistics", groups.length ? `${number(Object.keys(model.statistics).length)} columns` : null],
+  ["skipped", model.skipped ? `${number(model.skipped)} files` : null],
+].filter(([, value]) => value !== null));
 
-$("layout").textContent = `Layout: ${model.layout}.`;
+$("map-part").hidden = !hasLayout;
+$("map-title").textContent = model.sums ? "The files" : "The file";
+$("map-hint").textContent = model.sums
+  ? "Every file is a band, as wide as its bytes. Colours show the share of each encoding."
+  : "Every row group is a band, and every bucket a block in it, as wide as its bytes. Colours show the share of each encoding; a strong edge on top marks a paged bucket. Click a block to see its columns.";
+$("layout").textContent = model.layout ? `Layout: ${model.layout}.` : "";
 
 const only = $("only");
 only.append(new Option("any encoding", ""));
 model.encodings.forEach((name, code) => only.append(new Option(name, String(code))));
+[only, $("tick-found"), $("untick")].forEach((tool) => { tool.hidden = !hasLayout; });
 only.addEventListener("change", () => { state.encoding = only.value; changed("filter"); });
+$("search").addEventListener("change", () => saveState());
 $("bucket-chip").addEventListener("click", () => { state.bucket = null; changed("filter"); });
 $("tick-found").addEventListener("click", () => { table.found.forEach((column) => state.ticked.add(column)); changed("ticks"); });
 $("untick").addEventListener("click", () => { state.ticked.clear(); changed("ticks"); });
@@ -22,20 +32,58 @@ function changed(what) {
     $("bucket-chip").hidden = state.bucket === null;
     $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
     table.search();
-    drawMap();
+    if (hasLayout) drawMap();
   }
   if (what === "tick" || what === "ticks") { drawProjection(); drawMap(); }
   if (what === "ticks") table.draw(); // the browser has drawn a single tick, and a new row would lose the focus
   if (what === "chosen") { drawDetail(); table.draw(); }
+  saveState();
+}
+
+// The address holds names of columns, which mean the same for the next version of the file. Thousands do not fit.
+const MAX_SHARED = 200;
+function saveState() {
+  const parts = new URLSearchParams();
+  if (state.ticked.size && state.ticked.size <= MAX_SHARED) [...state.ticked].forEach((column) => parts.append("column", columns.name[column]));
+  if ($("search").value.trim()) parts.set("search", $("search").value.trim());
+  if (state.encoding !== "") parts.set("encoding", model.encodings[state.encoding]);
+  if (state.bucket !== null) parts.set("bucket", state.bucket);
+  if (state.chosen !== null) parts.set("shown", columns.name[state.chosen]);
+  if (table.sorted !== null) parts.set("sort", `${table.heads[table.sorted.by].title}${table.sorted.down ? " down" : ""}`);
+  history.replaceState(null, "", parts.size ? `#${parts}` : location.pathname + location.search);
+}
+
+function loadState() {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const places = new Map(columns.name.map((name, column) => [name, column]));
+  const known = (name) => (places.has(name) ? [places.get(name)] : []);
+  state.ticked = new Set(hasLayout ? parts.getAll("column").flatMap(known) : []);
+  [state.chosen = null] = parts.getAll("shown").flatMap(known);
+  $("search").value = parts.get("search") ?? "";
+  const code = model.encodings.indexOf(parts.get("encoding"));
+  state.encoding = only.value = code < 0 ? "" : String(code);
+  state.bucket = parts.has("bucket") && Number(parts.get("bucket")) < numBuckets ? Number(parts.get("bucket")) : null;
+  if (parts.has("sort")) table.sortBy(parts.get("sort").replace(/ down$/, ""), parts.get("sort").endsWith(" down"));
 }
 
 $("theme").addEventListener("click", drawMap);
 dark.addEventListener("change", drawMap);
-window.addEventListener("resize", drawMap);
+window.addEventListener("resize", () => { drawMap(); });
+window.addEventListener("hashchange", () => { loadState(); start(); });
+window.addEventListener("beforeprint", () => { table.draw(200); drawMap(); });
+window.addEventListener("afterprint", () => { table.draw(); });
 
-computeShares();
-drawLegend();
-drawProjection();
-table.search();
-drawMap();
+function start() {
+  $("bucket-chip").hidden = state.bucket === null;
+  $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
+  table.search();
+  if (hasLayout) { drawMap(); drawProjection(); }
+  drawDetail();
+}
+
+$("projection-part").hidden = !hasLayout;
+loadState();
+if (hasLayout) { computeShares(); drawLegend(); }
+drawTree();
+start();
 document.documentElement.dataset.ready = "yes";

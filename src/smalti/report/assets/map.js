@@ -1,8 +1,10 @@
-// The map: a band for each row group, a block for each bucket, on a canvas so that 100,000 blocks stay quick.
+// The map: a band for each row group with a block for each bucket, or a band for each file of a table, on a canvas so that
+// 100,000 blocks stay quick.
 const GROUPS_A_PAGE = 24;
 const LABEL = 118;
 const canvas = $("map");
 let mapPage = 0;
+let pointed = null; // the block that the keyboard is at, by its place in `blocks`
 let blocks = []; // {x, y, w, h, group, bucket} of what is drawn, for the pointer
 
 // A canvas cannot resolve the variables of page.css by itself.
@@ -11,11 +13,18 @@ const css = (name) => {
   return getComputedStyle(canvas).color;
 };
 const groupBytes = groups.map((group) => sum(group.size));
-const largest = Math.max(1, ...groupBytes);
+const bands = groups.length
+  ? groups.map((group, index) => ({ label: `row group ${number(index)}`, rows: group.rows, bytes: groupBytes[index], sizes: group.size, mode: group.mode }))
+  : model.files.map((file) => ({ label: file.name.split("/").pop(), rows: file.rows, bytes: file.size, sizes: [file.size], mode: "m" }));
+const largest = Math.max(1, ...bands.map((band) => band.bytes));
 let colourBy = "bytes";
 let shares = [];
 
 function computeShares() {
+  if (!groups.length) {
+    shares = model.files.map((file) => [file.encodings.map((size) => size / (sum(file.encodings) || 1))]);
+    return;
+  }
   shares = groups.map((group) => bucketNodes.map((list) => {
     const share = [0, 0, 0, 0];
     list.forEach((node) => { share[group.encoding[node]] += colourBy === "bytes" ? group.bytes[node] : 1; });
@@ -25,7 +34,7 @@ function computeShares() {
 }
 
 function drawMap() {
-  const shown = groups.slice(mapPage * GROUPS_A_PAGE, (mapPage + 1) * GROUPS_A_PAGE);
+  const shown = bands.slice(mapPage * GROUPS_A_PAGE, (mapPage + 1) * GROUPS_A_PAGE);
   const band = shown.length === 1 ? 96 : shown.length <= 6 ? 56 : 30;
   const gap = shown.length <= 6 ? 12 : 6;
   const width = canvas.parentElement.clientWidth;
@@ -44,22 +53,22 @@ function drawMap() {
   blocks = [];
   if (!shown.length) {
     pen.fillStyle = soft;
-    pen.fillText("The file has no rows.", 0, band / 2);
+    pen.fillText("There are no rows.", 0, band / 2);
   }
   shown.forEach((group, i) => {
     const index = mapPage * GROUPS_A_PAGE + i;
     const y = i * (band + gap);
     pen.fillStyle = ink;
-    pen.fillText(`row group ${number(index)}`, 0, y + band / 2 - (band > 40 ? 16 : 7), LABEL - 8);
+    pen.fillText(group.label, 0, y + band / 2 - (band > 40 ? 16 : 7), LABEL - 8);
     pen.fillStyle = soft;
-    pen.fillText(band > 40 ? `${number(group.rows)} rows` : `${number(group.rows)} rows · ${bytes(groupBytes[index])}`, 0, y + band / 2 + (band > 40 ? 0 : 7), LABEL - 8);
-    if (band > 40) pen.fillText(bytes(groupBytes[index]), 0, y + band / 2 + 16, LABEL - 8);
+    pen.fillText(band > 40 ? `${number(group.rows)} rows` : `${number(group.rows)} rows · ${bytes(group.bytes)}`, 0, y + band / 2 + (band > 40 ? 0 : 7), LABEL - 8);
+    if (band > 40) pen.fillText(bytes(group.bytes), 0, y + band / 2 + 16, LABEL - 8);
     const room = (width - LABEL) / largest;
     let x = LABEL;
-    group.size.forEach((size, bucket) => {
+    group.sizes.forEach((size, bucket) => {
       const w = size * room;
       const space = w > 3 ? 1 : 0;
-      pen.globalAlpha = reads && !reads.has(bucket) ? 0.22 : 1;
+      pen.globalAlpha = groups.length && reads && !reads.has(bucket) ? 0.22 : 1;
       let top = y;
       shares[index][bucket].forEach((share, code) => {
         if (!share) return;
@@ -72,7 +81,7 @@ function drawMap() {
         pen.fillRect(x, y, Math.max(w - space, 0.4), 3);
       }
       pen.globalAlpha = 1;
-      if (state.bucket === bucket) {
+      if ((groups.length && state.bucket === bucket) || pointed === blocks.length) {
         pen.strokeStyle = accent;
         pen.lineWidth = 2;
         pen.strokeRect(x, y + 1, Math.max(w - space, 2), band - 2);
@@ -82,9 +91,9 @@ function drawMap() {
     });
   });
   canvas.dataset.blocks = blocks.length;
-  const pages = Math.ceil(groups.length / GROUPS_A_PAGE);
+  const pages = Math.ceil(bands.length / GROUPS_A_PAGE);
   $("map-pages").hidden = pages < 2;
-  $("map-where").textContent = `row groups ${number(mapPage * GROUPS_A_PAGE)} to ${number(mapPage * GROUPS_A_PAGE + shown.length - 1)} of ${number(groups.length)}`;
+  $("map-where").textContent = `${groups.length ? "row groups" : "files"} ${number(mapPage * GROUPS_A_PAGE)} to ${number(mapPage * GROUPS_A_PAGE + shown.length - 1)} of ${number(bands.length)}`;
   $("map-back").disabled = mapPage === 0;
   $("map-on").disabled = mapPage >= pages - 1;
 }
@@ -93,37 +102,81 @@ function blockAt({ offsetX: x, offsetY: y }) {
   return blocks.find((block) => x >= block.x && x < block.x + block.w && y >= block.y && y < block.y + block.h);
 }
 
-function showTip(event) {
-  const block = blockAt(event);
+function showTip(block, left, top) {
   const tip = $("tip");
   tip.hidden = !block;
   if (!block) return;
+  if (groups.length) tip.replaceChildren(...bucketTip(block)); else tip.replaceChildren(...fileTip(model.files[block.group]));
+  const room = canvas.parentElement.clientWidth - tip.offsetWidth - 4;
+  tip.style.left = `${Math.max(0, Math.min(left, room))}px`;
+  tip.style.top = `${top}px`;
+}
+
+function bucketTip(block) {
   const group = groups[block.group];
   const list = bucketNodes[block.bucket];
   const names = [...new Set(list.map((node) => columns.name[nodes.column[node]]))];
   const mode = { m: "monolithic", p: "paged", e: "empty" }[group.mode[block.bucket]];
-  tip.replaceChildren(
+  const parts = [
     make("b", "", `bucket ${block.bucket}, row group ${block.group}`),
     make("div", "", `${mode}: ${bytes(group.size[block.bucket])}, ${bytes(group.raw[block.bucket])} unpacked`),
     make("div", "", `${number(names.length)} columns: ${names[0]}${names.length > 1 ? ` … ${names[names.length - 1]}` : ""}`),
-  );
+  ];
   model.encodings.forEach((name, code) => {
     const many = list.filter((node) => group.encoding[node] === String(code)).length;
-    if (!many) return;
-    tip.append(key(code, `${name} ${number(many)}`), document.createElement("br"));
+    if (many) parts.push(make("div", "", key(code, `${name} ${number(many)}`)));
   });
-  const box = canvas.parentElement.getBoundingClientRect();
-  tip.style.left = `${Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4)}px`;
-  tip.style.top = `${event.clientY - box.top + 16}px`;
+  return parts;
 }
 
-canvas.addEventListener("mousemove", showTip);
-canvas.addEventListener("mouseleave", () => { $("tip").hidden = true; });
-canvas.addEventListener("click", (event) => {
-  const block = blockAt(event);
+function fileTip(file) {
+  const parts = [make("b", "", file.name), make("div", "", `${bytes(file.size)}, ${number(file.rows)} rows, ${number(file.columns)} columns, ${number(file.groups)} row groups`)];
+  model.encodings.forEach((name, code) => {
+    if (file.encodings[code]) parts.push(make("div", "", key(code, `${name} ${percent(file.encodings[code], sum(file.encodings))}`)));
+  });
+  return parts;
+}
+
+function chooseBlock(block) {
+  if (!groups.length) return;
   state.bucket = block && state.bucket !== block.bucket ? block.bucket : null;
   changed("filter");
+}
+
+canvas.addEventListener("mousemove", (event) => {
+  const box = canvas.parentElement.getBoundingClientRect();
+  showTip(blockAt(event), event.clientX - box.left + 14, event.clientY - box.top + 16);
 });
+canvas.addEventListener("mouseleave", () => { $("tip").hidden = true; });
+canvas.addEventListener("click", (event) => chooseBlock(blockAt(event)));
+canvas.addEventListener("keydown", (event) => {
+  const at = pointed ?? -1;
+  const line = blocks[at]?.group;
+  const steps = {
+    ArrowRight: () => at + 1,
+    ArrowLeft: () => at - 1,
+    ArrowDown: () => blocks.findIndex((block) => block.group === line + 1 && block.bucket === (blocks[at]?.bucket ?? 0)),
+    ArrowUp: () => blocks.findIndex((block) => block.group === line - 1 && block.bucket === (blocks[at]?.bucket ?? 0)),
+    Home: () => 0,
+    End: () => blocks.length - 1,
+  };
+  if (steps[event.key]) {
+    const next = steps[event.key]();
+    if (blocks[next]) pointed = next;
+    drawMap();
+    const block = blocks[pointed];
+    if (block) showTip(block, block.x, block.y + block.h + 6);
+    event.preventDefault();
+  } else if ((event.key === "Enter" || event.key === " ") && blocks[pointed]) {
+    chooseBlock(blocks[pointed]);
+    event.preventDefault();
+  } else if (event.key === "Escape") {
+    pointed = null;
+    $("tip").hidden = true;
+    drawMap();
+  }
+});
+canvas.addEventListener("blur", () => { pointed = null; $("tip").hidden = true; drawMap(); });
 $("map-back").addEventListener("click", () => { mapPage -= 1; drawMap(); });
 $("map-on").addEventListener("click", () => { mapPage += 1; drawMap(); });
 
@@ -133,6 +186,7 @@ function drawLegend() {
     const chunks = `${number(encodingCount[code])} column chunks`;
     $("legend").append(key(code, make("b", "", name), `${chunks}, ${percent(encodingBytes[code], total)} of bytes`));
   });
+  if (!groups.length) return;
   const choice = make("select");
   choice.id = "colour-by";
   choice.append(new Option("bytes before compression", "bytes"), new Option("number of columns", "columns"));

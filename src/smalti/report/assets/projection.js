@@ -5,7 +5,16 @@ function merge(ranges) {
   return sorted.filter(([offset], i) => i === 0 || offset !== sum(sorted[i - 1])).length;
 }
 
+// Of a table there are sums over its files: whole buckets, and of paged ones what is before the slots, and the slots.
+function tableCost(ticked) {
+  const { whole, head, paged, stored: shares } = model.sums;
+  if (!whole.length) return { read: sum([...ticked].map((column) => shares[column])), requests: null, buckets: null, isEstimate: true };
+  const buckets = new Set([...ticked].map((column) => columns.bucket[column]));
+  return { read: sum([...buckets].map((bucket) => whole[bucket] + head[bucket])) + sum([...ticked].map((column) => paged[column])), requests: null, buckets: buckets.size };
+}
+
 function projectionCost(ticked) {
+  if (model.sums) return tableCost(ticked);
   const wanted = new Map(); // bucket: set of physical columns
   ticked.forEach((column) => {
     const bucket = columns.bucket[column];
@@ -33,31 +42,51 @@ function projectionCost(ticked) {
   return { read, requests, buckets: wanted.size };
 }
 
+// The columns as an argument of smalti.read_table, in the order of the file.
+function columnsArgument() {
+  const names = [...state.ticked].sort((a, b) => columns.position[a] - columns.position[b]).map((column) => JSON.stringify(columns.name[column]));
+  return `columns=[${names.join(", ")}]`;
+}
+
+function copyButton(text) {
+  const button = make("button", "", "copy");
+  button.type = "button";
+  button.addEventListener("click", () => {
+    const done = () => { button.textContent = "copied"; };
+    const select = () => { getSelection().selectAllChildren($("argument")); document.execCommand("copy"); done(); };
+    if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, select); else select();
+  });
+  return button;
+}
+
 function drawProjection() {
   const box = $("projection");
-  const total = sum(groupBytes);
-  const cost = projectionCost(state.ticked);
+  $("projection-part").hidden = !hasLayout;
+  const total = model.sums ? sum([...stored]) : sum(groupBytes);
   if (!state.ticked.size) {
-    box.replaceChildren(make("p", "hint", `Tick columns in the table. Reading all of them fetches ${bytes(total)}.`));
+    box.replaceChildren(make("p", "hint", `Tick columns in the table. Reading all of them fetches ${bytes(Math.round(total))}.`));
     delete box.dataset.bytes;
     return;
   }
+  const cost = projectionCost(state.ticked);
   const share = total ? cost.read / total : 0;
   box.dataset.bytes = cost.read;
   box.dataset.requests = cost.requests;
   const fill = make("div");
-  fill.style.width = `${100 * share}%`;
-  const facts = [
-    ["columns", `${number(state.ticked.size)} of ${number(count)}`],
-    ["buckets", `${number(cost.buckets)} of ${number(numBuckets)}`],
-    ["requests", number(cost.requests)],
-    ["before that, once", `${bytes(model.schemaBlock.size + model.index.size + model.footer)} of schema, index and footer`],
-  ];
+  fill.style.width = `${Math.min(100, 100 * share)}%`;
+  const facts = [["columns", `${number(state.ticked.size)} of ${number(count)}`]];
+  if (cost.buckets !== null) facts.push(["buckets", `${number(cost.buckets)} of ${number(numBuckets)}`]);
+  if (cost.requests !== null) facts.push(["requests", number(cost.requests)]);
+  if (model.schemaBlock) facts.push(["before that, once", `${bytes(model.schemaBlock.size + model.index.size + model.footer)} of schema, index and footer`]);
+  const argument = columnsArgument();
+  const code = make("code", "", argument.length > 600 ? `${argument.slice(0, 600)} …` : argument);
+  code.id = "argument";
   box.replaceChildren(
-    make("div", "big", bytes(cost.read)),
-    make("div", "hint", `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} % of the ${bytes(total)} in buckets`),
+    make("div", "big", `${cost.isEstimate ? "~" : ""}${bytes(Math.round(cost.read))}`),
+    make("div", "hint", `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} % of the ${bytes(Math.round(total))} in buckets`),
     make("div", "meter", fill),
     make("table", "", ...facts.map(([name, value]) => make("tr", "", make("th", "", name), make("td", "", value)))),
+    make("div", "argument", code, copyButton(argument)),
   );
 }
 
@@ -65,7 +94,8 @@ function drawDetail() {
   const box = $("detail");
   const column = state.chosen;
   if (column === null) return;
-  const place = `${columns.type[column]}, column ${number(columns.position[column])}, bucket ${number(columns.bucket[column])}`;
+  const home = columns.bucket[column] === null ? "" : `, bucket ${number(columns.bucket[column])}`;
+  const place = `${columns.type[column]}, column ${number(columns.position[column])}${home}`;
   const records = model.statistics[column];
   const list = make("table");
   const head = list.insertRow();
@@ -89,7 +119,13 @@ function drawDetail() {
       list.insertRow().append(make("td", "num"), text);
     }
   });
-  box.replaceChildren(make("h3", "", columns.name[column]), make("p", "hint", place), make("div", "scroll", list));
-  if (!records) box.append(make("p", "hint", "No statistics were written for this column."));
+  const known = [
+    ["nulls", summary(column, "nulls"), number], ["distinct", model.values?.distinct[column] ?? null, (many) => `~${number(many)}, an estimate`],
+    ["from", summary(column, "low"), String], ["to", summary(column, "high"), String],
+    ["in file", hasLayout ? Math.round(stored[column]) : null, (size) => `${isShare[column] ? "~" : ""}${bytes(size)}`], ["unpacked", hasLayout ? unpacked[column] : null, bytes],
+  ].filter(([, value]) => value !== null).map(([name, value, format]) => make("tr", "", make("th", "", name), make("td", "", format(value))));
+  box.replaceChildren(make("h3", "", columns.name[column]), make("p", "hint", place), make("table", "", ...known));
+  if (groups.length) box.append(make("div", "scroll", list));
+  if (groups.length && !records) box.append(make("p", "hint", "No statistics were written for this column."));
   if (groups.length > 200) box.append(make("p", "hint", `… and ${number(groups.length - 200)} more row groups`));
 }

@@ -1,0 +1,82 @@
+"""`sql`: a query over files, run by DuckDB through `smalti.duckdb`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from smalti.cli.arguments import add_format
+from smalti.cli.rows import add_row_output, show_rows
+from smalti.cli.screen import Screen
+from smalti.cli.sources import open_table
+from smalti.errors import MosaicError
+
+
+def arguments_sql(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", metavar="QUERY", help="a statement of DuckDB; FROM 'file.mosaic' works as it is")
+    parser.add_argument(
+        "tables",
+        nargs="*",
+        metavar="[NAME=]FILE",
+        help="tables by the names that they have in the query; without NAME=, a table is named after its file",
+    )
+    add_format(parser)
+    add_row_output(parser)
+
+
+def run_sql(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti.duckdb import query_reader
+
+    with ExitStack() as opened:
+        tables: dict[str, Any] = {
+            name: opened.enter_context(open_table(paths, options.source_format))
+            for name, paths in named_tables(options.tables).items()
+        }
+        reader = opened.enter_context(query_reader(options.query, **tables))
+        if reader is not None:
+            show_rows(options, screen, _unique_names(reader), _unique_schema(reader.schema))
+
+
+def named_tables(arguments: list[str]) -> dict[str, list[str]]:
+    """Tables by name; a name that is given several times stands for all of its files together.
+
+    Examples
+    --------
+    >>> named_tables(["t=a.mosaic", "t=b.mosaic", "data/days-2026.mosaic"])
+    {'t': ['a.mosaic', 'b.mosaic'], 'days_2026': ['data/days-2026.mosaic']}
+    """
+    tables: dict[str, list[str]] = {}
+    for argument in arguments:
+        found = re.match(r"([^\W\d]\w*)=(.+)", argument)
+        if found is not None:
+            name, path = found[1], found[2]
+        else:
+            path = argument
+            stem = "stdin" if path == "-" else PurePosixPath(path.rstrip("/")).name.partition(".")[0]
+            name = re.sub(r"\W+", "_", stem).strip("_")
+            if not name or name[0].isdigit():
+                raise MosaicError("this name is no table name", path=path, expected=f"such as t={path}")
+        tables.setdefault(name, []).append(path)
+    return tables
+
+
+def _unique_schema(schema: pa.Schema) -> pa.Schema:
+    """DuckDB allows several columns of one name, which JSON does not."""
+    seen: dict[str, int] = {}
+    fields = []
+    for field in schema:
+        count = seen.get(field.name, 0)
+        seen[field.name] = count + 1
+        fields.append(field.with_name(f"{field.name}_{count}") if count else field)
+    return pa.schema(fields)
+
+
+def _unique_names(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    schema = _unique_schema(reader.schema)
+    return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)

@@ -1,0 +1,116 @@
+"""Files of any format read as one table, in the same way as Mosaic files are: columns, filters, batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from smalti.errors import MosaicError
+from smalti.file.patterns import match_names
+from smalti.file.streams import Scan, Scannable, cut_batches
+from smalti.io.places import Place
+from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
+from smalti.jobs.formats.registry import Format
+from smalti.jobs.formats.text import with_agreed_types
+from smalti.progress import Meter
+from smalti.table.adapt import Adapter, adapt_batch
+from smalti.table.listing import FoundFile, Listing
+from smalti.table.partitions import partition_schema, with_partitions
+from smalti.table.schemas import unify_schemas
+
+if TYPE_CHECKING:
+    from smalti.predicate.python import AnyFilter
+
+
+class FormatTable(Scannable):
+    """The files of a listing, each of a format that `smalti.jobs.convert` reads, as one table.
+
+    Files are read one after another. A filter is applied to rows that were read; statistics of other formats are not
+    asked.
+    """
+
+    def __init__(self, listing: Listing, formats: Sequence[tuple[Format, str]]) -> None:
+        self.listing = listing
+        self.formats = [format_ for format_, _ in formats]
+        self._request = with_agreed_types(ReadRequest(), listing, formats)
+        self._partitions = partition_schema(listing.files)
+
+    @property
+    def files(self) -> list[str]:
+        return [file.path for file in self.listing.files]
+
+    @cached_property
+    def _schemas(self) -> list[pa.Schema]:
+        found = []
+        for file, format_ in zip(self.listing.files, self.formats, strict=True):
+            place = self._place(file)
+            with content_errors(file.path, format_.title), closing(format_.reader(place, self._request)) as reader:
+                found.append(reader.schema)
+        return found
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Columns of all files, then the partition columns; with metadata on which all files agree."""
+        union = with_partitions(unify_schemas(zip(self.files, self._schemas, strict=True)), self._partitions)
+        metadata = self._schemas[0].metadata
+        is_shared = metadata is not None and all(found.metadata == metadata for found in self._schemas)
+        return union.with_metadata(metadata or {}) if is_shared else union
+
+    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+        """How many rows there are, or would remain; reads one column, or those of the filter."""
+        return sum(batch.num_rows for batch in self.scan([], filters, filter=filter).to_batches())
+
+    def _place(self, file: FoundFile) -> Place:
+        return Place(self.listing.filesystem, file.path)
+
+    def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        if columns is None:
+            return self.schema
+        return pa.schema([self.schema.field(name) for name in match_names(self.schema.names, columns)])
+
+    def _scan_table(self, scan: Scan) -> pa.Table:
+        return pa.Table.from_batches(list(self._scan_batches(scan)), self._scan_schema(scan.columns))
+
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        return cut_batches(self._batches(scan), scan.batch_size)
+
+    def _batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        from smalti.predicate import filter_batch, normalize_filters
+
+        output = self._scan_schema(scan.columns)
+        filter_ = None if scan.filters is None else normalize_filters(scan.filters)
+        extra = () if filter_ is None else filter_.columns
+        needed = self._scan_schema(list(dict.fromkeys([*output.names, *extra])))
+        files = self.listing.files
+        meter = Meter("read", len(files), sum(file.size for file in files), scan.progress)
+        for file, format_, schema in zip(files, self.formats, self._schemas, strict=True):
+            stored = [field.name for field in needed if field.name in schema.names and field.name not in file.partition]
+            # No format is asked for no column, which some of them take for all columns.
+            names = stored or schema.names[:1]
+            adapter = Adapter(needed, names, file.partition)
+            with content_errors(file.path, format_.title):
+                for batch, num_bytes in self._read(file, format_, names, scan.batch_size):
+                    adapted = adapter.adapt(batch)
+                    if filter_ is not None:
+                        adapted = filter_batch(adapted, filter_)
+                    meter.add(batch.num_rows, num_bytes)
+                    if adapted.num_rows:
+                        yield adapt_batch(adapted, output)
+
+    def _read(
+        self, file: FoundFile, format_: Format, names: list[str], rows: int | None
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        request = replace(self._request, columns=tuple(names), batch_rows=rows)
+        with closing(format_.reader(self._place(file), request)) as reader:
+            try:
+                yield from reader.batches()
+            except SchemaDrift as error:
+                reason = (
+                    f"a later line does not fit the types of the first ones ({error}); `smalti convert` can read it"
+                )
+                raise MosaicError(reason, path=file.path) from None

@@ -1,0 +1,341 @@
+"""What commands can be given: files, directories, patterns, several of them, other formats, standard input."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+from smalti import jobs
+from smalti.cli.completion import completion_script
+from smalti.cli.render.text import cutter, width
+from smalti.cli.screen import Screen
+
+ROWS = 60
+TABLE = pa.table({"id": range(ROWS), "name": [f"n{i % 4}" for i in range(ROWS)], "x": [i / 2 for i in range(ROWS)]})
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The same rows in every place that a command takes."""
+    root = tmp_path_factory.mktemp("places")
+    one = root / "one.mosaic"
+    smalti.write_table(TABLE, one, row_group_max_rows=25, stats_columns="all")
+    for number in range(3):
+        part = TABLE.slice(number * 20, 20)
+        (root / "table").mkdir(exist_ok=True)
+        (root / "parquet").mkdir(exist_ok=True)
+        smalti.write_table(part, root / "table" / f"{number}.mosaic", stats_columns="all")
+        pq.write_table(part, root / "parquet" / f"{number}.parquet")
+    for suffix in ("parquet", "orc", "arrow", "arrows", "csv", "jsonl"):
+        jobs.convert(one, root / f"one.{suffix}")
+    shutil.copy(root / "one.csv", root / "text.dat")
+    found = {
+        "file": [one],
+        "directory": [root / "table"],
+        "pattern": [root / "table" / "[0-9].mosaic"],
+        "several": sorted((root / "table").iterdir()),
+        "parquet directory": [root / "parquet"],
+        "parquet pattern": [root / "parquet" / "*.parquet"],
+        "mixed": [root / "parquet" / "0.parquet", root / "parquet" / "1.parquet", root / "table" / "2.mosaic"],
+        "said": [root / "text.dat", "--from", "csv"],
+        **{suffix: [root / f"one.{suffix}"] for suffix in ("parquet", "orc", "arrow", "arrows", "csv", "jsonl")},
+    }
+    return {name: [str(part) for part in parts] for name, parts in found.items()}
+
+
+KINDS = [
+    "file", "directory", "pattern", "several", "parquet directory", "parquet pattern", "mixed", "said",
+    "parquet", "orc", "arrow", "arrows", "csv", "jsonl",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_reading_command_takes_it(run: Any, places: dict[str, list[str]], kind: str) -> None:
+    source = places[kind]
+    rows = TABLE.to_pylist()
+
+    def objects(*arguments: Any) -> list[Any]:
+        done = run(*arguments, "--json")
+        assert done.code == 0, done
+        return [json.loads(line) for line in done.out.splitlines()]
+
+    assert objects("cat", *source) == rows
+    assert objects("head", *source, "-n", 3) == rows[:3]
+    assert objects("tail", *source, "-n", 23, "-c", "id") == [{"id": i} for i in range(37, 60)]
+    assert objects("tail", *source, "-n", 2, "--where", "name like '%1' and id between 30 and 50") == [
+        rows[45],
+        rows[49],
+    ]
+    sample = objects("sample", *source, "-n", 7, "--seed", 1)
+    assert len(sample) == 7
+    assert [row for row in rows if row in sample] == sample
+    assert objects("sample", *source, "-n", 7, "--seed", 1) == sample
+    assert run("count", *source).out == "60\n"
+    assert run("count", *source, "--where", "id >= 10 and name not in ('n0', 'n1')").out == "26\n"
+    (schema,) = objects("schema", *source)
+    assert [column["name"] for column in schema["columns"]] == TABLE.schema.names
+    (meta,) = objects("meta", *source)
+    assert meta["rows"] == ROWS
+    path, *rest = source
+    query = "select name, count(*) as n from t where id < 30 group by name order by name"
+    if rest[:1] != ["--from"]:
+        rest = [f"t={part}" for part in rest]
+    assert objects("sql", query, f"t={path}", *rest)[0] == {"name": "n0", "n": 8}
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "pattern", "several"])
+def test_commands_about_mosaic_files_take_many(run: Any, places: dict[str, list[str]], kind: str) -> None:
+    source = places[kind]
+    for command in ("layout", "stats", "dictionary", "size"):
+        done = run(command, *source, "--json")
+        assert done.code == 0, done
+    statistics = json.loads(run("stats", *source, "--json").out)["columns"]
+    assert [item for item in statistics if item["name"] == "id"] == [
+        {"name": "id", "null_count": 0, "min": 0, "max": 59}
+    ]
+    entries = json.loads(run("dictionary", *source, "-c", "name", "--json").out)
+    assert [value for value, _ in entries[0]["entries"]] == ["n0", "n1", "n2", "n3"]
+    assert sum(count for item in entries for _, count in item["entries"]) == ROWS
+
+
+def test_diff_of_a_table_and_of_other_formats(run: Any, places: dict[str, list[str]]) -> None:
+    (one,) = places["file"]
+    for kind in ("directory", "parquet", "orc", "arrow", "parquet directory"):
+        assert run("diff", one, places[kind][0]).out == "files are equal\n", kind
+
+
+def test_diff_tells_kinds_apart(run: Any, tmp_path: Path) -> None:
+    """Each of type, order and metadata by itself, with equal values, and values by themselves."""
+    table = pa.table({"a": pa.array([1, 2], pa.int32()), "s": ["x", "y"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    others = {
+        "type": table.cast(pa.schema({"a": pa.int64(), "s": pa.string()})),
+        "order": table.select(["s", "a"]),
+        "metadata": table.replace_schema_metadata({"k": "v"}),
+        "declared": table.cast(pa.schema({"a": pa.int32(), "s": pa.large_string()})),
+        "values": table.set_column(1, "s", pa.array(["x", "z"])),
+    }
+    found = {}
+    for name, other in others.items():
+        pq.write_table(other, tmp_path / f"{name}.parquet")
+        done = run("diff", tmp_path / "a.parquet", tmp_path / f"{name}.parquet")
+        found[name] = (done.code, done.out.splitlines())
+    assert found["type"] == (1, ["type of a: int32 in A, int64 in B", "values are equal, schemas differ"])
+    assert found["order"][1] == [
+        "order: columns that both have are in another order",
+        "values are equal, schemas differ",
+    ]
+    assert found["metadata"] == (0, ["metadata of schema: k: absent in A, v in B", "files are equal"])
+    assert found["declared"] == (
+        0,
+        ["declared type, stored alike of s: string in A, large_string in B", "files are equal"],
+    )
+    assert run("diff", tmp_path / "a.parquet", tmp_path / "declared.parquet", "--strict").code == 1
+    assert found["values"][0] == 1
+    assert found["values"][1][0] == "values: 1 value differs in 1 column"
+    text = tmp_path / "text.parquet"
+    pq.write_table(table.set_column(0, "a", pa.array(["1", "2"])), text)
+    assert "values not compared, because types differ: a" in run("diff", tmp_path / "a.parquet", text).out
+
+
+def piped(data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "smalti", *arguments]
+    return subprocess.run(command, input=data, capture_output=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("kind", ["file", "parquet", "arrows", "csv", "jsonl"])
+def test_standard_input(places: dict[str, list[str]], kind: str) -> None:
+    done = piped(Path(places[kind][0]).read_bytes(), "tail", "-", "-n", "1", "--csv")
+    assert done.stdout == b"id,name,x\n59,n3,29.5\n", done
+
+
+def test_standard_output(places: dict[str, list[str]]) -> None:
+    done = piped(Path(places["csv"][0]).read_bytes(), "convert", "-", "-", "--to", "mosaic")
+    with smalti.open(done.stdout) as file:
+        assert file.read().equals(TABLE)
+    again = piped(done.stdout, "convert", "-", "-", "--to", "arrows", "-c", "i*")
+    assert pa.ipc.open_stream(again.stdout).read_all().equals(TABLE.select(["id"]))
+    assert piped(b"", "head", "-").stderr == b"smalti: error: standard input is empty\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["convert", "ONE", "o.parqet"], "no format has the suffix '.parqet'; did you mean '.parquet'"),
+        (["convert", "ONE", "-"], "--to says the format"),
+        (["convert", "TABLE", "-", "--to", "csv"], "standard output takes one file: found 3"),
+        (["convert", "ONE", "ONE.PARQUET"], "--overwrite replaces it"),
+        (["convert", "DAT", "x.mosaic"], "--from says it"),
+        (["head", "ONE", "-"], "standard input cannot be read together with other files"),
+        (["layout", "PARQUET"], "this command is about Mosaic files: found Parquet"),
+        (["head", "ONE", "-c", "nme"], "no column 'nme'; did you mean 'name'?"),
+        (["sql", "select nme from t", "t=ONE"], "no column 'nme'; did you mean 'name'?"),
+        (["sql", "select", "t=ONE"], "Parser Error"),
+        (["sql", "select 1", "1.mosaic"], "expected such as t=1.mosaic"),
+        (["stats", "TABLE", "--row-group", "0"], "--row-group is for a single file"),
+        (["head", "EMPTY"], "No files of a known format"),
+    ],
+)
+def test_errors_read_forwards(
+    run: Any,
+    places: dict[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"ONE": places["file"], "TABLE": places["directory"], "PARQUET": places["parquet"], "DAT": places["said"]}
+    known = {**{name: source[0] for name, source in names.items()}, "ONE.PARQUET": places["parquet"][0], "EMPTY": "."}
+    known["t=ONE"] = f"t={known['ONE']}"
+    done = run(*[known.get(part, part) for part in arguments])
+    assert done.code == 1
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_with_a_dot_is_written_when_said_so(run: Any, places: dict[str, list[str]], tmp_path: Path) -> None:
+    assert run("convert", *places["file"], f"{tmp_path}/v1.final/").code == 0
+    assert run("count", tmp_path / "v1.final").out == "60\n"
+    assert run("convert", *places["file"], tmp_path / "v2.final").code == 1
+
+
+def test_sql_reads_the_columns_of_the_query_only(run: Any, wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+    import smalti.duckdb
+
+    before = smalti.duckdb.ArrowTable.__init__
+
+    def counted(self: Any, *arguments: Any) -> None:
+        before(self, *arguments)
+        shown.append(len(self.schema))
+
+    monkeypatch.setattr(smalti.duckdb.ArrowTable, "__init__", counted)
+    assert run("sql", "select sum(sensor_00007) as s from wide where id > 1", wide, "--csv").out == "s\n9\n"
+    assert shown == [2]
+
+
+def test_sizes_add_up_to_the_buckets(run: Any, wide: Path) -> None:
+    with smalti.open(wide) as file:
+        stored = sum(bucket.size for group in file.layout(()).row_groups for bucket in group.buckets)
+    for arguments in ([], ["--prefix"]):
+        document = json.loads(run("size", wide, "--json", *arguments).out)
+        assert stored * 0.9 < document["stored"] <= stored
+        assert sum(item["stored"] for item in document["columns"]) == document["stored"]
+    assert [item["name"] for item in document["columns"]] == ["sensor_*", "id"]
+    assert [item["columns"] for item in document["columns"]] == [9_999, 1]
+    lines = run("size", wide, "--sort", "name", "-n", 2).out.splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["id", "sensor_00000"]
+
+
+def test_long_names_stay_apart() -> None:
+    for names in (
+        [f"customer_features_rolling_{i:04d}_mean_over_days" for i in range(300)],
+        [f"{'p' * 60}{i:03d}" for i in range(300)],
+        [f"{i:03d}{'s' * 60}" for i in range(300)],
+        [f"{'a' * 40}_{i:03d}_{'b' * 40}" for i in range(300)],
+    ):
+        for room in (16, 20, 40):
+            cut = list(map(cutter(names, room), names))
+            assert len(set(cut)) == len(names), (names[0], room)
+            assert max(map(width, cut)) <= room
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "expected"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colours(
+    monkeypatch: pytest.MonkeyPatch, mixed: Path, environment: dict[str, str], terminal: bool, expected: bool
+) -> None:
+    from smalti.cli.main import build_parser
+    from smalti.cli.rows import run_head
+
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    out = io.StringIO()
+    out.isatty = lambda: terminal  # type: ignore[method-assign]
+    options = build_parser("head").parse_args(["head", str(mixed), "-c", "id,name", "-n", "10"])
+    run_head(options, Screen(out, pager=False))
+    assert ("\x1b[1mid" in out.getvalue()) is expected
+    assert ("\x1b[2mnull" in out.getvalue()) is expected
+
+
+def test_markdown(run: Any, mixed: Path) -> None:
+    lines = run("schema", mixed, "--markdown").out.splitlines()
+    assert lines[:3] == ["| # | column | type | null |", "| ---: | --- | --- | --- |", "| 0 | id | int32 |  |"]
+    assert len(run("head", mixed, "--markdown", "-n", 1).out.splitlines()[0].split("|")) == 15 + 2
+    assert run("head", mixed, "--markdown", "--json").code == 2
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_completes() -> None:
+    script = "\n".join(completion_script("bash"))
+
+    def completed(*words: str) -> list[str]:
+        line = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _smalti; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert completed("smalti", "sa") == ["sample"]
+    assert completed("smalti", "head", "--ver") == ["--vertical"]
+    assert completed("smalti", "convert", "--layout", "f") == ["fast"]
+    assert completed("smalti", "head", "x") == []
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_a_script_too(shell: str) -> None:
+    script = "\n".join(completion_script(shell))
+    assert "sample" in script
+    assert "vertical" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, capture_output=True)
+
+
+def test_names_of_the_reference(run: Any, mixed: Path) -> None:
+    """Every command of the reference's command line is here, by the same name."""
+    for name in ("schema", "meta", "footer", "buckets", "pages", "dictionary", "column-size", "cat", "head", "count"):
+        assert run(name, mixed).code == 0, name
+    assert run("pages", mixed).out != run("buckets", mixed).out
+
+
+def test_rows_of_types_that_mosaic_does_not_have(run: Any, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "d": pa.array(["a", "b", None]).dictionary_encode(),
+            "st": pa.array([{"x": 1, "y": [1]}, None, {"x": None, "y": None}]),
+            "big": pa.array(["u", "v", "w"], pa.large_string()),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    rows = [json.loads(line) for line in run("cat", tmp_path / "t.parquet", "--json").out.splitlines()]
+    assert rows[0] == {"d": "a", "st": {"x": 1, "y": [1]}, "big": "u"}
+    assert rows[1]["st"] is None
+    assert run("count", tmp_path / "t.parquet", "--where", "d = 'a' or big > 'v'").out == "2\n"
+
+
+def test_the_plural_is_used_for_many_only() -> None:
+    files = (jobs.WrittenFile("b", 1, 1),)
+    one = jobs.JobSummary("convert", "local", "a", "b", num_rows=1, source_files=1, files=files)
+    assert str(one) == "convert (local): 1 row, 1 file of 0 B to 1 file of 1 B in 0.0 s"

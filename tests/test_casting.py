@@ -1,0 +1,78 @@
+"""Reading as another schema, and as what is stored: files, directories, streams."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import smalti
+
+TABLE = pa.table(
+    {
+        "id": pa.array([1, 2, 300], pa.uint16()),
+        "user": pa.array([{"age": 1, "name": "a"}, None, {"age": 2, "name": "b"}]),
+        "word": pa.array(["x", "y", "x"]).dictionary_encode(),
+    }
+)
+WANTED = pa.schema(
+    [
+        pa.field("word", pa.large_string()),
+        pa.field("new", pa.list_(pa.int8())),
+        pa.field("user", pa.struct([("name", pa.string()), ("since", pa.date32())])),
+        pa.field("id", pa.int64(), metadata={"unit": "1"}),
+    ],
+    {"owner": "me"},
+)
+EXPECTED = [
+    {"word": "x", "new": None, "user": {"name": "a", "since": None}, "id": 1},
+    {"word": "y", "new": None, "user": None, "id": 2},
+    {"word": "x", "new": None, "user": {"name": "b", "since": None}, "id": 300},
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "table").mkdir()
+    smalti.write_table(TABLE, tmp_path / "table" / "a.mosaic", row_group_max_rows=2)
+    return tmp_path / "table"
+
+
+@pytest.mark.parametrize("name", ["", "a.mosaic"])
+def test_read_as_another_schema(path: Path, name: str) -> None:
+    """A directory and a file mean the same by it, and so does `dataset(schema=)`."""
+    where = path / name
+    scan = smalti.scan(where, schema=WANTED, batch_size=1)
+    for found in (
+        smalti.read_table(where, schema=WANTED),
+        scan.to_table(),
+        pa.table(pickle.loads(pickle.dumps(scan))),
+        smalti.dataset(path, schema=WANTED).to_table(),
+    ):
+        assert found.schema.equals(WANTED, check_metadata=True)
+        assert found.to_pylist() == EXPECTED
+    assert [batch.num_rows for batch in scan.to_batches()] == [1, 1, 1]
+    some = smalti.read_table(where, ["id", "w*"], filters=[("user.name", "=", "b")], schema=WANTED)
+    assert some.to_pylist() == [{"id": 300, "word": "x"}]
+    with pytest.raises(smalti.SchemaError, match="no such column"):
+        smalti.read_table(where, ["nope"], schema=WANTED)
+    with pytest.raises(smalti.SchemaError, match=r"'id': values cannot be read.*300"):
+        smalti.read_table(where, schema=pa.schema([("id", pa.int8())]))
+
+
+def test_one_file(path: Path) -> None:
+    with smalti.open(path / "a.mosaic") as file:
+        assert file.read(schema=WANTED).to_pylist() == EXPECTED
+        assert file.read(["user"], row_groups=[1], schema=WANTED).to_pylist() == [{"user": EXPECTED[2]["user"]}]
+        assert file.read([], schema=WANTED).num_rows == 3
+
+
+@pytest.mark.parametrize("name", ["", "a.mosaic"])
+def test_what_is_stored(path: Path, name: str) -> None:
+    stored = smalti.read_table(path / name, logical=False)
+    assert stored.schema.names == ["id", "user", "user.age", "user.name", "word"]
+    assert stored.schema.field("id").type == pa.int32()
+    assert pa.table(smalti.scan(path / name, logical=False)).equals(stored)
+    assert smalti.dataset(path, logical=False).to_table().equals(stored)
