@@ -65,7 +65,11 @@ def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:
     return head + struct.pack(f"<{len(slots)}I", *slots)
 
 
-def inflate_slots(slots: list[memoryview], take: Callable[[int], None]) -> list[Page]:
+def _allow(num_bytes: int) -> None:
+    """What `inflate_slots` asks where nothing is limited."""
+
+
+def inflate_slots(slots: list[memoryview], take: Callable[[int], None] = _allow) -> list[Page]:
     """The pages in slots that are not empty. An error names the place of its slot in the list as the column.
 
     `take` is told how many bytes pages will have before memory is allocated for them, and may refuse them.
