@@ -155,7 +155,8 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
             }
         )
         return
-    smaller = f"({ratio(block.size, block.uncompressed_size)} compressed), {_NAMES[layout.name_encoding]}"
+    own_size = block.size - (0 if companion is None else companion.size)
+    smaller = f"({ratio(own_size, block.uncompressed_size)} compressed), {_NAMES[layout.name_encoding]}"
     pairs = [
         ("file", cell(shown_paths(options.files))),
         ("size", f"{size(layout.size)} ({layout.size:,} bytes)"),
@@ -164,7 +165,7 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
         ("buckets", f"{layout.num_buckets:,}"),
         ("layout", layout.in_words),
         ("compression", layout.compression),
-        ("schema block", f"{size(block.size)} at {block.offset:,} {smaller}"),
+        ("schema block", f"{size(own_size)} at {block.offset:,} {smaller}"),
         ("companion", layout.companion_in_words),
         ("index", f"{size(index.size)} at {index.offset:,}"),
     ]
