@@ -182,7 +182,7 @@ test-asan: $(VENV)/.installed
 		$(BIN)/python setup.py -q build --build-base $(ASAN) --build-lib $(ASAN)/lib >$(VENV)/asan.log 2>&1 || { tail -20 $(VENV)/asan.log; exit 1; }
 	@echo ">> tests"
 	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
-		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1 \
 		PYTHONPATH=$(CURDIR)/$(ASAN)/lib:$(CURDIR) $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider -o timeout=3600 \
 		$(wildcard $(ASAN_TESTS))
 

@@ -1,6 +1,7 @@
 """Longer sweeps than the tests have time for: `python -m tests.fuzz [seconds] [seed]`.
 
-Damages goldens and files of our own at random and reads them whole. Only an error of ours or a valid read may come out.
+Damages goldens and files of our own at random, puts hostile zstd frames into slots, and reads the files whole. Only an
+error of ours or a valid read may come out. Arrow data with damaged buffers is written as well.
 The damaged file is on disk before it is read, so a crash leaves its cause behind.
 """
 
@@ -8,15 +9,21 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 import sys
 import time
 import traceback
 from collections import Counter
 from pathlib import Path
 
+import zstandard
+
 import smalti
+from smalti.file import writer
+from smalti.format.varint import pack_varint
 from tests.files import written
 from tests.golden import GOLDEN_FILES, golden_bytes
+from tests.hostile_arrow import write_damaged
 from tests.reading_child import read_everything
 from tests.tables import matrix
 
@@ -52,6 +59,72 @@ def damage(data: bytes, rng: random.Random) -> bytes:
     return bytes(blob)
 
 
+def _frame(page: bytes, **parameters: bool) -> bytes:
+    return zstandard.ZstdCompressor(**parameters).compress(page)
+
+
+def _raw_frame(page: bytes, head: bytes, block: int) -> bytes:
+    """A frame by hand: a descriptor with what follows it, and one block of `block` kind that holds the page."""
+    return b"\x28\xb5\x2f\xfd" + head + struct.pack("<I", (len(page) << 3) | block)[:3] + page
+
+
+def hostile_slot(page: bytes, rng: random.Random) -> bytes:
+    """A slot that tells other sizes than its page has, or holds more or less than one frame, or an odd frame."""
+    size, frame, half = len(page), _frame(page), len(page) // 2
+    skippable = struct.pack("<II", 0x184D2A50 + rng.randrange(16), 3) + b"abc"
+    flipped = bytearray(frame)
+    flipped[rng.randrange(len(frame))] ^= 1 << rng.randrange(8)
+    declared = struct.pack("<I", size)
+    told, stored = rng.choice(
+        [
+            *((size, frame + tail) for tail in (b"x", skippable, frame, _frame(b""))),
+            *((size, start + frame) for start in (skippable, _frame(b""))),
+            *((other, frame) for other in (size + 1, max(0, size - 1), 0, 1 << 31, (1 << 32) - 1, size * 32_768)),
+            *((size, part) for part in (frame[:-1], frame[:5], b"", bytes(flipped))),
+            *((0, part) for part in (b"", _frame(b""))),
+            (2 * size, frame + frame),
+            (size, _frame(page[:half]) + _frame(page[half:])),
+            (size, _frame(page, write_content_size=False)),
+            (size, _frame(page, write_checksum=True)[:-1]),
+            # Single segment with sizes of 8 and 4 bytes; reserved block kinds; dictionaries; a window; reserved bits.
+            *((size, _raw_frame(page, b"\xe0" + struct.pack("<Q", size), block)) for block in (0, 1, 3, 7)),
+            *((size, _raw_frame(page, mark + declared, 1)) for mark in (b"\xa0", b"\xa8", b"\xb0", b"\xa4")),
+            *((size, _raw_frame(page, mark + declared, 1)) for mark in (b"\xa1\7", b"\xa3\0\0\0\0", b"\x80\x58")),
+            (size, _raw_frame(page, b"\0\x58", 1)),
+        ]
+    )
+    if rng.random() < 0.03:  # a size in more bytes than it needs
+        return bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14 & 127 | 128, 128, 0]) + frame
+    return pack_varint(told) + stored
+
+
+def with_hostile_slots(rng: random.Random) -> bytes:
+    """A file of ours, paged, in which a slot or two are not what they seem, or hold damaged pages."""
+    pack = writer.pack_slots
+
+    def hostile(pages: list[bytes | None], level: int, checksum: bool) -> list[bytes]:
+        pages = [damage(page, rng) if page and rng.random() < 0.05 else page for page in pages]
+        slots = pack(pages, level, checksum)
+        stored = [(place, page) for place, page in enumerate(pages) if page]
+        for place, page in rng.sample(stored, min(len(stored), rng.choice([0, 1, 1, 2]))):
+            slots[place] = hostile_slot(page, rng)
+        return slots
+
+    table = matrix(rng.randrange(1 << 30), rng.choice([1, 9, 23, 70]))
+    table = table.select(rng.sample(table.column_names, rng.choice([1, 3, 8, 30])))
+    writer.pack_slots = hostile
+    try:
+        return written(
+            table,
+            num_buckets=rng.choice([1, 3]),
+            page_size_threshold=0,
+            checksum=False,
+            dict_max_entries=rng.choice([0, 255]),
+        )
+    finally:
+        writer.pack_slots = pack
+
+
 def main(seconds: float = 60.0, seed: int | None = None) -> int:
     seed = seed if seed is not None else random.SystemRandom().randrange(1 << 32)
     rng = random.Random(seed)
@@ -62,8 +135,10 @@ def main(seconds: float = 60.0, seed: int | None = None) -> int:
     print(f"seed {seed}: {len(files)} files, {seconds:.0f} s", flush=True)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        name = rng.choice(list(files))
-        current.write_bytes(damage(files[name], rng))
+        name = rng.choice([*files, *["hostile slots"] * len(files)])
+        if rng.random() < 0.05:
+            outcomes[f"{write_damaged(rng)} (Arrow data)"] += 1  # a crash leaves the seed behind
+        current.write_bytes(with_hostile_slots(rng) if name == "hostile slots" else damage(files[name], rng))
         try:
             read_everything(current.read_bytes())
             outcomes["read"] += 1

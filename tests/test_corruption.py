@@ -19,6 +19,7 @@ from tests import oracle, reference
 from tests.compare import assert_same
 from tests.files import layout, read, written
 from tests.flips import KINDS, sweep
+from tests.fuzz import with_hostile_slots
 from tests.golden import SMALL, golden_bytes
 from tests.reading_child import read_everything
 from tests.tables import CONTAINERS, matrix
@@ -177,3 +178,10 @@ def test_a_page_without_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     data = written(matrix(1, 5), num_buckets=3, page_size_threshold=0)
     with pytest.raises(smalti.CorruptFileError, match="data ends early"):
         read(data)
+
+
+def test_hostile_slots() -> None:
+    """Frames that tell other sizes, skippable and cut frames, odd descriptors: an error of ours, or valid values."""
+    rng = random.Random(11)
+    valid = sum(survives(with_hostile_slots(rng)) for _ in range(80))
+    assert 5 < valid < 60

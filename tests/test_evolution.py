@@ -45,7 +45,7 @@ PAIRS: list[tuple[pa.DataType, pa.DataType, pa.DataType | None]] = [
     (POINT, pa.bool_(), None),
     (pa.list_(POINT), pa.list_(S), None),
     (pa.uuid(), pa.binary(16), pa.binary(16)),
-    (pa.uuid(), pa.json_(), None),
+    *([(pa.uuid(), pa.json_(), None)] if hasattr(pa, "json_") else []),
 ]
 
 

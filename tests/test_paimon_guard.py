@@ -116,6 +116,12 @@ class TestReading:
         assert main(["verify", table, "--plain"]) == 0
 
 
+@pytest.mark.skipif(find_spec("pypaimon") is not None, reason="it is installed")
+def test_what_to_install_is_said() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'smalti\[paimon\]'"):
+        import smalti.paimon  # noqa: F401
+
+
 class TestWriting:
     @pytest.mark.parametrize("asked", ["t", "", "t/bucket-0", "t/day=1", "t/day=2/bucket-0"])
     def test_is_always_refused_and_changes_nothing(self, warehouse: str, asked: str, tmp_path: Path) -> None:

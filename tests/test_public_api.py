@@ -52,3 +52,27 @@ def test_import_brings_in_no_engine() -> None:
     script = f"import sys, smalti; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_second_interpreter_is_refused_and_the_first_goes_on() -> None:
+    """What docs/safety.md says of subinterpreters."""
+    script = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+import pyarrow as pa, smalti, io
+smalti.write_table(pa.table({"a": [1]}), io.BytesIO())
+second = interpreters.create()
+try:
+    found = interpreters.run_string(second, f"import sys; sys.path = {sys.path!r}; import smalti._core.names")
+except Exception as error:
+    found = error
+print("ImportError" in str(found) or "ImportError" in repr(found))
+out = io.BytesIO()
+smalti.write_table(pa.table({"a": [1]}), out)
+print(smalti.read_table(out.getvalue()).num_rows)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "1"]

@@ -112,6 +112,22 @@ def test_a_private_file_is_private_while_it_is_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize(("mode", "hidden"), [(0o600, True), (0o644, False)])
+def test_a_job_stages_it_in_private(mode: int, hidden: bool, tmp_path: Path) -> None:
+    target, source = tmp_path / "t.mosaic", tmp_path / "s.csv"
+    target.write_bytes(b"old")
+    target.chmod(mode)
+    source.write_text("a\n1\n")
+    seen: list[bool] = []
+
+    def look(_: object) -> None:
+        staged = (path for path in (tmp_path / "_mosaic_jobs").iterdir() if path.is_dir())
+        seen.extend(not path.stat().st_mode & 0o077 for path in staged)
+
+    jobs.convert(source, target, overwrite=True, progress=look)
+    assert set(seen) == {hidden}
+
+
 def test_links_are_followed(write: Callable[[Path], None], tmp_path: Path, other_disk: Path) -> None:
     """Also a chain of them, over several file systems, to a file of another ending, or to nothing yet."""
     real = other_disk / "real.bin"

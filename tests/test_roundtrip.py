@@ -167,7 +167,7 @@ TAKEN: dict[str, tuple[pa.Array, pa.Array]] = {
     ),
     "null": (pa.nulls(3), pa.nulls(3, pa.int32())),
     "uuid": (pa.array([b"0" * 16, None], pa.uuid()), pa.array([b"0" * 16, None], pa.binary())),
-    "json": (pa.array(["{}", None], pa.json_()), pa.array(["{}", None])),
+    **({"json": (pa.array(["{}", None], pa.json_()), pa.array(["{}", None]))} if hasattr(pa, "json_") else {}),
     "bool8": (
         pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None, 0], pa.int8())),
         pa.array([1, None, 0], pa.int8()),

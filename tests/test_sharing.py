@@ -239,12 +239,21 @@ def _written() -> smalti.WriteSummary:
     return smalti.write_table(TABLE, PATH, stats_columns=["a"])
 
 
+def _piece(offset: int, size: int) -> bytes:
+    return Path(PATH).read_bytes()[offset : offset + size]
+
+
+def _called() -> smalti.ReadAt:
+    return smalti.ReadAt(_piece, Path(PATH).stat().st_size)
+
+
 #: How to make an object of each public class, and how to ask a copy whether it is the same.
 TRAVELLERS: dict[type, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     smalti.MosaicFile: (lambda: smalti.open(PATH), lambda file: file.read()),
     smalti.RowGroup: (lambda: smalti.open(PATH).row_group(0), lambda group: group.read()),
     smalti.MosaicDataset: (lambda: smalti.dataset(PATH), lambda found: found.to_table()),
     smalti.Scan: (lambda: smalti.scan(PATH, ["a"], filter=[("a", ">", 1)]), lambda scan: scan.to_table()),
+    smalti.ReadAt: (_called, lambda source: smalti.read_table(source)),
     smalti.WriterOptions: (lambda: smalti.WriterOptions(num_buckets=3), lambda options: options),
     smalti.WriteSummary: (_written, lambda summary: (summary.num_rows, summary.statistics)),
     ColumnStatistics: (lambda: smalti.open(PATH).row_group(0).statistics["a"], lambda found: found),

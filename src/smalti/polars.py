@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
+from inspect import signature
 from math import isnan
 from typing import Any
 
@@ -29,6 +30,8 @@ optional_module("polars")
 import polars as pl  # noqa: E402 (what is missing is said by the line above)
 from polars.io.plugins import register_io_source  # noqa: E402
 
+#: Whether plans show a name for a source: Polars 2 does, and pypaimon allows none but Polars 1.
+_HAS_NAMES = "explain_name" in signature(register_io_source).parameters
 #: Polars' names of comparisons. Those of `_NAN_MATCHES` hold for NaN, which is the largest number to Polars and equals
 #: itself, while it matches nothing in Arrow.
 _COMPARISONS = {"Eq": "equal", "Lt": "less", "LtEq": "less_equal", "Gt": "greater", "GtEq": "greater_equal"}
@@ -63,7 +66,8 @@ def scan_mosaic(
         else open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
     )
     schema = _polars_schema(origin)
-    return register_io_source(partial(_frames, origin), schema=schema, is_pure=True, explain_name="mosaic")
+    named: dict[str, Any] = {"explain_name": "mosaic"} if _HAS_NAMES else {}
+    return register_io_source(partial(_frames, origin), schema=schema, is_pure=True, **named)
 
 
 def _frames(

@@ -8,12 +8,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import smalti
+import smalti.duckdb
 import smalti.paimon
+import smalti.polars
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import open_table
 from smalti.readahead import Budget
@@ -190,6 +193,10 @@ def test_streams_and_engines(tmp_path: Path) -> None:
     assert max(batch.num_rows for batch in batches) <= 7
     assert sorted(i for batch in batches for i in batch["id"].to_pylist()) == list(range(40))
     assert dataset.scan(["x"]).to_table().num_rows == 40
+    lazy = smalti.polars.scan_mosaic(dataset).filter(pl.col("id") >= 38).select("x")
+    assert sorted(lazy.collect()["x"].to_list()) == ["new38", "new39"]
+    assert smalti.duckdb.query(None, "select count(*) from t where id < 10", t=dataset).fetchall() == [(10,)]
+    assert len(dataset.to_pandas(["id"])) == 40
 
 
 def test_a_table_of_a_catalog(tmp_path: Path) -> None:

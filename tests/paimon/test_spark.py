@@ -87,6 +87,11 @@ class TestWriting:
         path = smalti.paimon.create(tmp_path / "p", BASIC, partition_by=["n"])
         self.frame(spark, rows(0, 30)).write.format("mosaic").mode("append").option("partitionBy", "n").save(path)
         assert in_order(read_by_pypaimon(path)) == in_order(rows(0, 30))
+        write = self.frame(spark, rows(100, 101)).write.format("mosaic").mode("overwrite").option("partitionBy", "n")
+        write.option("partitionOverwriteMode", "dynamic").save(path)
+        assert sorted(read_by_pypaimon(path)["id"].to_pylist()) == [*(i for i in range(30) if i % 7 != 2), 100]
+        write.option("partitionOverwriteMode", "static").save(path)
+        assert read_by_pypaimon(path)["id"].to_pylist() == [100]
         keyed = smalti.paimon.create(tmp_path / "k", BASIC, primary_key=["id"], options={"bucket": "2"})
         for word in ("old", "new"):
             self.frame(spark, rows(0, 20, word)).write.format("mosaic").mode("append").save(keyed)

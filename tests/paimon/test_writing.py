@@ -93,9 +93,11 @@ class TestModes:
             smalti.paimon.create(f"{path}/inside", BASIC)
         with pytest.raises(smalti.SchemaError, match="no such column"):
             smalti.paimon.create(tmp_path / "u", BASIC, partition_by=["absent"])
-        row = pa.schema([("id", pa.int64()), ("r", pa.list_(pa.struct([("a", pa.int32())])))])
-        with pytest.raises(smalti.UnsupportedFeatureError, match="ROW columns"):
-            smalti.paimon.create(tmp_path / "v", row)
+        struct = pa.struct([("a", pa.int32())])
+        row = pa.schema([("id", pa.int64()), ("r", pa.list_(struct))])
+        for refused in (row, pa.schema([("m", pa.map_(pa.string(), struct))])):
+            with pytest.raises(smalti.UnsupportedFeatureError, match="ROW columns"):
+                smalti.paimon.create(tmp_path / "v", refused)
         assert not (tmp_path / "v").exists()
         other = smalti.paimon.create(tmp_path / "w", row, options={"file.format": "parquet"})
         smalti.paimon.write(other, pa.table({"id": [1], "r": [[{"a": 2}]]}))

@@ -351,7 +351,7 @@ def save_directory(day: Day) -> object:
 def save_failing(day: Day) -> object:
     """A query that fails leaves the table as it was."""
     day.save(day.rows())
-    failing = day.rows().selectExpr("id", "day", "x", "raise_error('no') AS name")
+    failing = day.rows().selectExpr("id", "day", "x", "string(raise_error('no')) AS name")
     return refused(lambda: day.save(failing, mode="append")).split()[0], day.load().count(), day.layout()
 
 
@@ -831,8 +831,7 @@ def query_metadata_filter(day: Day) -> object:
     """`_metadata` in a filter, and hidden from `SELECT *`."""
     day.save_by_day()
     frame = day.load()
-    name = Path(day.files()[0]).name
-    return frame.columns, frame.where(f"_metadata.file_name = '{name}'").count()
+    return frame.columns, frame.where("_metadata.file_path LIKE '%/day=1/%'").count()
 
 
 @case("Querying")
@@ -958,7 +957,16 @@ def table_as_select(day: Day) -> object:
     first, second = day.table("a"), day.table("b")
     day.sql("CREATE TABLE {t} USING {format} AS SELECT id, name FROM day_rows", t=first)
     day.sql("CREATE TABLE {t} USING {format} PARTITIONED BY (day) AS SELECT * FROM day_rows", t=second)
-    return rows_of(day.spark.table(first)), rows_of(day.spark.table(second)), schema_of(day.spark.table(second))
+    return rows_of(day.spark.table(first)), rows_of(day.spark.table(second).select("id", "day", "x", "name"))
+
+
+@case("Tables")
+def table_partition_last(day: Day) -> object:
+    """Where `SELECT *` has the partition columns of such a table."""
+    day.rows(2).createOrReplaceTempView("day_rows")
+    table = day.table()
+    day.sql("CREATE TABLE {t} USING {format} PARTITIONED BY (day) AS SELECT day, id FROM day_rows", t=table)
+    return day.spark.table(table).columns
 
 
 @case("Tables")
@@ -1043,7 +1051,7 @@ def table_save_partitioned(day: Day) -> object:
     table = day.table()
     day.writer(day.rows(4)).partitionBy("day").saveAsTable(table)
     day.writer(day.rows(4, 10)).partitionBy("day").mode("append").saveAsTable(table)
-    return rows_of(day.spark.table(table)), schema_of(day.spark.table(table))
+    return rows_of(day.spark.table(table).select("id", "day", "x", "name"))
 
 
 @case("Tables")
@@ -1369,6 +1377,8 @@ DIFFERENCES: dict[str, str] = {
     "save_odd_partitions": "the same rows; names of directories escape spaces and letters outside ASCII, too",
     "save_success_default": "no file is written that nobody has asked for",
     "load_merge_not": "columns are merged unless `mergeSchema` is `false`: reading 10,000 names takes no time to save",
+    "query_input_files": "empty: Spark knows the files of its own formats only; `_metadata.file_path` tells them",
+    "table_partition_last": "where the query has them; Spark moves those of Parquet tables to the end",
     "table_write_to_append": "works; Spark refuses it for Parquet tables",
     "catalog_repair": "Spark refuses the statement for tables of this kind, which do not need it",
     "catalog_repair_not_needed": "all rows are there: the directories are the list of partitions",
@@ -1376,7 +1386,13 @@ DIFFERENCES: dict[str, str] = {
 }
 
 #: What is not the same yet, and what happens instead. To be emptied.
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "load_partition_types": "partition values that are moments are texts",
+    "table_properties": "`getTable` does not show the comment of the table; `SHOW TBLPROPERTIES` does",
+    "catalog_partitions": "refused; `SELECT DISTINCT` of the partition columns tells them",
+    "catalog_drop_partition": "refused; `INSERT OVERWRITE ... PARTITION` of no rows empties one",
+    "catalog_like": "Spark's catalog refuses the statement for tables of this kind",
+}
 
 
 def page() -> str:

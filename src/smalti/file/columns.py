@@ -282,6 +282,11 @@ class Columns:
             if name in view or name in view.paths or (place >= 0 and name not in view.owner)
         ]
 
+    def whole(self, names: Sequence[str]) -> list[str]:
+        """Those of the names that are columns, and not fields of structs."""
+        view = self._view
+        return [name for name in self.present(names) if view is None or name in view or name not in view.paths]
+
     def nearest_struct(self, path: str) -> str | None:
         """The struct along a path that goes on to fields which are not there; None if there is none."""
         view = self._view

@@ -24,13 +24,15 @@ def private_directory(environment: Mapping[str, str] | None = None) -> Path:
         Where ``XDG_CACHE_HOME`` and ``HOME`` are looked up; by default `os.environ`.
     """
     environment = os.environ if environment is None else environment
-    cache_home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or Path.home()) / ".cache"
-    directory = Path(cache_home).absolute() / "smalti"
     try:
+        cache_home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or Path.home()) / ".cache"
+        directory = Path(cache_home).absolute() / "smalti"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return _temporary_directory()
-    return directory if is_private(directory) else _temporary_directory()
+        if is_private(directory) and os.access(directory, os.W_OK):
+            return directory
+    except (OSError, RuntimeError):  # There is no home, or nothing can be made in it.
+        pass
+    return _temporary_directory()
 
 
 def is_private(directory: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from smalti.errors import ConflictError, MosaicError
@@ -15,7 +15,7 @@ from smalti.jobs.staging import Staging, job_summaries
 from smalti.jobs.summary import JobSummary, StagedFile
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Commit, Identity, Mode, plan_commit
+from smalti.table.commits import JOBS, Commit, Identity, Mode, plan_commit
 from smalti.table.listing import Listing, list_table
 from smalti.table.paimon_layout import refuse_writing
 
@@ -69,7 +69,16 @@ class Target:
             raise FileExistsError(17, "Exists; set overwrite to replace it", self.place.path)
         if not resume:
             Staging(self.root, job_id).discard()
+        if self.is_file and is_there and self.place.is_local:
+            self._stage_as_private_as_the_old_file(job_id)
         return change
+
+    def _stage_as_private_as_the_old_file(self, job_id: str) -> None:
+        """Who may not read the file that will be replaced may not read what is staged for it either."""
+        if not Path(self.place.path).stat().st_mode & 0o077:
+            directory = Path(self.root.path) / JOBS / job_id
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(0o700)
 
     def look(self) -> Look:
         """The files of the target's format, as they are now."""

@@ -100,6 +100,7 @@ def _take_back() -> None:
     if _is_installed or _uses or sys.modules.get(_NAME) is not mosaic:
         return
     _KeptFields._known = {}
+    mosaic.KNOWN.forget()
     data_file_batch_reader.PyarrowFieldParser = PyarrowFieldParser
     if _replaced is None:
         del sys.modules[_NAME]

@@ -13,6 +13,7 @@ import pyarrow.types as pt
 
 import smalti
 from smalti.errors import UnsupportedFeatureError
+from smalti.file.columns import Columns, SharedSchemas
 from smalti.format.statistics import ColumnStatistics
 from smalti.types import is_legacy_timestamp
 
@@ -33,6 +34,8 @@ def refuse_rows(schema: pa.Schema) -> None:
 def _has_struct(type_: pa.DataType) -> bool:
     if pt.is_struct(type_):
         return not is_legacy_timestamp(type_)
+    if pt.is_map(type_):  # Arrow has the entries of a map as structs.
+        return _has_struct(type_.key_type) or _has_struct(type_.item_type)
     return any(_has_struct(type_.field(place).type) for place in range(type_.num_fields))
 
 
@@ -123,6 +126,30 @@ class _Name(NamedTuple):
     name: str
 
 
+class KnownSchemas:
+    """What is known of the files that were opened: those of a table have the same columns, and mostly the same bytes.
+
+    `smalti.paimon.engine` forgets it when pypaimon no longer uses this module.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.shared = SharedSchemas()
+        self._last: tuple[Columns | None, list[_Name]] = None, []
+
+    def names(self, columns: Columns) -> list[_Name]:
+        last, names = self._last
+        if last is not columns:
+            names = [_Name(name) for name in columns.names]
+            self._last = columns, names
+        return names
+
+
+KNOWN = KnownSchemas()
+
+
 class LazySchema:
     """The schema of a file. Walking over it gives the names only, because building 10,000 fields takes long.
 
@@ -133,7 +160,7 @@ class LazySchema:
         self._file = file
 
     def __iter__(self) -> Iterator[_Name]:
-        return map(_Name, self._file.column_names)
+        return iter(KNOWN.names(self._file.columns))
 
     def __len__(self) -> int:
         return self._file.num_columns
@@ -151,7 +178,7 @@ class MosaicReader:
 
     @staticmethod
     def from_input_file(read_at_fn: Callable[[int, int], Any], file_length: int) -> MosaicReader:
-        return MosaicReader(smalti.open(smalti.ReadAt(read_at_fn, file_length), cache_bytes=0))
+        return MosaicReader(smalti.MosaicFile(smalti.ReadAt(read_at_fn, file_length), KNOWN.shared))
 
     @property
     def schema(self) -> Any:

@@ -22,6 +22,7 @@ from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
 from smalti.file.casting import widen_array
 from smalti.file.columnless import columnless_batch
+from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.paimon.engine import engine
 from smalti.paimon.tables import PaimonTable
@@ -77,6 +78,7 @@ class SplitReader:
         self._table = table
         self._output = output
         self._filter = filter_
+        self._shared = SharedSchemas()
         names = dict.fromkeys([*output.names, *(() if filter_ is None else filter_.columns)])
         self._fields: list[DataField] = [table.table.field_dict[name] for name in names]
         self._needed: pa.Schema = PyarrowFieldParser.from_paimon_schema(self._fields)
@@ -149,7 +151,7 @@ class SplitReader:
                 yield _RawFile(file, split, vector)
 
     def _open(self, path: str) -> MosaicFile:
-        return MosaicFile(self._table.open(path))
+        return MosaicFile(self._table.open(path), self._shared)
 
     def _whole(self, files: Sequence[_RawFile], budget: Budget, progress: Listener | None) -> Iterator[pa.RecordBatch]:
         """The rows of files, with files and row groups read ahead."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -92,9 +93,7 @@ class PaimonTable:
 
     def at(self, path: str) -> Place | None:
         """The place of a file of the table, by the path that pypaimon has for it."""
-        if self.place is None:
-            return None
-        return Place(self.place.filesystem, local_path(path) or path.partition("://")[2])
+        return None if self.place is None else _place_of(self.place, path)
 
     def open(self, path: str) -> Source:
         """Open a file of the table for reading."""
@@ -108,6 +107,11 @@ class PaimonTable:
         from pypaimon.common.file_io import pread
 
         return ReadAt(lambda offset, length: pread(stream, length, offset), size, name=path, is_remote=True)
+
+
+def _place_of(root: Place, path: str) -> Place:
+    """The place of a file by the path that pypaimon has for it, on the file system of `root`."""
+    return Place(root.filesystem, local_path(path) or path.partition("://")[2])
 
 
 # --- opening --------------------------------------------------------------------------------------------------------
@@ -200,14 +204,17 @@ def open_for_commit(source: AnyTable, storage: Mapping[str, str] | None = None) 
     local disks and object stores decide; the other commit is then checked for conflicts and tried again by pypaimon.
     """
     opened = _open(source, storage)
-    if opened.place is not None:
-        opened.table.file_io.try_to_write_atomic = partial(_create_exclusively, opened)
-    return opened
+    if opened.place is None:
+        return opened
+    given = opened.table
+    file_io = copy(given.file_io)  # The caller's own stays as it is.
+    file_io.try_to_write_atomic = partial(_create_exclusively, opened.place)
+    table = FileStoreTable(file_io, given.identifier, given.table_path, given.table_schema, given.catalog_environment)
+    return PaimonTable(table, opened.place)
 
 
-def _create_exclusively(opened: PaimonTable, path: str, content: str) -> bool:
-    place = opened.at(path)
-    assert place is not None
+def _create_exclusively(root: Place, path: str, content: str) -> bool:
+    place = _place_of(root, path)
     if place.is_local:
         place.parent.make_directory()
     return place.create_exclusively(content.encode())
@@ -265,7 +272,7 @@ def create(
     manager = SchemaManager(FileIO.get(where, Options(file_options)), where)
     if manager.latest() is not None:
         raise FileExistsError(17, "There is a Paimon table", where)
-    manager.file_io.try_to_write_atomic = partial(_create_at, place, where)
+    manager.file_io.try_to_write_atomic = partial(_create_exclusively, place)
     given = {"file.format": "mosaic", **(options or {})}
     if given["file.format"] == "mosaic":
         refuse_rows(schema)
@@ -277,10 +284,3 @@ def create(
             raise
         raise FileExistsError(17, "There is a Paimon table", where) from None
     return where
-
-
-def _create_at(root: Place, where: str, path: str, content: str) -> bool:
-    place = root.child(path.removeprefix(where).lstrip("/"))
-    if place.is_local:
-        place.parent.make_directory()
-    return place.create_exclusively(content.encode())

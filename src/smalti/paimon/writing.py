@@ -39,13 +39,18 @@ class Job:
         By which Paimon knows the writers and the commit of a job as one.
     replaces : dict of str to str, optional
         None to append. Otherwise the partition whose rows are replaced; an empty one stands for the whole table, or,
-        if it is partitioned and its option ``dynamic-partition-overwrite`` is on, for the partitions that are written.
+        if it is partitioned and overwriting is dynamic, for the partitions that are written.
+    dynamic : bool, optional
+        Which of the two; by default what the option ``dynamic-partition-overwrite`` of the table says.
     """
 
     replaces: dict[str, str] | None = None
+    dynamic: bool | None = None
     user: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def builder(self, table: FileStoreTable) -> Any:
+        if self.dynamic is not None:
+            table = table.copy_without_time_travel({"dynamic-partition-overwrite": str(self.dynamic).lower()})
         builder = table.new_batch_write_builder()._with_commit_user(self.user)
         return builder if self.replaces is None else builder.overwrite(self.replaces)
 

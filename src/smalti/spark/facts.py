@@ -39,8 +39,12 @@ class FileFacts:
     @classmethod
     def of(cls, opened: MosaicFile) -> FileFacts:
         groups = [opened.row_group(group) for group in range(opened.num_row_groups)]
-        statistics = tuple(group.statistics for group in groups)
+        found = [group.statistics for group in groups]
+        # Fields of structs have statistics, too, under names that are no columns.
+        columns = set(opened.column_names) if any(found) else set()
+        statistics = tuple({name: group[name] for name in group if name in columns} for group in found)
         names = list(dict.fromkeys(name for group in statistics for name in group))
+        names = opened.columns.whole(names)  # Spark asks for statistics of columns, not of the fields of structs.
         return cls(tuple(group.num_rows for group in groups), statistics, _types(opened, names))
 
     @property

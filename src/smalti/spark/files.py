@@ -14,7 +14,7 @@ from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.file.reader import MosaicFile
 from smalti.io import locate, write_whole
 from smalti.spark.options import ReadOptions
-from smalti.spark.types import fits
+from smalti.spark.types import fits, needed_paths
 from smalti.table.listing import FoundFile
 
 #: The errors of files that may be skipped. A file that has gone or was replaced is never skipped, because then the
@@ -33,10 +33,13 @@ class StoredColumns:
         Their names, as Spark spells them.
     schema : pyarrow.Schema
         Their names and types, as they are stored, in the same order.
+    paths : list of str
+        What is read for them: the columns, or of structs only the fields that are asked for.
     """
 
     wanted: list[str]
     schema: pa.Schema
+    paths: list[str]
 
     @property
     def spelling(self) -> dict[str, str]:
@@ -55,7 +58,7 @@ def stored_columns(
         If a column cannot be read as the type asked for, or is missing and must not be null.
     """
     columns = opened.columns
-    exact = set(columns.present(schema.names))
+    exact = set(columns.whole(schema.names))
     found = [name if name in exact else None for name in schema.names]
     if not case_sensitive and None in found:
         partition = {name.lower() for name in file.partition}
@@ -78,7 +81,12 @@ def stored_columns(
     for name in targets:
         if name not in types and name not in file.partition and not schema.field(name).nullable:
             raise SchemaError("a column that must not be null is not in the file", path=file.path, column=name)
-    return StoredColumns(list(types), stored)
+    paths = [
+        path
+        for (asked, name), type_ in zip(pairs, stored.types, strict=True)
+        for path in needed_paths(name, type_, targets[asked])
+    ]
+    return StoredColumns(list(types), stored, paths)
 
 
 def spell_alike(schemas: Iterable[tuple[str, pa.Schema]]) -> Iterator[tuple[str, pa.Schema]]:

@@ -14,11 +14,11 @@ import subprocess
 import tempfile
 import uuid
 import zipfile
-from functools import cache
 from importlib import resources
 from pathlib import Path
 
 from smalti.errors import MosaicError
+from smalti.io.private import private_directory
 from smalti.spark.java import ensure_java
 
 #: Versions of Spark whose internals the Java text was tested with.
@@ -75,25 +75,6 @@ def provider_jar(jars: Path | None = None) -> Path:
     if not path.exists():
         _build(path, jars)
     return path
-
-
-def private_directory() -> Path:
-    """A directory of this user's in which nobody else can write; a new one for this process if there is none."""
-    cache_home = os.environ.get("XDG_CACHE_HOME")
-    directory = (Path(cache_home) if cache_home else Path.home() / ".cache") / "smalti" / "spark"
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.stat()
-        if status.st_uid == os.getuid() and not status.st_mode & 0o022 and os.access(directory, os.W_OK):
-            return directory
-    except (OSError, RuntimeError):
-        pass
-    return _temporary_directory()
-
-
-@cache
-def _temporary_directory() -> Path:
-    return Path(tempfile.mkdtemp(prefix="smalti-spark-"))
 
 
 def _sources() -> dict[str, str]:

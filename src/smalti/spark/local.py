@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from smalti.io.private import private_directory
 from smalti.spark.home import installed_pyspark
-from smalti.spark.jar import private_directory
 from smalti.spark.java import ensure_java
 from smalti.spark.provider import enable, jar_settings
 

@@ -21,7 +21,7 @@ from smalti.options import WriterOptions
 from smalti.paimon.dataset import PaimonDataset
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import PaimonTable, open_for_commit, open_table
-from smalti.paimon.writing import Job, RowWriter, commit, discard, replaced_partition
+from smalti.paimon.writing import Job, RowWriter, commit, discard
 from smalti.predicate import normalize_filters
 from smalti.readahead import Budget
 from smalti.spark.filters import filter_tree
@@ -122,7 +122,8 @@ class SnapshotTable:
         limit: int | None = None,
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions, buckets and files that cannot match are left out."""
-        assert files is None
+        if files is not None:
+            raise UnsupportedFeatureError("Paimon tables are not read as streams", path=self._dataset.table.path)
         for name in schema.names:
             if name not in self._dataset.table.table.field_dict:
                 raise SchemaError("no such column in the table", path=self._dataset.table.path, found=name)
@@ -158,7 +159,17 @@ class PaimonBatchWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         self._path, self._storage = options.path, options.storage
         self._schema = stored_schema(schema, options.time_columns)
-        self._job = Job(replaced_partition("overwrite" if overwrite else "append", None))
+        # Spark's modes mean what they mean for other tables: overwriting replaces all rows, unless it is dynamic.
+        dynamic = options.partition_overwrite_mode == "dynamic" if overwrite else None
+        replaced = {name: str(value) for name, value in options.replaced_partition.items()} if overwrite else None
+        self._job = Job(replaced, dynamic)
+        if options.batch is not None:
+            raise UnsupportedFeatureError(
+                "streams are not written to Paimon tables, because a batch that is repeated would be there twice",
+                path=self._path,
+            )
+        if overwrite and None in options.replaced_partition.values():
+            raise UnsupportedFeatureError("the partition of nulls is not overwritten by itself", path=self._path)
         table = open_table(self._path, self._storage).table
         if options.writer != WriterOptions():
             raise MosaicError(

@@ -48,9 +48,14 @@ def enable(spark: SparkSession) -> bool:
     jvm = spark._jvm
     assert jvm is not None
     # Spark looks for sources with the class loader of the driver, and a jar that is added goes to the executors only.
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    loader.addURL(jvm.java.io.File(str(path)).toURI().toURL())
-    spark.sparkContext._jsc.addJar(str(path))
+    from py4j.protocol import Py4JError
+
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        loader.addURL(jvm.java.io.File(str(path)).toURI().toURL())
+        spark.sparkContext._jsc.addJar(str(path))
+    except Py4JError as error:
+        return _unavailable(f"the jar cannot be added ({str(error).splitlines()[0]}); give {path} in spark.jars")
     return True
 
 

@@ -196,11 +196,11 @@ class Scan:
             if tree is not None:
                 matching = set(file.matching_row_groups(tree))
                 kept = [group for group in groups if group in matching]
-            metrics.files.append(FileMetrics(piece.file.path, columns, kept, len(groups) - len(kept)))
+            metrics.files.append(FileMetrics(piece.file.path, stored.paths, kept, len(groups) - len(kept)))
             adapter = Adapter(schema, stored.wanted, piece.file.partition, partial(_to_spark, piece.file.path))
             # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
             wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
-            for batch in file.iter_batches(columns=columns, row_groups=kept, filters=wanted):
+            for batch in file.iter_batches(columns=stored.paths, row_groups=kept, filters=wanted):
                 # A batch without columns, as for `count()`, takes no memory and is passed on whole.
                 fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
                 rows = options.batch_rows or fitting

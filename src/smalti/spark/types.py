@@ -261,6 +261,35 @@ def fits(stored: Any, wanted: Any) -> bool:
     return bool(widen(stored, wanted) == wanted)
 
 
+def needed_paths(name: str, stored: Any, wanted: Any) -> list[str]:
+    """What of a stored column is read for a type that may have fewer fields.
+
+    Examples
+    --------
+    >>> user = pa.struct([("age", pa.int32()), ("name", pa.string())])
+    >>> needed_paths("user", user, pa.struct([("age", pa.int32())])), needed_paths("user", user, user)
+    (['user.age'], ['user'])
+    """
+    if stored == wanted or not pt.is_nested(stored):
+        return [name]
+    if pt.is_struct(stored) and pt.is_struct(wanted) and not is_variant(stored):
+        there = {field.name: field.type for field in stored}
+        inner = [
+            path
+            for field in wanted
+            if field.name in there
+            for path in needed_paths(f"{name}.{field.name}", there[field.name], field.type)
+        ]
+        return [name] if not inner or set(inner) == {f"{name}.{field}" for field in there} else inner
+    if is_list_like(stored) and is_list_like(wanted):
+        return needed_paths(name, stored.value_type, wanted.value_type)
+    if pt.is_map(stored) and pt.is_map(wanted):
+        whole = f"{name}.{stored.item_field.name}"
+        inner = needed_paths(whole, stored.item_type, wanted.item_type)
+        return [name] if inner == [whole] else inner
+    return [name]
+
+
 def convert(array: Any, target: Any) -> pa.Array:
     """`array` as `target`, which it `fits` (or the other way round, when writing: then only if nothing is lost)."""
     if array.type == target:
