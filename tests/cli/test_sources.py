@@ -114,6 +114,39 @@ def test_diff_of_a_table_and_of_other_formats(run: Any, places: dict[str, list[s
         assert run("diff", one, places[kind][0]).out == "files are equal\n", kind
 
 
+def test_what_the_format_has_no_field_for(run: Any, tmp_path: Path) -> None:
+    """A file and the same rows as they are stored: `diff` sees what was lost, `schema` and `meta` say what is kept."""
+    users = pa.array([{"age": 36, "name": "Ada"}, None])
+    table = pa.table({"id": pa.array([1, 2], pa.uint8()), "user": users, "w": pa.array(["a", "b"]).dictionary_encode()})
+    a, b = tmp_path / "a.mosaic", tmp_path / "b.mosaic"
+    smalti.write_table(table.replace_schema_metadata({"owner": "me"}), a)
+    smalti.write_table(smalti.read_table(a, logical=False), b)
+    assert run("diff", a, a).out == "files are equal\n"
+    done = run("diff", a, b)
+    assert done.code == 1
+    assert "type of id: uint8 in A, int16 in B" in done.out
+    assert "metadata of schema: owner: me in A, absent in B" in done.out
+    smalti.write_table(table, b)
+    assert run("diff", a, b).out.splitlines()[-1] == "values are equal, schemas differ"
+    changed = table.set_column(1, "user", pa.array([{"age": 36, "name": "Bob"}, None])).replace_schema_metadata(
+        {"owner": "me"}
+    )
+    smalti.write_table(changed, b)
+    assert json.loads(run("diff", a, b, "--json").out)["cells"] == {"user": 1}
+    assert "user: bool, user.age: int64, user.name: string" in run("schema", a, "--stored").out
+    stored = json.loads(run("schema", a, "--stored", "--json").out)["columns"][0]["stored_as"]
+    assert stored == [{"name": "id", "type": "int16", "nullable": True}]
+    assert "types and metadata as they were given" in run("meta", a).out
+    assert json.loads(run("meta", a, "--json").out)["companion"]["size"] > 100
+    assert [column["name"] for column in json.loads(run("stats", a, "--json").out)["columns"]] == [
+        "id",
+        "user.age",
+        "user.name",
+        "w",
+    ]
+    assert run("report", a, "-o", tmp_path / "r.html").code == 0
+
+
 def test_diff_tells_kinds_apart(run: Any, tmp_path: Path) -> None:
     """Each of type, order and metadata by itself, with equal values, and values by themselves."""
     table = pa.table({"a": pa.array([1, 2], pa.int32()), "s": ["x", "y"]})
@@ -135,11 +168,8 @@ def test_diff_tells_kinds_apart(run: Any, tmp_path: Path) -> None:
         "order: columns that both have are in another order",
         "values are equal, schemas differ",
     ]
-    assert found["metadata"] == (0, ["metadata of schema: k: absent in A, v in B", "files are equal"])
-    assert found["declared"] == (
-        0,
-        ["declared type, stored alike of s: string in A, large_string in B", "files are equal"],
-    )
+    assert found["metadata"] == (1, ["metadata of schema: k: absent in A, v in B", "values are equal, schemas differ"])
+    assert found["declared"] == (0, ["layout of the type of s: string in A, large_string in B", "files are equal"])
     assert run("diff", tmp_path / "a.parquet", tmp_path / "declared.parquet", "--strict").code == 1
     assert found["values"][0] == 1
     assert found["values"][1][0] == "values: 1 value differs in 1 column"

@@ -17,11 +17,11 @@ from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
 from smalti.cli.sources import batches_of, open_table, schema_of, shown_paths
-from smalti.file.logical import to_stored
+from smalti.file.logical import to_stored, widen_values
 from smalti.file.streams import Scannable
-from smalti.nesting import stored_schema
 from smalti.report.units import show_count
 from smalti.table.schemas import widen
+from smalti.types import is_list_like, storage_type
 
 #: Names, types and metadata listed one by one; the rest is counted.
 MAX_LISTED = 20
@@ -36,7 +36,7 @@ def arguments_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="also fail if only Arrow's metadata differs, or types that Mosaic stores alike (string and large_string)",
+        help="also fail if types differ only in how Arrow lays them out (string and large_string)",
     )
     parser.add_argument(
         "-n", type=whole_number, default=10, metavar="N", help="show at most N differing values (default 10)"
@@ -48,8 +48,6 @@ class Shared(NamedTuple):
     """A column that both sides have, with values that can be compared in the type `common`."""
 
     name: str
-    a: pa.DataType
-    b: pa.DataType
     common: pa.DataType
 
 
@@ -62,9 +60,9 @@ class Differences:
     only_a, only_b : list of str
         Columns that one side lacks.
     types : list of (name, a, b)
-        Columns whose stored types differ, or one of which may not be null.
+        Columns whose types differ, or one of which may not be null.
     declared : list of (name, a, b)
-        Columns of different Arrow types that Mosaic stores alike.
+        Columns whose types differ only in how Arrow lays them out.
     reordered : bool
         Whether the columns that both have are in another order.
     metadata : list of (where, a, b)
@@ -94,10 +92,10 @@ class Differences:
 
     @property
     def same_schema(self) -> bool:
-        return not (self.only_a or self.only_b or self.types or self.reordered)
+        return not (self.only_a or self.only_b or self.types or self.reordered or self.metadata)
 
     def is_equal(self, strict: bool) -> bool:
-        return self.same_values and self.same_schema and not (strict and (self.declared or self.metadata))
+        return self.same_values and self.same_schema and not (strict and self.declared)
 
 
 def run_diff(options: argparse.Namespace, screen: Screen) -> int:
@@ -119,13 +117,12 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
 def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = None) -> tuple[Differences, list[Shared]]:
     """Compare names, types, nullability, order and metadata; also return the columns whose values can be compared.
 
-    Types are compared as Mosaic stores them, and then as they are declared. `patterns` limit this to some columns.
+    Types are compared as they were given, not as they are stored. `patterns` limit this to some columns.
     """
-    left, right = stored_schema(a).schema, stored_schema(b).schema
-    every = list(dict.fromkeys([*left.names, *right.names]))
+    every = list(dict.fromkeys([*a.names, *b.names]))
     wanted = set(select_columns(every, patterns) or every)
-    in_a = dict.fromkeys(name for name in left.names if name in wanted)
-    in_b = dict.fromkeys(name for name in right.names if name in wanted)
+    in_a = dict.fromkeys(name for name in a.names if name in wanted)
+    in_b = dict.fromkeys(name for name in b.names if name in wanted)
     names = [name for name in in_a if name in in_b]
     found = Differences(
         only_a=[name for name in in_a if name not in in_b],
@@ -134,19 +131,33 @@ def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = Non
     )
     shared = []
     for name in names:
-        one, other = left.field(name), right.field(name)
-        if one.type != other.type or one.nullable != other.nullable:
+        one, other = a.field(name), b.field(name)
+        if plain_layout(one.type) != plain_layout(other.type) or one.nullable != other.nullable:
             found.types.append((name, _described(one), _described(other)))
-        elif a.field(name).type != b.field(name).type:
-            found.declared.append((name, str(a.field(name).type), str(b.field(name).type)))
+        elif one.type != other.type:
+            found.declared.append((name, str(one.type), str(other.type)))
         common = widen(one.type, other.type)
         if common is None:
             found.uncompared.append(name)
         else:
-            shared.append(Shared(name, one.type, other.type, common))
-        found.metadata += _metadata_differences(f"column {name}", a.field(name).metadata, b.field(name).metadata)
+            shared.append(Shared(name, common))
+        found.metadata += _metadata_differences(f"column {name}", one.metadata, other.metadata)
     found.metadata += _metadata_differences("schema", a.metadata, b.metadata)
     return found, shared
+
+
+def plain_layout(type_: Any) -> pa.DataType:
+    """A type in the layout that Arrow uses by default: a text is a text, with offsets of 32 or 64 bits or as a view."""
+    if pt.is_large_string(type_) or pt.is_string_view(type_):
+        return pa.string()
+    if pt.is_large_binary(type_) or pt.is_binary_view(type_):
+        return pa.binary()
+    if pt.is_struct(type_):
+        return pa.struct([field.with_type(plain_layout(field.type)) for field in type_])
+    if is_list_like(type_) and not pt.is_fixed_size_list(type_):
+        return pa.list_(type_.value_field.with_type(plain_layout(type_.value_type)))
+    kept: pa.DataType = type_
+    return kept
 
 
 def _metadata_differences(
@@ -173,8 +184,7 @@ def compare_rows(a: Scannable, b: Scannable, shared: list[Shared], found: Differ
     row = 0
     for left, right in aligned(batches_of(a, names), batches_of(b, names)):
         for i, column in enumerate(shared):
-            one = to_stored(left.column(i), column.a).cast(column.common)
-            other = to_stored(right.column(i), column.b).cast(column.common)
+            one, other = (widen_values(side.column(i), column.common) for side in (left, right))
             unequal = differing(one, other)
             if not unequal:
                 continue
@@ -198,11 +208,15 @@ def aligned(
         right = right.slice(rows) if rows < right.num_rows else next(b, None)
 
 
-def differing(a: pa.Array, b: pa.Array) -> list[int]:
+def differing(a: Any, b: Any) -> list[int]:
     """Rows whose values differ; null equals null and NaN equals NaN."""
     if a.equals(b):
         return []
-    if pt.is_nested(a.type):
+    if isinstance(a, pa.ExtensionArray):
+        return differing(a.storage, b.storage)
+    if isinstance(a, pa.DictionaryArray):
+        return differing(*(to_stored(side, storage_type(a.type)) for side in (a, b)))
+    if pt.is_nested(a.type) or pt.is_float16(a.type) or pt.is_run_end_encoded(a.type):
         pairs = zip(plain_values(a), plain_values(b), strict=True)
         return [i for i, (one, other) in enumerate(pairs) if one != other]
     same = pc.equal(a, b)  # null where either is null
@@ -218,7 +232,7 @@ def _lines(found: Differences, schema_only: bool, screen: Screen) -> Iterator[st
     for label, names, code in (("only in A", found.only_a, RED), ("only in B", found.only_b, GREEN)):
         if names:
             yield screen.painted(f"{label}: {_listed([cell(name) for name in names])}", code)
-    triples = (("type", found.types), ("declared type, stored alike", found.declared), ("metadata", found.metadata))
+    triples = (("type", found.types), ("layout of the type", found.declared), ("metadata", found.metadata))
     for label, items in triples:
         for name, one, other in items[:MAX_LISTED]:
             yield f"{label} of {cell(name)}: {cell(one)} in A, {cell(other)} in B"

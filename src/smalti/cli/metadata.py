@@ -27,9 +27,15 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
+from smalti.nesting import LogicalColumn, stored_schema
 from smalti.report.units import show_count
 
-arguments_schema = adding(add_files, add_columns, add_output)
+
+def add_stored(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stored", action="store_true", help="also show what columns of other types are stored as")
+
+
+arguments_schema = adding(add_files, add_columns, add_stored, add_output)
 arguments_meta = adding(add_files, add_output)
 arguments_stats = adding(add_mosaic_files, add_columns, add_row_group, add_output)
 
@@ -43,8 +49,15 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         schema = schema_of(opened)
     names = schema.names
     chosen = select_columns(names, options.columns)
-    columns = [
-        {"position": position, "name": field.name, "type": str(field.type), "nullable": field.nullable}
+    stored = stored_schema(schema).columns if options.stored else {}
+    columns: list[dict[str, Any]] = [
+        {
+            "position": position,
+            "name": field.name,
+            "type": str(field.type),
+            "nullable": field.nullable,
+            **({"stored_as": _stored_as(stored.get(position), field)} if options.stored else {}),
+        }
         for position in (range(len(names)) if chosen is None else map(schema.get_field_index, chosen))
         for field in [schema.field(position)]
     ]
@@ -52,10 +65,22 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         screen.json({"file": shown_paths(options.files), "num_columns": len(names), "columns": columns})
         return
     rows = [
-        [f"{item['position']:,}", cell(item["name"]), cell(item["type"]), "" if item["nullable"] else "not null"]
+        [
+            f"{item['position']:,}",
+            cell(item["name"]),
+            cell(item["type"]),
+            "" if item["nullable"] else "not null",
+            *([cell(", ".join(f"{each['name']}: {each['type']}" for each in item["stored_as"]))] if stored else []),
+        ]
         for item in columns
     ]
-    screen.lines(screen.table(heads("># | column:20 | type:12 | null"), rows))
+    titles = "># | column:20 | type:12 | null | stored as:20" if stored else "># | column:20 | type:12 | null"
+    screen.lines(screen.table(heads(titles), rows))
+
+
+def _stored_as(column: LogicalColumn | None, field: pa.Field) -> list[dict[str, Any]]:
+    fields = [field] if column is None else [each.field for each in column.stored]
+    return [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in fields]
 
 
 def run_meta(options: argparse.Namespace, screen: Screen) -> None:
@@ -98,7 +123,7 @@ def _files_meta(options: argparse.Namespace, screen: Screen) -> None:
 
 def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile) -> None:
     layout, num_rows = file.layout(buckets=()), file.num_rows
-    block, index = layout.schema_block, layout.index
+    block, index, companion = layout.schema_block, layout.index, layout.companion
     groups = []
     for group in layout.row_groups:
         modes = Counter(bucket.mode for bucket in group.buckets)
@@ -124,12 +149,14 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
                 "layout": layout.in_words,
                 "schema_block": {"offset": block.offset, "size": block.size},
                 "name_encoding": layout.name_encoding,
+                "companion": None if companion is None else {"offset": companion.offset, "size": companion.size},
                 "index": {"offset": index.offset, "size": index.size},
                 "row_groups": groups,
             }
         )
         return
-    smaller = f"({ratio(block.size, block.uncompressed_size)} compressed), {_NAMES[layout.name_encoding]}"
+    own_size = block.size - (0 if companion is None else companion.size)
+    smaller = f"({ratio(own_size, block.uncompressed_size)} compressed), {_NAMES[layout.name_encoding]}"
     pairs = [
         ("file", cell(shown_paths(options.files))),
         ("size", f"{size(layout.size)} ({layout.size:,} bytes)"),
@@ -138,7 +165,8 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
         ("buckets", f"{layout.num_buckets:,}"),
         ("layout", layout.in_words),
         ("compression", layout.compression),
-        ("schema block", f"{size(block.size)} at {block.offset:,} {smaller}"),
+        ("schema block", f"{size(own_size)} at {block.offset:,} {smaller}"),
+        ("companion", layout.companion_in_words),
         ("index", f"{size(index.size)} at {index.offset:,}"),
     ]
     titles = heads(">row group | >rows | >bytes | >monolithic | >paged | >empty | >statistics")
@@ -153,13 +181,13 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     for count, (_, file) in enumerate(open_each(options.files)):
         if count and options.row_group is not None:
             raise MosaicError("--row-group is for a single file", found=shown_paths(options.files))
-        names.update(dict.fromkeys(file.column_names))
+        names.update(dict.fromkeys(file.stored_schema.names))  # fields of structs have statistics of their own
         check_below("row group", options.row_group, file.num_row_groups)
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
         groups += [(group.num_rows, group.statistics) for group in map(file.row_group, wanted)]
     chosen = select_columns(list(names), options.columns)
     merged = merge_statistics(groups)
-    columns = [
+    columns: list[dict[str, Any]] = [
         {"name": name, "null_count": known.null_count, "min": _plain(known.min), "max": _plain(known.max)}
         for name in (names if chosen is None else chosen)
         if (known := merged.get(name)) is not None

@@ -227,6 +227,11 @@ class Columns:
         return [by_name[i] for i in self._block.column_order()]
 
     @cached_property
+    def stored_schema(self) -> pa.Schema:
+        """The stored columns in the order they were written."""
+        return self._project_stored(self._block.column_order(), self.stored_names).schema
+
+    @cached_property
     def names(self) -> list[str]:
         """Names in the order the columns were written."""
         return self.stored_names if self._view is None else self._view.logical_names(self.stored_names)

@@ -107,6 +107,11 @@ class MosaicFile(Scannable):
         """The Arrow schema, in the order the columns were written; built when first asked for."""
         return self.columns.schema
 
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns as they are stored, and as a reader that knows no companion sees them."""
+        return self.columns.stored_schema
+
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
         """The Arrow schema of some columns, without building that of all."""
         return self._project(columns).schema

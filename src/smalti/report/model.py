@@ -60,7 +60,7 @@ class Values:
 
 def build_model(file: MosaicFile, layout: FileLayout, name: str, values: Values | None = None) -> dict[str, Any]:
     """Everything the page of one file shows, ready for JSON."""
-    columns, nodes = _columns(layout, file.schema)
+    columns, nodes = _columns(layout, file.stored_schema)
     statistics = [file.row_group(group.index).statistics for group in layout.row_groups]
     return {
         "file": name,
@@ -142,7 +142,7 @@ class TableSums:
 
     def add(self, path: str, file: MosaicFile) -> None:
         layout = file.layout()
-        for found in file.schema:
+        for found in file.stored_schema:
             self.types.setdefault(found.name, str(found.type) + ("" if found.nullable else " not null"))
         buckets: dict[str, int] = {}
         by_encoding = [0] * len(_CODES)
