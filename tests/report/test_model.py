@@ -72,7 +72,7 @@ def test_notebook_display() -> None:
     assert "2 in 2 row groups" in shown
     assert "row group 1" in shown  # a small map
     assert " bytes" not in shown
-    assert layout.count("<tr>") == 6 + 1 + 2
+    assert layout.count("<tr>") == 7 + 1 + 2
     assert len(shown) < 10_000
 
 
