@@ -166,7 +166,11 @@ class TestRefused:
             ("id", {"partitionBy": "day"}, r"no column .day. to partition by"),
             ("id", {"partitionBy": "id"}, r"every column is partitioned by"),
             ("id", {"partitionOverwriteMode": "dynamic"}, r"dynamic needs partitionBy"),
-            ("struct(id) AS s", {}, r"column 's': Spark type has no place in Mosaic: found struct<id:bigint>"),
+            (
+                "make_ym_interval(1) AS s",
+                {},
+                r"column 's': Spark type has no place in Mosaic: found interval year to month",
+            ),
             ("id", {"timeColumns": "id"}, r"option timeColumns takes int columns"),
         ],
     )

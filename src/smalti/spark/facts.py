@@ -42,7 +42,7 @@ class FileFacts:
         found = [group.statistics for group in groups]
         # Fields of structs have statistics, too, under names that are no columns.
         columns = set(opened.column_names) if any(found) else set()
-        statistics = tuple({name: group[name] for name in group if name in columns} for group in found)
+        statistics = tuple({name: _bounds(group[name]) for name in group if name in columns} for group in found)
         names = list(dict.fromkeys(name for group in statistics for name in group))
         names = opened.columns.whole(names)  # Spark asks for statistics of columns, not of the fields of structs.
         return cls(tuple(group.num_rows for group in groups), statistics, _types(opened, names))
@@ -50,6 +50,12 @@ class FileFacts:
     @property
     def num_values(self) -> int:
         return sum(map(len, self.statistics))
+
+
+def _bounds(statistics: ColumnStatistics) -> ColumnStatistics:
+    """Without bounds that Python cannot hold, such as dates before the year 1."""
+    held = not isinstance(statistics.min, pa.Scalar) and not isinstance(statistics.max, pa.Scalar)
+    return statistics if held else ColumnStatistics(statistics.null_count)
 
 
 def _types(opened: MosaicFile, names: list[str]) -> dict[str, pa.DataType]:
