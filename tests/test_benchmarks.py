@@ -338,7 +338,7 @@ def test_short_run_of_spark(tmp_path):
     assert document["read"]["mosaic"]["peak_bytes"] > document["read"]["mosaic"]["idle_bytes"] > 1 << 26
     first = document["first"]
     assert first["ratio"] == pytest.approx(first["mosaic"]["seconds"] / first["parquet"]["seconds"])
-    assert first["parquet"]["processes"] == 0
+    assert first["mosaic"]["processes"] <= first["parquet"]["processes"] == 2  # a session starts these ahead
     assert 2 <= first["mosaic"]["processes"] <= 3  # a daemon, a worker that plans and reads, and perhaps a second one
     text = (tmp_path / "spark.md").read_text()
     assert "first query of a session" in text

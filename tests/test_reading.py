@@ -56,7 +56,7 @@ class TestProjection:
     def test_unknown_name(self, data: bytes, columns: list[str]) -> None:
         with pytest.raises(smalti.SchemaError, match="column") as caught:
             read(data, columns=columns)
-        assert columns[-1] in str(caught.value)
+        assert repr(columns[-1]) in str(caught.value)
 
     def test_a_string_is_not_a_list_of_columns(self, data: bytes) -> None:
         with pytest.raises(TypeError):

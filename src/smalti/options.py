@@ -46,9 +46,9 @@ class WriterOptionValues(TypedDict, total=False):
     page_size_threshold: int | None
     stats_columns: list[str] | tuple[str, ...] | Literal["all", "auto"]
     checksum: bool
-    companion: bool
     threads: int | None
     layout: Literal["balanced", "small", "fast", "auto"]
+    companion: bool
 
 
 @dataclass(frozen=True)

@@ -1377,6 +1377,7 @@ DIFFERENCES: dict[str, str] = {
     "save_onto_itself": "the table has the new rows; with Parquet they fail to be written, and the old ones are gone",
     "save_odd_partitions": "the same rows; names of directories escape spaces and letters outside ASCII, too",
     "save_success_default": "no file is written that nobody has asked for",
+    "stream_append_only": "accepted: each batch of a stream in mode `complete` replaces the table",
     "load_merge_not": "columns are merged unless `mergeSchema` is `false`: reading 10,000 names takes no time to save",
     "query_input_files": "empty: Spark knows the files of its own formats only; `_metadata.file_path` tells them",
     "table_partition_last": "where the query has them; Spark moves those of Parquet tables to the end",

@@ -146,7 +146,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   /** What explain() shows. */
   private Map<String, String> shown() {
     Map<String, String> shown = new TreeMap<String, String>();
-    shown.put("Location", String.valueOf(table.options().get("path")));
+    shown.put("Location", Options.shown((String) table.options().get("path")));
     shown.put("PushedFilters", Arrays.toString(filters));
     shown.put("ReadSchema", required.catalogString());
     if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));

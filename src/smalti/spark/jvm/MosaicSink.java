@@ -40,6 +40,6 @@ public class MosaicSink implements Sink {
   }
 
   public String toString() {
-    return "mosaic[" + options.get("path") + "]";
+    return "mosaic[" + Options.shown((String) options.get("path")) + "]";
   }
 }

@@ -47,7 +47,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   }
 
   public String name() {
-    return MosaicSource.FORMAT + " " + options.get("path");
+    return MosaicSource.FORMAT + " " + Options.shown((String) options.get("path"));
   }
 
   public StructType schema() {

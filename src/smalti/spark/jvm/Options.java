@@ -56,6 +56,12 @@ final class Options {
     return new CaseInsensitiveStringMap(kept);
   }
 
+  /** A path for people, without what a URI may carry of passwords, keys and tokens. */
+  static String shown(String path) {
+    if (path == null) return "";
+    return path.replaceFirst("://([^/?#@:]*):[^/?#]*@", "://$1:***@").replaceFirst("(://[^?]*)[?].*", "$1?***");
+  }
+
   /** A path as pyarrow takes it: a local one without scheme. */
   static String path(String given) {
     return given.startsWith("file:") ? new Path(given).toUri().getPath() : given;
