@@ -16,6 +16,10 @@ settings.register_profile("explore", COMMON, derandomize=False, max_examples=100
 settings.load_profile("fixed")
 
 
+#: Tests of Spark that start processes of their own, or none.
+OWN_PROCESSES = tuple(f"tests/spark/test_{name}.py" for name in ("costs", "kill", "plan", "servers"))
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several workers, one of them gets all tests that need the Spark session.
 
@@ -27,6 +31,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class OneSparkWorker(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+            needs_session = nodeid.startswith("tests/spark/") and not nodeid.startswith(OWN_PROCESSES)
+            return "spark" if needs_session else nodeid
 
     return OneSparkWorker(config, log)
