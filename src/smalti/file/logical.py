@@ -126,6 +126,18 @@ def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], 
     return _as_maps(offsets, mask, convert(keys, target.key_type), convert(items, target.item_type), target)
 
 
+def rebuild_struct(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> Any:
+    """A struct as the struct `target`: fields by name, changed by `convert`, nulls for those that are not there."""
+    given = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+    children = [
+        convert(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type)
+        for field in target
+    ]
+    if not children:
+        return array.cast(target)
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
+
+
 def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
     """Where each list starts among all elements (and where the last one ends), which lists are null, the elements.
 
@@ -346,14 +358,13 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
 
 def _encode_dictionary(array: Any, type_: Any, entries: pa.Array | None) -> pa.Array:
     """Values as a dictionary: with the entries it was given with, or as its values come."""
-    values = from_stored(array, type_.value_type)
     if entries is None:
         # Arrow encodes dictionaries of few types; the stored ones are among them.
         encoded = array.dictionary_encode()
         indices, entries = encoded.indices, from_stored(encoded.dictionary, type_.value_type)
     else:
         indices = pc.index_in(array, value_set=to_stored(entries, array.type), skip_nulls=True)
-        if indices.null_count != values.null_count:
+        if indices.null_count != array.null_count:
             raise CorruptFileError("a value is not in the dictionary")
     return pa.DictionaryArray.from_arrays(indices.cast(type_.index_type), entries, ordered=type_.ordered)
 
@@ -393,14 +404,7 @@ def widen_values(array: Any, type_: Any) -> Any:
     if pt.is_dictionary(source):
         return widen_values(to_stored(array, storage_type(source)), type_)
     if pt.is_struct(type_) and pt.is_struct(source):
-        given = {field.name: child for field, child in zip(source, array.flatten(), strict=True)}
-        children = [
-            widen_values(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type)
-            for field in type_
-        ]
-        if not children:
-            return array.cast(type_)
-        return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
+        return rebuild_struct(array, type_, widen_values)
     if (is_list_like(type_) and is_list_like(source)) or (pt.is_map(type_) and pt.is_map(source)):
         return rebuild(array, type_, widen_values)
     if pt.is_dictionary(type_):

@@ -295,15 +295,17 @@ def convert(array: Any, target: Any) -> pa.Array:
     if array.type == target:
         same: pa.Array = array
         return same
-    from smalti.file.logical import rebuild, to_stored  # see there why not at the top
+    from smalti.file.logical import rebuild, rebuild_struct, to_stored  # see there why not at the top
 
     if array.type != (plain := plain_type(array.type)):
         array = to_stored(array.storage if isinstance(array.type, pa.BaseExtensionType) else array, plain)
     source: Any = array.type
+    rebuilt: pa.Array
     if pt.is_struct(source) and pt.is_struct(target):
-        return _convert_struct(array, target)
+        rebuilt = rebuild_struct(array, target, convert)
+        return rebuilt
     if is_list_like(source) or pt.is_map(source):
-        rebuilt: pa.Array = rebuild(array, target, convert)
+        rebuilt = rebuild(array, target, convert)
         return rebuilt
     if pt.is_duration(source) and source.unit == "ns" and pt.is_duration(target):
         array = _floor_to_microseconds(array)
@@ -313,19 +315,6 @@ def convert(array: Any, target: Any) -> pa.Array:
         _check_times(array)
     stored: pa.Array = array.cast(target)
     return stored
-
-
-def _convert_struct(array: Any, target: Any) -> pa.Array:
-    """A struct as another one: fields by name, nulls for those that are not there."""
-    given = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
-    children = [
-        convert(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type)
-        for field in target
-    ]
-    if not children:
-        empty: pa.Array = array.cast(target)
-        return empty
-    return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
 
 
 def _check_times(array: pa.Array) -> None:
