@@ -13,11 +13,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
 from smalti.io.services import StorageOptions
 from smalti.options import WriterOptions, parse_bytes
+
+if TYPE_CHECKING:
+    from smalti.io.places import Place
 
 T = TypeVar("T")
 
@@ -164,6 +168,13 @@ class WriteOptions(_Discreet):
     replaced_partition: Mapping[str, str | None] = field(default_factory=dict)
     #: The number of a stream's batch, where the provider writes it as a DataFrame.
     batch: int | None = None
+
+    @cached_property
+    def root(self) -> Place:
+        """The directory of the table; resolved once, because on object stores that makes a client."""
+        from smalti.io import locate  # slow to import, and Spark imports this module only to look for formats
+
+        return locate(self.path, storage=self.storage)
 
 
 _READ = {option.name: option.metadata["kind"] for option in fields(ReadOptions) if option.metadata}

@@ -58,12 +58,11 @@ class MosaicDataSource(DataSource):
         return MosaicReader(self._read_options, schema, table)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from smalti.io import locate
         from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
         from smalti.table.paimon_layout import is_paimon_table
 
         options = parse_write_options(self.options)
-        if is_paimon_table(locate(options.path, storage=options.storage)):
+        if is_paimon_table(options.root):
             from smalti.spark.paimon import PaimonBatchWriter
 
             return PaimonBatchWriter(options, schema, overwrite)

@@ -79,7 +79,7 @@ class WritePlan:
     def of(cls, options: WriteOptions, rows: StructType) -> WritePlan:
         schema = stored_schema(rows, options.time_columns)
         check_partition_columns(options.partition_by, schema)
-        root = locate(options.path, storage=options.storage)
+        root = options.root
         refuse_writing(root)
         limits = (options.max_file_bytes, options.max_records_per_file)
         return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, *limits, options.success_file)
