@@ -124,7 +124,7 @@ def _column_names(options: argparse.Namespace) -> list[str] | None:
         return names or None
     from smalti.cli.sources import column_names, open_table
 
-    with open_table([options.source], options.source_format) as opened:
+    with open_table(options.sources, options.source_format) as opened:
         return select_columns(column_names(opened), options.columns)
 
 
@@ -136,7 +136,8 @@ def _print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.Jo
 
 
 def arguments_convert(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a file, a directory, or a glob; - is standard input")
+    about = "files, directories or patterns; several become files of one directory; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
     about = "a file or a directory; its suffix says the format; - is standard output, with --to"
     parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
@@ -153,9 +154,9 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
 def run_convert(options: argparse.Namespace, screen: Screen) -> None:
     from smalti.cli.sources import STANDARD_INPUT, local_paths
 
-    with local_paths([options.source], options.source_format) as (source,):
-        if options.source == STANDARD_INPUT:
-            options.source, options.source_format = source, None
+    with local_paths(options.sources, options.source_format) as paths:
+        if options.sources == [STANDARD_INPUT]:
+            options.sources, options.source_format = paths, None
         if options.target == STANDARD_INPUT:
             _convert_to_output(options, screen)
         else:
@@ -169,12 +170,12 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
 
     if options.target_format is None:
         raise MosaicError("what to write to standard output? --to says the format")
-    listing, _ = list_inputs([options.source], options.source_format)
+    listing, _ = list_inputs(options.sources, options.source_format)
     if len(listing.files) > 1:
-        raise MosaicError("standard output takes one file", path=options.source, found=len(listing.files))
+        raise MosaicError("standard output takes one file", path=options.sources[0], found=len(listing.files))
     with tempfile.TemporaryDirectory(prefix="smalti-stdout-") as directory:
         # The one file of a directory, so that the result is one file too.
-        options.source = listing.files[0].path if listing.directory else options.source
+        options.sources = [listing.files[0].path] if listing.directory else options.sources
         made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
         options.target = str(made)
         _convert(options, screen)
@@ -192,7 +193,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
         mode: Literal["append", "overwrite"] = "overwrite" if options.overwrite else "append"
         with ProgressBar(screen.err) as progress:
             return paimon.convert(
-                options.source,
+                options.sources,
                 options.target,
                 mode,
                 source_format=options.source_format,
@@ -201,7 +202,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
             )
     with ProgressBar(screen.err) as progress:
         return jobs.convert(
-            options.source,
+            options.sources[0] if len(options.sources) == 1 else options.sources,
             options.target,
             source_format=options.source_format,
             target_format=options.target_format,
@@ -265,7 +266,8 @@ def run_clean(options: argparse.Namespace, screen: Screen) -> None:
 
 
 def arguments_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files or directories")
+    about = "Mosaic files, directories or patterns; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
     _add_engine(parser)
     _add_snapshot(parser)
     _add_plain(parser)
@@ -274,21 +276,23 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti import jobs
+    from smalti.cli.sources import local_paths
 
     given: dict[str, Any] = {"engine": options.engine}
-    with ProgressBar(screen.err) as progress:
-        if len(options.sources) == 1 and not options.plain and _is_paimon(options.sources[0]):
+    with local_paths(options.sources, "mosaic") as paths, ProgressBar(screen.err) as progress:
+        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
             from smalti import paimon
 
-            report = paimon.verify(options.sources[0], progress=progress, **given, **_at_snapshot(options))
+            report = paimon.verify(paths[0], progress=progress, **given, **_at_snapshot(options))
         else:
-            report = jobs.verify(options.sources, progress=progress, plain=options.plain, **given)
+            report = jobs.verify(paths, progress=progress, plain=options.plain, **given)
     _print_summary(options, screen, report)
     return 0 if report.ok else 1
 
 
 def arguments_profile(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a file or a directory, of any format `convert` reads")
+    about = "files, directories or patterns, of any format that `convert` reads; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
     add_format(parser)
     add_columns(parser)
     parser.add_argument(
@@ -303,22 +307,29 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
+    from smalti.cli.sources import STANDARD_INPUT, local_paths
 
-    given = {
-        "output": options.output,
-        "html": options.html,
-        "columns": _column_names(options),
-        **_engine_and_care(options),
-    }
-    with ProgressBar(screen.err) as progress:
-        if not options.plain and _is_paimon(options.source):
+    with local_paths(options.sources, options.source_format) as paths, ProgressBar(screen.err) as progress:
+        if options.sources == [STANDARD_INPUT]:
+            options.sources, options.source_format = paths, None
+        given = {
+            "output": options.output,
+            "html": options.html,
+            "columns": _column_names(options),
+            "progress": progress,
+            **_engine_and_care(options),
+        }
+        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
             from smalti import paimon
 
-            profile = paimon.profile(options.source, progress=progress, **given, **_at_snapshot(options))
+            profile = paimon.profile(paths[0], **given, **_at_snapshot(options))
         else:
-            source_format = options.source_format
-            plain = options.plain
-            profile = jobs.profile(options.source, progress=progress, source_format=source_format, plain=plain, **given)
+            profile = jobs.profile(
+                paths[0] if len(paths) == 1 else paths,
+                source_format=options.source_format,
+                plain=options.plain,
+                **given,
+            )
     columns = profile.table.to_pylist()
     if options.json:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}

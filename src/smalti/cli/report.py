@@ -27,15 +27,15 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
     place = locate(options.output)
     if not options.overwrite and place.exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
-    source = options.files[0] if len(options.files) == 1 else options.files
-    if options.values:
-        from smalti import jobs
+    with local_paths(options.files) as paths:
+        source = paths[0] if len(paths) == 1 else paths
+        if options.values:
+            from smalti import jobs
 
-        with ProgressBar(screen.err) as progress:
-            jobs.profile(source, html=options.output, overwrite=options.overwrite, progress=progress)
-    else:
-        with local_paths(options.files) as paths:
-            write_report(paths[0] if len(paths) == 1 else paths, options.output)
+            with ProgressBar(screen.err) as progress:
+                jobs.profile(source, html=options.output, overwrite=options.overwrite, progress=progress)
+        else:
+            write_report(source, options.output)
     written = place.info().size
     if options.json:
         screen.json({"file": shown_paths(options.files), "page": options.output, "size": written})

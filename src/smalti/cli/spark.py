@@ -19,8 +19,11 @@ def arguments_spark_jar(parser: argparse.ArgumentParser) -> None:
 
 
 def run_spark_jar(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti.extras import optional_module
     from smalti.spark.jar import spark_jars, spark_version, write_jar
 
+    if not options.spark:
+        optional_module("pyspark", "spark")
     jars = options.spark / "jars" if options.spark else spark_jars()
     write_jar(options.output, jars)
     screen.lines([f"{options.output} for Spark {spark_version(jars)}: spark-sql --jars {options.output}"])
