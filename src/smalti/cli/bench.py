@@ -18,6 +18,7 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
 from smalti.file.streams import Scannable
 from smalti.nesting import stored_schema
+from smalti.report.units import show_count
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20
@@ -49,7 +50,8 @@ def run_bench(options: argparse.Namespace, screen: Screen) -> None:
         lines.append([key, shown(mosaic[key]), shown(parquet[key]), f"{better:.2f}x"])
     columns = heads(" | >Mosaic | >Parquet | >Parquet / Mosaic")
     title = (
-        f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
+        f"{show_count(shape['rows'], 'row')}, {show_count(shape['columns'], 'column')}, "
+        f"zstd {options.level} for both, best of {options.rounds}"
     )
     screen.lines([title, *screen.table(columns, lines)])
 
@@ -67,7 +69,7 @@ def measure(rows: Scannable, directory: Path, columns: int, rounds: int, level: 
     works: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "open": (lambda: smalti.open(mosaic).close(), lambda: pq.ParquetFile(parquet).close()),
         "read 1 column": (lambda: smalti.read_table(mosaic, one), lambda: pq.read_table(parquet, columns=one)),
-        f"read {len(some):,} columns": (
+        f"read {show_count(len(some), 'column')}": (
             lambda: smalti.read_table(mosaic, some),
             lambda: pq.read_table(parquet, columns=some),
         ),
