@@ -28,8 +28,10 @@ SEED = 20261115
 
 def arguments_bench(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
-    parser.add_argument("--columns", type=whole_number, default=10, metavar="N", help="how many to read (default 10)")
-    parser.add_argument("--rounds", type=whole_number, default=5, metavar="N", help="best of N (default 5)")
+    parser.add_argument("--columns", type=whole_number, default=10, metavar="N", help="read N columns (default 10)")
+    parser.add_argument(
+        "--rounds", type=whole_number, default=5, metavar="N", help="measure N times and show the best (default 5)"
+    )
     parser.add_argument("--level", type=int, default=1, metavar="N", help="zstd level for both formats (default 1)")
     add_output(parser)
 

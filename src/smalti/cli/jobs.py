@@ -37,18 +37,26 @@ if TYPE_CHECKING:
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--engine", choices=("local", "spark"), default="local", help="where it runs (default local: threads)"
+        "--engine",
+        choices=("local", "spark"),
+        default="local",
+        help="threads of this machine, or Spark (default local)",
     )
 
 
 def _add_plain(parser: argparse.ArgumentParser) -> None:
-    about = "read the files of a Paimon table as they lie there: old versions of rows and deleted rows included"
+    about = "read all files in the directory of a Paimon table, with old versions of rows and deleted rows"
     parser.add_argument("--plain", action="store_true", help=about)
 
 
 def _add_snapshot(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--snapshot", type=whole_number, metavar="ID", help="of a Paimon table (default: the newest)")
-    parser.add_argument("--tag", metavar="NAME", help="likewise, by its tag")
+    parser.add_argument(
+        "--snapshot",
+        type=whole_number,
+        metavar="ID",
+        help="of a Paimon table: the snapshot to read (default: the newest)",
+    )
+    parser.add_argument("--tag", metavar="NAME", help="of a Paimon table: the tag to read")
 
 
 def _at_snapshot(options: argparse.Namespace) -> dict[str, Any]:
@@ -72,9 +80,12 @@ def _is_paimon(path: str) -> bool:
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.add_argument(
-        "--on-error", choices=("raise", "skip"), default="raise", help="what to do about files that cannot be read"
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="stop at a file that cannot be read, or leave it out",
     )
-    parser.add_argument("--workers", type=whole_number, metavar="N", help="tasks at once (default: one per core)")
+    parser.add_argument("--workers", type=whole_number, metavar="N", help="run N tasks at once (default: one per core)")
     _add_engine(parser)
 
 
@@ -86,16 +97,29 @@ def _engine_and_care(options: argparse.Namespace) -> dict[str, Any]:
 
 def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how Mosaic is written")
-    group.add_argument("--compression", choices=("zstd", "none"), help="default zstd")
-    group.add_argument("--level", type=int, metavar="N", help="of zstd (default 1)")
-    group.add_argument("--layout", choices=LAYOUTS, help="what the layout is chosen for (default balanced)")
-    group.add_argument("--buckets", type=whole_number, metavar="N", help="how many buckets (default: chosen)")
+    group.add_argument("--compression", choices=("zstd", "none"), help="how blocks are compressed (default zstd)")
+    group.add_argument("--level", type=int, metavar="N", help="level of zstd, 1 to 22 (default 1)")
     group.add_argument(
-        "--page-size", type=byte_count, metavar="SIZE", help="page columns of so many bytes (default: chosen)"
+        "--layout",
+        choices=LAYOUTS,
+        help="what to aim at: the smallest file, a balance, or the fastest reads (default balanced)",
     )
-    group.add_argument("--row-group-bytes", type=byte_count, metavar="SIZE", help="such as 64M (default 256M to 511M)")
-    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="at most N rows in a row group")
-    group.add_argument("--stats", action="append", metavar="NAMES", help="columns to keep statistics of, or 'all'")
+    group.add_argument(
+        "--buckets", type=whole_number, metavar="N", help="group columns into N buckets (default: chosen by samples)"
+    )
+    group.add_argument(
+        "--page-size",
+        type=byte_count,
+        metavar="SIZE",
+        help="compress columns apart that have so many bytes (default: chosen by samples)",
+    )
+    group.add_argument(
+        "--row-group-bytes", type=byte_count, metavar="SIZE", help="begin a row group after so many bytes, such as 64M"
+    )
+    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="begin a row group after N rows")
+    group.add_argument(
+        "--stats", action="append", metavar="NAMES", help="columns to keep minimum and maximum of, or 'all'"
+    )
 
 
 def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
@@ -142,9 +166,13 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
     add_format(parser)
-    about = f"if the target's suffix does not tell it: {FORMATS}"
+    about = f"the format of the target, if its suffix does not tell it: {FORMATS}"
     parser.add_argument("--to", dest="target_format", metavar="FORMAT", help=about)
-    parser.add_argument("--no-resume", action="store_true", help="start over instead of where an earlier run stopped")
+    parser.add_argument(
+        "--no-resume",
+        action="store_true",
+        help="start from the beginning, also if an earlier run of the same job was interrupted",
+    )
     _add_care_and_engine(parser)
     _add_writer_options(parser)
     _add_plain(parser)
@@ -247,7 +275,11 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
 def arguments_clean(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="a directory that jobs or Spark have written to")
     parser.add_argument(
-        "--older-than", type=age, default="1d", metavar="AGE", help="leave what is younger, such as 12h (default 1d)"
+        "--older-than",
+        type=age,
+        default="1d",
+        metavar="AGE",
+        help="leave what is younger than AGE, such as 30m, 12h or 7d (default 1d)",
     )
     add_output(parser)
 
@@ -296,9 +328,9 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     add_columns(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the profile here: Mosaic, Parquet, CSV, by suffix"
+        "-o", "--output", metavar="FILE", help="write the profile to this file: Mosaic, Parquet or CSV, by its suffix"
     )
-    parser.add_argument("--html", metavar="PAGE", help="write a page here")
+    parser.add_argument("--html", metavar="PAGE", help="write an HTML page here")
     _add_care_and_engine(parser)
     _add_snapshot(parser)
     _add_plain(parser)

@@ -14,7 +14,7 @@ def arguments_spark_jar(parser: argparse.ArgumentParser) -> None:
         "--spark",
         type=Path,
         metavar="DIR",
-        help="the home of the Spark it is for (default: the one pyspark starts here)",
+        help="the directory of the Spark that the jar is for (default: that of the installed pyspark)",
     )
 
 
