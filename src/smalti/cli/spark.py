@@ -26,4 +26,5 @@ def run_spark_jar(options: argparse.Namespace, screen: Screen) -> None:
         optional_module("pyspark", "spark")
     jars = options.spark / "jars" if options.spark else spark_jars()
     write_jar(options.output, jars)
-    screen.lines([f"{options.output} for Spark {spark_version(jars)}: spark-sql --jars {options.output}"])
+    version = spark_version(jars)
+    screen.lines([f"wrote {options.output} for Spark {version}; use it with: spark-sql --jars {options.output}"])
