@@ -123,7 +123,7 @@ def test_files_are_read_in_the_order_of_the_line(run: Any, tmp_path: Path) -> No
     assert smalti.read_table([tmp_path / "c.mosaic", tmp_path / "a.mosaic"])["name"].to_pylist() == ["c", "a"]
 
 
-@pytest.mark.parametrize("kind", ["file", "directory", "several", "parquet pattern", "mixed", "csv"])
+@pytest.mark.parametrize("kind", ["file", "directory", "several", "parquet directory", "mixed", "csv"])
 def test_jobs_that_read_take_it(run: Any, places: dict[str, list[str]], tmp_path: Path, kind: str) -> None:
     source = places[kind]
     profile = json.loads(run("profile", *source, "--json", "-c", "i*").out)
@@ -131,10 +131,10 @@ def test_jobs_that_read_take_it(run: Any, places: dict[str, list[str]], tmp_path
     done = run("convert", *source, f"{tmp_path}/out.mosaic/", "-c", "i*")
     assert done.code == 0, done
     assert smalti.read_table(tmp_path / "out.mosaic").sort_by("id")["id"].to_pylist() == list(range(ROWS))
+    for more in ([], ["--values"]):
+        assert run("report", *source, "-o", tmp_path / "page.html", "--overwrite", *more).code == 0
     if all(part.endswith((".mosaic", "table")) for part in source):
         assert run("verify", *source).code == 0
-        for more in ([], ["--values"]):
-            assert run("report", *source, "-o", tmp_path / "page.html", "--overwrite", *more).code == 0
 
 
 def test_diff_of_a_table_and_of_other_formats(run: Any, places: dict[str, list[str]]) -> None:
@@ -274,6 +274,12 @@ def test_errors_read_forwards(
     assert message in done.err
     assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistyped_command(run: Any) -> None:
+    done = run("hed", "x.mosaic")
+    assert done.code == 2
+    assert done.err.endswith("no command 'hed'; did you mean 'head'?\n")
 
 
 def test_a_directory_with_a_dot_is_written_when_said_so(run: Any, places: dict[str, list[str]], tmp_path: Path) -> None:

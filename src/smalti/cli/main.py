@@ -111,6 +111,11 @@ def as_typed(message: str) -> str:
 def _run(argv: list[str]) -> int:
     named = next((argument for argument in argv if not argument.startswith("-")), None)
     parser = build_parser(only=named or "")
+    known = [name for command in COMMANDS.values() for name in (command.name, *command.aliases)]
+    if named is not None and named not in known:
+        from smalti.errors import suggestion
+
+        parser.error(f"no command {named!r}{suggestion(named, known)}")
     options = parser.parse_args(argv)
     if options.command is None:
         parser.print_help()
