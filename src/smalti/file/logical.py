@@ -173,7 +173,9 @@ def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
     list has in its buffers are left out, so that only values that count are looked at.
     """
     if pt.is_map(array.type):  # Maps cannot be flattened, lists of their entries can.
-        entries = pa.StructArray.from_arrays([array.keys, array.items], fields=list(entry_field(array.type).type))
+        count = min(len(array.keys), len(array.items))  # A producer may leave more of one than of the other.
+        children = [array.keys.slice(0, count), array.items.slice(0, count)]
+        entries = pa.StructArray.from_arrays(children, fields=list(entry_field(array.type).type))
         buffers, type_ = array.buffers()[:2], pa.list_(entries.type)
         array = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[entries])
     if pt.is_fixed_size_list(array.type) and not array.null_count:
@@ -205,6 +207,7 @@ def _all_between(array: Any, low: int, high: int) -> bool:
 
 def _decimals_to_bytes(array: Any) -> pa.Array:
     """Decimals of more than 38 digits as 32 bytes each, big endian, two's complement."""
+    array.validate(full=True)  # Digits beyond the precision would be refused when they are read.
     data = memoryview(array.buffers()[1])[array.offset * 32 :] if len(array) else b""
     values = [bytes(data[at : at + 32][::-1]) for at in range(0, 32 * len(array), 32)]
     return pa.array(values, pa.binary(), mask=array.is_null())
