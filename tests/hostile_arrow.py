@@ -320,9 +320,6 @@ def _valid() -> dict[str, pa.Array]:
     }
 
 
-VALID = _valid()
-
-
 def _outcome(target: str, array: Any, kept: io.BytesIO) -> None:
     from smalti.kudu import CFileWriter, encode_array_block
 
@@ -352,7 +349,7 @@ def main(target: str) -> None:
             # Kudu refuses many types as such; where it does not, and in Mosaic files, the error names the place.
             named = error.place.get("column") in ("col", "cells") and error.place.get("row") == row
             print("refused" if target != "mosaic" or named else f"refused, but {error}")
-    for name, array in VALID.items():
+    for name, array in _valid().items():
         if target != "mosaic" and not pa.types.is_list(array.type):
             continue
         if target == "block" and not len(array):
