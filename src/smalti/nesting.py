@@ -317,6 +317,20 @@ def paths(node: Node, name: str) -> Iterator[str]:
             yield from paths(inner, f"{name}.{child}")
 
 
+def field_paths(schema: pa.Schema) -> list[str]:
+    """The paths of all fields of structs, and of what is below them.
+
+    Examples
+    --------
+    >>> field_paths(pa.schema([("id", pa.int64()), ("user", pa.struct([("age", pa.int32())]))]))
+    ['user.age']
+    """
+    names = set(schema.names)
+    nested = [field for field in schema if pt.is_nested(storage_kind(field.type))]
+    found = chain.from_iterable(paths(plan_column(field.type, field.nullable), field.name) for field in nested)
+    return [path for path in dict.fromkeys(found) if path not in names]
+
+
 @dataclass(frozen=True)
 class Found:
     """What a path leads to: the node, its first place among the stored columns, and what says where it is null.
