@@ -364,10 +364,12 @@ def _find_path(found: Found, name: str, path: str) -> Found | None:
     if isinstance(node, Group):
         place = found.place + node.has_presence
         for child, inner in node.fields:
-            below = _find_path(replace(found, node=inner, place=place), f"{name}.{child}", path)
-            if below is not None:
-                return below
-            place += width(inner)
+            at = f"{name}.{child}"
+            if path.startswith(at) and path[len(at) : len(at) + 1] in ("", "."):
+                below = _find_path(replace(found, node=inner, place=place), at, path)
+                if below is not None:
+                    return below
+            place += 1 if isinstance(inner, Leaf) else width(inner)
     return None
 
 
