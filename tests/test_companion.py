@@ -178,6 +178,41 @@ def test_values_of_a_fixed_size_need_room() -> None:
             read(with_payload(data, payload(schema_of(field))))
 
 
+@pytest.mark.parametrize(
+    ("stored", "claimed"),
+    [
+        (pa.binary(), pa.binary(2_000_000)),
+        (pa.list_(pa.int64()), pa.list_(pa.int64(), 250_000)),
+        (pa.list_(pa.binary()), pa.list_(pa.binary(2_000_000), 1)),
+    ],
+    ids=str,
+)
+def test_nulls_of_a_fixed_size_count_against_the_memory_limit(stored: pa.DataType, claimed: pa.DataType) -> None:
+    """The like of this, 984 bytes that claim 20 columns of nulls of 100 MB each, took more than 10 GB."""
+    names = [f"c{i}" for i in range(20)]
+    data = written(pa.table({name: pa.nulls(4, stored) for name in names}))
+    described = companion.Description(pa.schema([(name, claimed) for name in names]), {}, {})
+    hostile = with_payload(data, companion.pack_description(described))
+    assert len(hostile) < 2000
+    with smalti.open(hostile, memory_limit=32_000_000) as file:
+        with pytest.raises(smalti.MemoryLimitError, match="memory_limit raises it"):
+            file.read()
+        assert file.read(["c3"]).num_rows == 4
+        with pytest.raises(smalti.MemoryLimitError):
+            list(file.iter_batches(1))
+
+
+def test_values_that_a_companion_cannot_mean_are_an_error_of_filters_too() -> None:
+    data = written(pa.table({"x": pa.array([b"a", None]), "t": pa.array([-1, 5], pa.int64())}))
+    claimed = pa.schema([("x", pa.decimal256(50, 2)), ("t", pa.time64("us"))])
+    hostile = with_payload(data, companion.pack_description(companion.Description(claimed, {}, {})))
+    for name in claimed.names:
+        with pytest.raises(smalti.CorruptFileError, match="does not fit"):
+            read(hostile, columns=[name])
+        with pytest.raises(smalti.CorruptFileError, match="does not fit"):
+            read(hostile, columns=[], filters=[(name, "!=", None)])
+
+
 def test_damage_of_the_frame_itself(data: bytes) -> None:
     """Every byte of the frame, and of index and footer behind it, is under a checksum."""
     before, packed, index, footer = parts(data)

@@ -317,6 +317,62 @@ def paths(node: Node, name: str) -> Iterator[str]:
             yield from paths(inner, f"{name}.{child}")
 
 
+def field_paths(schema: pa.Schema) -> list[str]:
+    """The paths of all fields of structs, and of what is below them.
+
+    Examples
+    --------
+    >>> field_paths(pa.schema([("id", pa.int64()), ("user", pa.struct([("age", pa.int32())]))]))
+    ['user.age']
+    """
+    names = set(schema.names)
+    nested = [field for field in schema if pt.is_nested(storage_kind(field.type))]
+    found = chain.from_iterable(paths(plan_column(field.type, field.nullable), field.name) for field in nested)
+    return [path for path in dict.fromkeys(found) if path not in names]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a path leads to: the node, its first place among the stored columns, and what says where it is null.
+
+    `presence` is the stored column that does for the struct, or for the nearest struct around it; None if there is
+    none. `is_repeated` tells that it is in a list or map, or is one.
+    """
+
+    node: Node
+    place: int
+    presence: int | None = None
+    is_repeated: bool = False
+
+
+def find_path(node: Node, name: str, path: str) -> Found | None:
+    """The first part of a column, which has a name, that a path leads to."""
+    return _find_path(Found(node, 0), name, path)
+
+
+def _find_path(found: Found, name: str, path: str) -> Found | None:
+    node = found.node
+    if isinstance(node, Wrapped):
+        return _find_path(replace(found, node=node.inner), name, path)
+    is_repeated = found.is_repeated or isinstance(node, Repeated)
+    if isinstance(node, Group) and node.has_presence:
+        found = replace(found, presence=found.place)
+    if name == path:
+        return replace(found, is_repeated=is_repeated)
+    if isinstance(node, Repeated):
+        return _find_path(replace(found, node=node.entry, is_repeated=True), name, path)
+    if isinstance(node, Group):
+        place = found.place + node.has_presence
+        for child, inner in node.fields:
+            at = f"{name}.{child}"
+            if path.startswith(at) and path[len(at) : len(at) + 1] in ("", "."):
+                below = _find_path(replace(found, node=inner, place=place), at, path)
+                if below is not None:
+                    return below
+            place += 1 if isinstance(inner, Leaf) else width(inner)
+    return None
+
+
 def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | None, list[bool]]:
     """The tree without the leaves that are not wanted, None if none is left; and which stored columns it keeps.
 
@@ -337,9 +393,11 @@ def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | 
             def chosen(path: str) -> bool:
                 return path == key or wanted(path)
 
-            below = list(filter(wanted, paths(node, name)))
-            if not below or below == [key]:  # A map without values would be no map.
-                return (node if below else None), [bool(below)] * width(node)
+            assert isinstance(node.entry, Group)
+            below = any(map(wanted, paths(node, name)))
+            value, (_, inner) = f"{name}.{node.type.item_field.name}", node.entry.fields[1]
+            if not (wanted(value) or any(map(wanted, paths(inner, value)))):  # A map without values would be no map.
+                return (node if below else None), [below] * width(node)
         entry, kept = prune(node.entry, name, chosen)
         return (None if entry is None else Repeated(_with_entries(node.type, entry), entry)), kept
     fields, kept = [], [True] * node.has_presence

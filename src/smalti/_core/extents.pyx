@@ -33,6 +33,10 @@ cdef enum:
     INLINE_TEXT = 12        # bytes of a text that a view holds itself
 
 
+# More rows than any array has: not even their bits could be in memory.
+cdef int64_t MAX_ROWS = <int64_t>1 << 47
+
+
 # What is wrong; `reason` is NULL while nothing is.
 cdef struct Problem:
     const char* reason
@@ -103,6 +107,8 @@ def is_flat(InputBatch batch not None):
         array = batch.array.children[i]
         if array.n_buffers > 2 or array.n_children or array.dictionary != NULL or array.null_count > 0:
             return False
+        if not 0 <= array.offset <= MAX_ROWS or array.length < 0:
+            return False
     return True
 
 
@@ -126,7 +132,7 @@ cdef bint _check(
     cdef int64_t at, buffers = 2, children = 0
     if array == NULL or depth > MAX_DEPTH:
         return _wrong(problem, field, b"array is missing or nested too deep", NONE, depth, MAX_DEPTH)
-    if array.length < 0 or array.offset < 0 or first < 0 or array.offset > INT64_MAX - array.length:
+    if array.length < 0 or array.offset < 0 or first < 0 or array.offset > MAX_ROWS or array.length > MAX_ROWS:
         return _wrong(problem, field, b"length or offset of an array is impossible", NONE, array.length, array.offset)
     if rows > array.length - first:
         return _wrong(problem, field, b"array is shorter than what refers to it", NONE, array.length, first + rows)
@@ -141,8 +147,13 @@ cdef bint _check(
         buffers = 3
     if array.n_buffers < buffers or array.n_children != children:
         return _wrong(problem, field, b"array lacks buffers or children of its type", NONE, array.n_buffers, buffers)
-    if rows == 0:
-        return True     # the buffers of an empty array may be missing
+    if rows == 0:       # The buffers of an empty array may be missing; its dictionary is kept all the same.
+        if field.dictionary == NULL or array.dictionary == NULL:
+            return True
+        if _check(array.dictionary, field.dictionary, 0, array.dictionary.length, depth + 1, problem):
+            return True
+        problem.row = NONE
+        return False
     if not _check_validity(array, field, first, rows, problem):
         return False
     at = array.offset + first

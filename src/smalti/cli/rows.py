@@ -17,6 +17,7 @@ from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
 from smalti.file.streams import Scannable
+from smalti.nesting import field_paths
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
 from smalti.table.dataset import MosaicDataset
@@ -85,7 +86,12 @@ def run_sample(options: argparse.Namespace, screen: Screen) -> None:
 
 def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any, pa.Schema]:
     """The columns and the condition that are asked for, and the schema of what is shown."""
-    columns = select_columns(column_names(table), options.columns) if options.columns else None
+    columns = None
+    if options.columns:
+        names = column_names(table)
+        if not {piece for pattern in options.columns for piece in (pattern, *pattern.split(","))} <= set(names):
+            names = [*names, *field_paths(schema_of(table))]  # a field of a struct, maybe
+        columns = select_columns(names, options.columns)
     schema = schema_of(table) if columns is None else table.scan(columns).schema
     condition = None if options.where is None else parse_where(options.where, schema_of(table))
     return columns, condition, schema

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
-from smalti.errors import SchemaError
+from smalti.errors import MemoryLimitError, SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.file.patterns import match_names
+from smalti.memory import most_memory
 
 
 def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
@@ -29,6 +32,48 @@ def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
         ) from None
 
 
+#: More bytes than any memory has, which a number of 64 bits can hold.
+MAX_BYTES = (1 << 63) - 1
+
+
+def fixed_bytes(type_: Any) -> int:
+    """Bytes of a value, also of a null, in Arrow's memory; of values of any size only what points at them."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return fixed_bytes(type_.storage_type)
+    if pt.is_fixed_size_binary(type_):
+        return int(type_.byte_width)
+    if pt.is_fixed_size_list(type_):
+        return int(type_.list_size) * fixed_bytes(type_.value_type)
+    if pt.is_struct(type_):
+        return sum(fixed_bytes(field.type) for field in type_)
+    return 8
+
+
+def null_array(rows: int, type_: Any) -> Any:
+    """Nulls of a type. Arrow's own are not valid where runs are in structs or lists; these are put together here."""
+    asked, limit = rows * fixed_bytes(type_), most_memory()
+    if asked > limit:  # of a type that only some file says to be so large
+        raise MemoryLimitError.of(asked, 0, limit)
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(null_array(rows, type_.storage_type))
+    if not _has_runs(type_) or pt.is_run_end_encoded(type_):
+        return pa.nulls(rows, type_)
+    below = rows if pt.is_struct(type_) else rows * type_.list_size if pt.is_fixed_size_list(type_) else 0
+    children = [null_array(below, type_.field(i).type) for i in range(type_.num_fields)]
+    zeros = pa.py_buffer(bytes(8 * (rows + 1)))  # no bit is set, every list starts and ends at 0
+    is_plain = pt.is_struct(type_) or pt.is_fixed_size_list(type_)
+    is_view = pt.is_list_view(type_) or pt.is_large_list_view(type_)
+    return pa.Array.from_buffers(type_, rows, [zeros] * (1 if is_plain else 3 if is_view else 2), children=children)
+
+
+def _has_runs(type_: Any) -> bool:
+    if isinstance(type_, pa.BaseExtensionType):
+        return _has_runs(type_.storage_type)
+    if not pt.is_nested(type_) or pt.is_run_end_encoded(type_):
+        return bool(pt.is_run_end_encoded(type_))
+    return any(_has_runs(type_.field(i).type) for i in range(type_.num_fields))
+
+
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     """The columns of a schema that are asked for, patterns included."""
     if columns is None:
@@ -46,7 +91,7 @@ def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
             continue
         places = [batch.schema.get_field_index(name) for name in schema.names]
         arrays = [
-            pa.nulls(batch.num_rows, field.type) if place < 0 else widen_array(batch.column(place), field)
+            null_array(batch.num_rows, field.type) if place < 0 else widen_array(batch.column(place), field)
             for field, place in zip(schema, places, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

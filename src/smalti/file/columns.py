@@ -6,7 +6,7 @@ file, so that it is decompressed, checked and searched for the first file only, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -22,12 +22,11 @@ from smalti.file.tail import parse_schema
 from smalti.format.companion import WRITER as OUR_WRITER
 from smalti.format.companion import Companion, Description, parse_description, warn_of
 from smalti.nesting import (
-    Group,
     Leaf,
     LogicalColumn,
     Node,
     StoredColumn,
-    Wrapped,
+    find_path,
     has_parts,
     leaves,
     paths,
@@ -79,6 +78,8 @@ class LogicalView:
         self.owner: dict[str, str] = {}
         #: The column that each path below one leads into.
         self.paths: dict[str, str] = {}
+        #: Paths that lead to more than one thing: to two fields, or to a field and a column.
+        self.ambiguous: set[str] = set()
         made = [
             name
             for name, place in self._places.items()
@@ -94,11 +95,14 @@ class LogicalView:
                 if each.name != name:
                     self.owner[each.name] = name
             for path in paths(column.node, name):
+                if path in self.paths:
+                    self.ambiguous.add(path)
                 self.paths.setdefault(path, name)
         free = [path for path in self.paths if path not in taken]
         for path, type_ in zip(free, describe(free), strict=True):
             if type_ is not None or path in self._places:  # Another column has this name.
                 del self.paths[path]
+                self.ambiguous.add(path)
         free = [name for name in made if name not in taken]
         for name, type_ in zip(free, describe(free), strict=True):
             if type_ is not None:
@@ -336,11 +340,17 @@ class Columns:
                 found.append(FilterColumn(name))
                 continue
             column = self._column(view, owner)
-            part, kept = prune(column.node, owner, lambda path, name=name: path == name)  # type: ignore[misc]
-            stored = [each for each, is_kept in zip(column.stored, kept, strict=True) if is_kept]
-            self._check_stored(stored)
-            found.append(_filter_column(name, part, stored))
+            compared = _filter_column(column, name)
+            self._check_stored([each for each in column.stored if each.name == compared.stored])
+            found.append(compared)
         return found
+
+    def refuse_ambiguous(self, nested: Iterable[str]) -> None:
+        """Refuse names that were meant as fields of structs, if they could be read as something else."""
+        view = self._view
+        for name in nested:
+            if view is not None and name in view.ambiguous:
+                raise SchemaError("a filter names a field of a struct by a path that leads to two things", found=name)
 
     def filter_projection(self, columns: Sequence[FilterColumn]) -> Projection:
         """The stored columns that a filter compares."""
@@ -413,26 +423,20 @@ def restore_bound(type_: pa.DataType | None) -> Callable[[pa.Scalar], pa.Scalar]
     return restore
 
 
-def _filter_column(name: str, node: Node | None, stored: Sequence[StoredColumn]) -> FilterColumn:
+def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
     """The stored column that stands for a column, a struct, or a field of one."""
-    leaf = node
-    while leaf is not None and not isinstance(leaf, Leaf):
-        if isinstance(leaf, Group) and len(leaf.fields) != 1:
-            break
-        leaf = leaf.fields[0][1] if isinstance(leaf, Group) else leaf.inner if isinstance(leaf, Wrapped) else leaf.entry
-    is_leaf = isinstance(leaf, Leaf) and (isinstance(node, Leaf) or stored[-1].name == name)
-    if is_leaf:
-        assert isinstance(leaf, Leaf)
-        if stored[-1].type != leaf.stored:  # a field of structs in lists: Arrow compares no lists
-            return FilterColumn(stored[-1].name)
+    found = find_path(column.node, column.field.name, path)
+    assert found is not None
+    if found.is_repeated:  # Arrow compares no lists, but can say which are null, and how long they are.
+        return FilterColumn(column.stored[found.place].name)
+    if isinstance(found.node, Leaf):
         from smalti.file.logical import filter_type
 
-        type_ = filter_type(leaf.type)
-        return FilterColumn(stored[-1].name, None if type_ == leaf.stored else type_)
-    for each in stored:
-        if each.name == name:
-            return FilterColumn(name, is_presence=True)
-    raise SchemaError("a struct that cannot be null cannot be compared; name one of its fields", column=name)
+        type_ = filter_type(found.node.type)
+        return FilterColumn(column.stored[found.place].name, None if type_ == found.node.stored else type_)
+    if found.presence is None:
+        raise SchemaError("a struct that cannot be null cannot be compared; name one of its fields", column=path)
+    return FilterColumn(column.stored[found.presence].name, is_presence=True)
 
 
 class SharedSchemas:

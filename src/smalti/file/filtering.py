@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from smalti.errors import CorruptFileError
 from smalti.file.columns import Columns, FilterColumn
 from smalti.file.logical import from_stored
 from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
-from smalti.predicate import GroupStatistics, Outcome, fit_numbers, match_mask, normalize_filters, prune
+from smalti.predicate import GroupStatistics, Outcome, fit_values, match_mask, normalize_filters, prune
 from smalti.predicate.python import AnyFilter
 
 
@@ -38,12 +39,13 @@ class FilterPlan:
         columns: Columns,
     ) -> None:
         self._filter = normalize_filters(filters)
+        columns.refuse_ambiguous(self._filter.nested)
         self._compared = dict(zip(self._filter.columns, compared(self._filter.columns), strict=True))
         #: What is read to filter rows.
         self.projection = columns.filter_projection(list(self._compared.values()))
         stored = dict(zip(self.projection.schema.names, self.projection.schema.types, strict=True))
-        decimals = [name for name, column in self._compared.items() if pa.types.is_decimal(stored[column.stored])]
-        self._filter = fit_numbers(self._filter, decimals)
+        types = {name: column.type or stored[column.stored] for name, column in self._compared.items()}
+        self._filter = fit_values(self._filter, types)
         places = dict(zip(stored, columns.find(list(stored)), strict=True))
         wanted, groups = set(places.values()), range(tail.index.num_row_groups)
         records = [{record.column: record for record in tail.statistics(group, wanted)} for group in groups]
@@ -75,7 +77,11 @@ def _as_compared(array: pa.Array, column: FilterColumn) -> pa.Array:
     if column.is_presence:
         array = pc.if_else(array, array, pa.scalar(None, pa.bool_()))
     elif column.type is not None:
-        array = from_stored(array, column.type)
+        try:
+            array = from_stored(array, column.type)
+        except (pa.ArrowException, ValueError) as error:
+            reason = f"column does not fit what the companion says of it ({error})"
+            raise CorruptFileError(reason, column=column.stored) from None
     return array
 
 

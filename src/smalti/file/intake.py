@@ -80,9 +80,12 @@ class Intake:
             self._entries[name] = None
         elif known is entries or not entries.equals(known.slice(0, len(entries))):
             try:
+                entries.validate(full=True)  # Those that no row uses are written too, and nobody else looks at them.
                 merged = pa.concat_arrays([known, entries]).unique().drop_null()
             except pa.ArrowNotImplementedError:
                 merged = None
+            except pa.ArrowException as error:
+                raise SchemaError("an entry of the dictionary is not valid", found=str(error)) from None
             fits = merged is not None and len(merged) <= MAX_ENTRIES and merged.nbytes <= MAX_ENTRY_BYTES
             self._entries[name] = merged if fits else None
 

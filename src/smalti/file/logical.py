@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.errors import CorruptFileError, SchemaError
+from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
+from smalti.file.casting import MAX_BYTES, fixed_bytes, null_array
 from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, plan_column, width
 from smalti.spec import MAX_BLOCK_SIZE
 from smalti.types import is_legacy_timestamp, is_list_like, storage_type
@@ -24,6 +25,8 @@ from smalti.types import is_legacy_timestamp, is_list_like, storage_type
 _run_ends: Any = pc
 #: Called with a leaf's place among the stored columns of its column and the entries of its dictionary.
 KeepEntries = Callable[[int, pa.Array], None]
+#: Called with a number of bytes before they are allocated; raises if they are too many.
+TakeBytes = Callable[[int], None]
 
 # --- from what is given to what is stored -------------------------------------------------------------------------
 
@@ -52,7 +55,7 @@ def _shred(array: Any, node: Node, out: list[pa.Array], keep: KeepEntries | None
     elif isinstance(node, Group):
         if node.has_presence:
             out.append(array.is_valid())
-        for (_, inner), child in zip(node.fields, array.flatten(), strict=True):
+        for (_, inner), child in zip(node.fields, struct_fields(array), strict=True):
             _shred(child, inner, out, keep)
     else:
         offsets, mask, elements = _elements(array)
@@ -102,6 +105,8 @@ def _change(array: Any, target: pa.DataType) -> Any:
         return rebuild(array, target, to_stored)
     if is_legacy_timestamp(source):
         millis, nanos = array.flatten()
+        if millis.null_count != array.null_count or nanos.null_count != array.null_count:
+            raise SchemaError("a field of a timestamp is null, which TIMESTAMP cannot say", found=str(source))
         if not _all_between(nanos, 0, 999_999):
             raise SchemaError("nanos_of_milli out of range", expected="0 to 999999")
         return pc.add_checked(pc.multiply_checked(millis, 1_000_000), nanos.cast(pa.int64())).cast(target)
@@ -112,30 +117,53 @@ def _change(array: Any, target: pa.DataType) -> Any:
         return days
     if pt.is_time32(source) and not _all_between(array.cast(pa.int32()), 0, 86_399):
         raise SchemaError("time is outside a day")  # Arrow's cast would multiply it to one that may be inside.
+    if pt.is_time64(source):
+        return _within_a_day(array.cast(target), source)
     if pt.is_decimal256(source) and pt.is_binary(target):
         return _decimals_to_bytes(array)
     return array.cast(target)
 
 
-def rebuild(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> Any:
+def rebuild(
+    array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array], take: TakeBytes | None = None
+) -> Any:
     """A list or map of any layout as the list or map `target`, with its children changed by `convert`."""
     offsets, mask, elements = _elements(array)
     if not pt.is_map(target):
-        return _as_lists(offsets, mask, convert(elements, target.value_type), target)
+        return _as_lists(offsets, mask, convert(elements, target.value_type), target, take or _take_any)
     keys, items = elements.flatten()
     return _as_maps(offsets, mask, convert(keys, target.key_type), convert(items, target.item_type), target)
 
 
 def rebuild_struct(array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> Any:
     """A struct as the struct `target`: fields by name, changed by `convert`, nulls for those that are not there."""
-    given = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+    given = dict(zip([field.name for field in array.type], struct_fields(array), strict=True))
     children = [
-        convert(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type)
+        convert(given[field.name], field.type) if field.name in given else null_array(len(array), field.type)
         for field in target
     ]
     if not children:
         return array.cast(target)
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
+
+
+def struct_fields(array: Any) -> list[Any]:
+    """The fields of a struct, null where the struct is.
+
+    Arrow gives runs the bitmap of the struct, which they have no place for: where there are nulls, they come as plain
+    values.
+    """
+    fields: list[Any] = array.flatten()
+    for i, field in enumerate(array.type):
+        if pt.is_run_end_encoded(_bare(field.type)):
+            fields[i] = array.field(i)
+            if array.null_count:
+                fields[i] = pc.if_else(array.is_valid(), to_stored(fields[i], storage_type(field.type)), None)
+    return fields
+
+
+def _bare(type_: Any) -> Any:
+    return _bare(type_.storage_type) if isinstance(type_, pa.BaseExtensionType) else type_
 
 
 def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
@@ -145,7 +173,9 @@ def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
     list has in its buffers are left out, so that only values that count are looked at.
     """
     if pt.is_map(array.type):  # Maps cannot be flattened, lists of their entries can.
-        entries = pa.StructArray.from_arrays([array.keys, array.items], fields=list(entry_field(array.type).type))
+        count = min(len(array.keys), len(array.items))  # A producer may leave more of one than of the other.
+        children = [array.keys.slice(0, count), array.items.slice(0, count)]
+        entries = pa.StructArray.from_arrays(children, fields=list(entry_field(array.type).type))
         buffers, type_ = array.buffers()[:2], pa.list_(entries.type)
         array = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[entries])
     if pt.is_fixed_size_list(array.type) and not array.null_count:
@@ -158,7 +188,16 @@ def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
         return pc.cumulative_sum(steps), None, array.flatten()
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())
-    return offsets, array.is_null() if array.null_count else None, array.flatten()
+    # Arrow cannot make an empty array of every type, which is what it makes of lists that have no elements.
+    elements = array.flatten() if offsets[-1].as_py() else array.values.slice(0, 0)
+    return offsets, array.is_null() if array.null_count else None, elements
+
+
+def _within_a_day(ticks: Any, type_: Any) -> Any:
+    """Refuse ticks that are no time of day, which are no valid Arrow either."""
+    if not _all_between(ticks, 0, 86_400 * (10**6 if type_.unit == "us" else 10**9) - 1):
+        raise SchemaError("time is outside a day")
+    return ticks
 
 
 def _all_between(array: Any, low: int, high: int) -> bool:
@@ -168,6 +207,7 @@ def _all_between(array: Any, low: int, high: int) -> bool:
 
 def _decimals_to_bytes(array: Any) -> pa.Array:
     """Decimals of more than 38 digits as 32 bytes each, big endian, two's complement."""
+    array.validate(full=True)  # Digits beyond the precision would be refused when they are read.
     data = memoryview(array.buffers()[1])[array.offset * 32 :] if len(array) else b""
     values = [bytes(data[at : at + 32][::-1]) for at in range(0, 32 * len(array), 32)]
     return pa.array(values, pa.binary(), mask=array.is_null())
@@ -193,8 +233,11 @@ class Assembly:
     schema: pa.Schema
     parts: Sequence[Part | int]
 
-    def assemble(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Raises CorruptFileError if stored columns cannot be what the companion says."""
+    def assemble(self, batch: pa.RecordBatch, take: TakeBytes) -> pa.RecordBatch:
+        """Raises CorruptFileError if stored columns cannot be what the companion says.
+
+        What is made of a column takes about as much memory as the column; `take` is told where it takes more.
+        """
         arrays = []
         for part in self.parts:
             if isinstance(part, int):
@@ -202,22 +245,24 @@ class Assembly:
                 continue
             columns = zip([batch.column(place) for place in part.places], part.entries, strict=True)
             try:
-                arrays.append(_assemble(part.node, columns))
+                arrays.append(_assemble(part.node, columns, take))
+            except MemoryLimitError:
+                raise
             except (pa.ArrowException, ValueError, TypeError) as error:  # also those of ours, and of extension types
                 reason = f"column does not fit what the companion says of it ({error})"
                 raise CorruptFileError(reason, column=part.field.name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]]) -> Any:
+def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: TakeBytes) -> Any:
     if isinstance(node, Leaf):
         array, entries = next(columns)
-        return from_stored(array, node.type, entries)
+        return from_stored(array, node.type, entries, take)
     if isinstance(node, Wrapped):
-        return node.type.wrap_array(_assemble(node.inner, columns))
+        return node.type.wrap_array(_assemble(node.inner, columns, take))
     if isinstance(node, Group):
         presence = next(columns)[0] if node.has_presence else None
-        children = [_assemble(inner, columns) for _, inner in node.fields]
+        children = [_assemble(inner, columns, take) for _, inner in node.fields]
         return _as_struct(node.type, presence, children)
     pairs = [next(columns) for _ in range(width(node.entry))]
     lists = [array for array, _ in pairs]
@@ -226,11 +271,12 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]]) -> Any
         raise CorruptFileError("lists of one column differ in length")
     offsets, mask, first = _elements(lists[0])
     elements = [first, *(other.flatten() for other in lists[1:])]
-    entry = _assemble(node.entry, iter([(each, pair[1]) for each, pair in zip(elements, pairs, strict=True)]))
+    below = iter([(each, pair[1]) for each, pair in zip(elements, pairs, strict=True)])
+    entry = _assemble(node.entry, below, take)
     if pt.is_map(node.type):
         keys, items = entry.flatten()
         return _as_maps(offsets, mask, keys, items, node.type)
-    return _as_lists(offsets, mask, entry, node.type)
+    return _as_lists(offsets, mask, entry, node.type, take)
 
 
 def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
@@ -262,7 +308,8 @@ def _without_nulls(array: Any, presence: Any) -> Any:
                 return array
             indices = array.indices.fill_null(0)
             return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=type_.ordered)
-        return pc.coalesce(array, pa.scalar(_some_value(type_), type_))
+        filled = pc.coalesce(array, pa.scalar(_some_value(type_), type_))
+        return filled if filled.type == type_ else filled.cast(type_)  # Arrow answers with wider decimals
     except pa.ArrowNotImplementedError:
         return array
 
@@ -287,14 +334,14 @@ def _some_value(type_: Any) -> Any:
     return 0
 
 
-def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
+def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any, take: TakeBytes) -> Any:
     """Lists of any layout."""
     if pt.is_list(type_):
         return pa.ListArray.from_arrays(offsets, elements, type=type_, mask=mask)
     if pt.is_large_list(type_):
         return pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), elements, type=type_, mask=mask)
     if pt.is_fixed_size_list(type_):
-        return _as_fixed_size_lists(offsets, mask, elements, type_)
+        return _as_fixed_size_lists(offsets, mask, elements, type_, take)
     starts, ends = offsets.slice(0, len(offsets) - 1), offsets.slice(1)
     lengths = pc.subtract(ends, starts)
     views: Any = pa.ListViewArray
@@ -303,10 +350,11 @@ def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
     return views.from_arrays(starts, lengths, elements, type=type_, mask=mask)
 
 
-def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> Any:
+def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any, take: TakeBytes) -> Any:
     """Lists of one size: their elements as they are, or with room made for those of null lists."""
     size, lengths = type_.list_size, pc.subtract(offsets.slice(1), offsets.slice(0, len(offsets) - 1))
-    _check_room(len(lengths), size)
+    if mask is not None:
+        _take_room(len(lengths), type_, elements, take)
     present = lengths if mask is None else lengths.filter(pc.invert(mask))
     if not pc.all(pc.equal(present, size), min_count=0).as_py():
         raise CorruptFileError("a list of fixed size has another one", expected=size)
@@ -317,25 +365,46 @@ def _as_fixed_size_lists(offsets: Any, mask: Any, elements: Any, type_: Any) -> 
     if mask is None:
         return dense
     number = pc.subtract(pc.cumulative_sum(pc.invert(mask).cast(pa.int64())), 1)
-    return dense.take(pc.if_else(mask, pa.scalar(None, pa.int64()), number))
+    try:
+        return dense.take(pc.if_else(mask, pa.scalar(None, pa.int64()), number))
+    except pa.ArrowNotImplementedError:
+        elements = _spread(elements, offsets.slice(0, len(lengths)), size)
+        return pa.Array.from_buffers(type_, len(lengths), [pc.invert(mask).buffers()[1]], children=[elements])
 
 
-def _check_room(rows: int, size: int) -> None:
-    """Refuse rows of a size that only the companion tells: nulls of that size need no bytes in the file."""
-    if rows * size > MAX_BLOCK_SIZE:
-        raise CorruptFileError("values of fixed size are too large", found=rows * size, expected=MAX_BLOCK_SIZE)
+def _spread(elements: Any, starts: Any, size: int) -> Any:
+    """`size` elements from each start on; where a null list starts that may be any elements, but there must be some."""
+    if not len(elements):
+        return null_array(len(starts) * size, elements.type)
+    places = pa.array(range(len(starts) * size), pa.int64())
+    rows = pc.divide(places, size)
+    within = pc.subtract(places, pc.multiply(rows, size))
+    last = pa.scalar(len(elements) - size, pa.int64())
+    return take_rows(elements, pc.add(pc.min_element_wise(starts.cast(pa.int64()).take(rows), last), within))
+
+
+def _take_room(rows: int, type_: Any, stored: Any, take: TakeBytes) -> None:
+    """Count rows of a size that only the companion tells: nulls of that size need no bytes in the file."""
+    size = rows * fixed_bytes(type_)
+    if rows * (type_.list_size if pt.is_fixed_size_list(type_) else type_.byte_width) > MAX_BLOCK_SIZE:
+        raise CorruptFileError("values of fixed size are too large", found=size, expected=MAX_BLOCK_SIZE)
+    take(min(max(0, size - stored.nbytes), MAX_BYTES))
+
+
+def _take_any(_: int) -> None:
+    """For arrays that are in memory already, and are only changed."""
 
 
 def _as_maps(offsets: Any, mask: Any, keys: Any, items: Any, type_: Any) -> Any:
     return pa.MapArray.from_arrays(offsets, keys, items, type=type_, mask=mask)
 
 
-def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
+def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: TakeBytes = _take_any) -> Any:
     """A stored array as the type it was given with: what `to_stored` undoes. `entries` are those of a dictionary."""
     if array.type == type_:
         return array
     if isinstance(type_, pa.BaseExtensionType):
-        return type_.wrap_array(from_stored(array, type_.storage_type, entries))
+        return type_.wrap_array(from_stored(array, type_.storage_type, entries, take))
     if pt.is_dictionary(type_):
         return _encode_dictionary(array, type_, entries)
     if pt.is_run_end_encoded(type_):
@@ -344,15 +413,17 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None) -> Any:
     if pt.is_null(type_):
         return pa.nulls(len(array))
     if is_list_like(type_) or pt.is_map(type_):
-        return rebuild(array, type_, partial(from_stored, entries=entries))
+        return rebuild(array, type_, partial(from_stored, entries=entries, take=take), take)
     if is_legacy_timestamp(type_):
         return pa.StructArray.from_arrays(_split_nanoseconds(array), fields=list(type_), mask=array.is_null())
     if pt.is_decimal256(type_) and pt.is_binary(array.type):
         return _bytes_to_decimals(array, type_)
     if pt.is_fixed_size_binary(type_):
-        _check_room(len(array), type_.byte_width)
+        _take_room(len(array), type_, array, take)
     if pt.is_float16(type_):
         return array.cast(type_, safe=False)
+    if pt.is_time64(type_) and pt.is_int64(array.type):
+        return _within_a_day(array, type_).cast(type_)
     return array.cast(type_)
 
 
@@ -401,14 +472,16 @@ def widen_values(array: Any, type_: Any) -> Any:
         return array
     if isinstance(source, pa.BaseExtensionType):
         return widen_values(array.storage, type_)
-    if pt.is_dictionary(source):
+    if pt.is_dictionary(source) or pt.is_run_end_encoded(source):
         return widen_values(to_stored(array, storage_type(source)), type_)
     if pt.is_struct(type_) and pt.is_struct(source):
         return rebuild_struct(array, type_, widen_values)
     if (is_list_like(type_) and is_list_like(source)) or (pt.is_map(type_) and pt.is_map(source)):
         return rebuild(array, type_, widen_values)
-    if pt.is_dictionary(type_):
-        return from_stored(to_stored(array, storage_type(type_)), type_)
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(widen_values(array, type_.storage_type))
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return from_stored(widen_values(array, storage_type(type_)), type_)
     return to_stored(array, type_) if type_ == storage_type(source) else array.cast(type_)
 
 
@@ -421,7 +494,16 @@ def take_rows(array: Any, rows: pa.Array) -> Any:
         return array.take(rows)
     except pa.ArrowNotImplementedError:
         node = plan_column(array.type, True)
-        return _assemble(node, iter([(part.take(rows), None) for part in shred(array, node)]))
+        return _assemble(node, iter([(part.take(rows), None) for part in shred(array, node)]), _take_any)
+
+
+def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows of a batch where a mask is true, also of types that Arrow cannot filter."""
+    try:
+        return batch.filter(mask)
+    except pa.ArrowNotImplementedError:
+        rows = pc.indices_nonzero(mask)
+        return pa.RecordBatch.from_arrays([take_rows(column, rows) for column in batch.columns], schema=batch.schema)
 
 
 def sort_key(array: Any) -> Any:
@@ -441,7 +523,7 @@ def filter_type(type_: Any) -> pa.DataType:
     """
     if isinstance(type_, pa.BaseExtensionType):
         return filter_type(type_.storage_type)
-    if pt.is_duration(type_) or pt.is_time64(type_) or pt.is_decimal256(type_):
+    if pt.is_duration(type_) or pt.is_time64(type_) or pt.is_decimal256(type_) or pt.is_null(type_):
         chosen: pa.DataType = type_
         return chosen
     return storage_type(type_)

@@ -445,7 +445,7 @@ class Scanner:
         if columns.assembly is None:
             return result
         try:
-            return columns.assembly.assemble(result)
+            return columns.assembly.assemble(result, allowance.take)
         except MosaicError as error:
             raise error.locate(path=self.source.name, row_group=group) from None
 

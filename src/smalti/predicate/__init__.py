@@ -1,6 +1,6 @@
 """Filters: parsed to one tree, which skips files and row groups by what is known of them and then filters rows."""
 
-from smalti.predicate.evaluate import Filter, filter_batch, fit_numbers, match_mask
+from smalti.predicate.evaluate import Filter, filter_batch, fit_values, match_mask
 from smalti.predicate.prune import GroupStatistics, Outcome, prune, prune_partitions
 from smalti.predicate.python import normalize_filters
 
@@ -9,7 +9,7 @@ __all__ = [
     "GroupStatistics",
     "Outcome",
     "filter_batch",
-    "fit_numbers",
+    "fit_values",
     "match_mask",
     "normalize_filters",
     "prune",

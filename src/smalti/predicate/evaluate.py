@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from smalti.predicate import tree as t
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter ready to use: `tree` decides about files and row groups, `expression` about rows."""
+    """A filter ready to use: `tree` decides about files and row groups, `expression` about rows.
+
+    `nested` are the names in it that can only mean fields of structs.
+    """
 
     tree: t.Tree
     expression: pc.Expression
+    nested: frozenset[str] = frozenset()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -27,8 +33,12 @@ class Filter:
         return tuple(dict.fromkeys(t.columns_of(self.tree)))
 
 
-def fit_numbers(filter_: Filter, decimals: Collection[str]) -> Filter:
-    """The filter with whole numbers that are compared with decimals made decimals; Arrow fails to compare the two."""
+def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
+    """The filter with values in the types that columns are compared as, by name, where they are written in others.
+
+    Columns are compared as they are stored, mostly, and people write values of the types that they know: Arrow cannot
+    compare a decimal with a whole number, or a text with a view of one, and a null of another type makes it crash.
+    """
 
     def fit(tree: t.Tree) -> t.Tree:
         match tree:
@@ -38,17 +48,57 @@ def fit_numbers(filter_: Filter, decimals: Collection[str]) -> Filter:
                 return t.Or(fit(left), fit(right))
             case t.Not(operand):
                 return t.Not(fit(operand))
-            case t.Compare(column, op, value) if column in decimals and pa.types.is_integer(value.type):
-                return t.Compare(column, op, pa.scalar(value.as_py() if not value.is_valid else Decimal(value.as_py())))
+            case t.Compare(column, op, value) if column in types and value.type != types[column]:
+                return t.Compare(column, op, _fit_value(value, types[column]))
+            case t.IsIn(column, values) if column in types and values.type != types[column]:
+                return t.IsIn(column, _fit_set(values, types[column]))
         return tree
 
-    fitted = fit(filter_.tree) if decimals else filter_.tree
+    fitted = fit(filter_.tree)
     if fitted == filter_.tree:
         return filter_
     try:
-        return Filter(fitted, to_expression(fitted))
+        return replace(filter_, tree=fitted, expression=to_expression(fitted))
     except TypeError:  # There is a part that only the whole expression says.
         return filter_
+
+
+def _fit_value(value: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
+    if not value.is_valid:
+        return pa.scalar(None, type_)
+    if pt.is_decimal(type_) and pt.is_integer(value.type):
+        return pa.scalar(Decimal(value.as_py()))
+    if pt.is_float16(value.type) and pt.is_floating(type_):
+        return value.cast(type_)
+    if _family(value.type) is not None and _family(value.type) == _family(type_):
+        return value.cast(type_)
+    return value
+
+
+def _fit_set(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Values to look for among those of a type. One that the type cannot hold is none of them."""
+    if pt.is_null(values.type) or not len(values):
+        return pa.array([], type_)
+    if pt.is_float16(values.type) and pt.is_floating(type_):
+        return values.cast(type_)
+    if pt.is_decimal(type_) and pt.is_integer(values.type):
+        fitting = []
+        for value in cast("list[int]", values.to_pylist()):
+            with suppress(pa.ArrowInvalid):
+                fitting.append(pa.scalar(Decimal(value), type_))
+        return pa.array(fitting, type_)
+    if _family(values.type) is not None and _family(values.type) == _family(type_):
+        return values.cast(type_)
+    return values
+
+
+def _family(type_: pa.DataType) -> str | None:
+    """Types that hold the same values in other layouts."""
+    if pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_):
+        return "text"
+    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_) or pt.is_fixed_size_binary(type_):
+        return "bytes"
+    return None
 
 
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:

@@ -16,6 +16,10 @@ import pyarrow.types as pt
 
 from smalti.errors import MosaicError
 
+#: Texts and bytes of any layout; bytes are compared with the UTF-8 of what is written.
+_TEXTS = (
+    pt.is_string, pt.is_large_string, pt.is_string_view, pt.is_binary, pt.is_large_binary, pt.is_binary_view
+)  # fmt: skip
 #: `date '…'` and the like; the words stay usable as names.
 TYPED = ("date", "time", "timestamp")
 
@@ -43,8 +47,10 @@ def to_scalar(value: Literal, column: str, type_: pa.DataType) -> pa.Scalar:
         return _number(value.text, type_)
     if kind == "boolean" and pt.is_boolean(type_):
         return pa.scalar(value.text == "true")
-    if kind == "string" and (pt.is_string(type_) or pt.is_large_string(type_) or pt.is_binary(type_)):
+    if kind == "string" and any(is_kind(type_) for is_kind in _TEXTS):
         return pa.scalar(value.text, type_)
+    if kind == "string" and pt.is_fixed_size_binary(type_) and not pt.is_decimal(type_):
+        return pa.scalar(value.text, pa.binary())  # of another size, maybe, and then equal to none
     if (
         (pt.is_date(type_) and kind in ("string", "date"))
         or (pt.is_time(type_) and kind in ("string", "time"))

@@ -40,9 +40,9 @@ def normalize_filters(filters: object) -> Filter:
     if isinstance(filters, Filter):
         return filters
     if isinstance(filters, pc.Expression):
-        tree = _parse(filters)
+        tree, nested = _parse(filters)
         # A filter reads a field of a struct as a column of its own, which the expression has to name like one.
-        return Filter(tree, to_expression(tree) if "FieldRef.Nested(" in str(filters) else filters)
+        return Filter(tree, to_expression(tree) if nested else filters, nested)
     tree = filters if isinstance(filters, t.Tree) else _from_tuples(filters)
     return Filter(tree, to_expression(tree))
 
@@ -64,7 +64,7 @@ def _from_tuple(condition: object) -> t.Tree:
     name, op, value = condition
     if op in t.OPERATORS and isinstance(value, pc.Expression):
         expression = getattr(pc, t.OPERATORS[op])(pc.field(name), value)
-        parsed = _parse(expression)
+        parsed, _ = _parse(expression)
         return replace(parsed, expression=expression) if isinstance(parsed, t.Opaque) else parsed
     if op in t.OPERATORS:
         return t.Compare(name, t.OPERATORS[op], pa.scalar(value))
@@ -99,19 +99,25 @@ class _Literal(t.Opaque):
     value: pa.Scalar
 
 
-def _parse(expression: pc.Expression) -> t.Tree:
+def _parse(expression: pc.Expression) -> tuple[t.Tree, frozenset[str]]:
+    """The tree of an expression, and the names in it that were written as a way into structs, field by field."""
     _, arguments = cast("tuple[object, tuple[pa.Buffer]]", expression.__reduce__())
     batch = pa.ipc.open_file(arguments[0]).get_batch(0)
     pairs = iter(schema_metadata(batch.schema.__arrow_c_schema__()))
-    return _parse_part(*next(pairs), pairs, batch)
+    nested: set[str] = set()
+    return _parse_part(*next(pairs), pairs, batch, nested), frozenset(nested)
 
 
-def _parse_part(kind: bytes, value: bytes, pairs: Iterator[tuple[bytes, bytes]], batch: pa.RecordBatch) -> t.Tree:
+def _parse_part(
+    kind: bytes, value: bytes, pairs: Iterator[tuple[bytes, bytes]], batch: pa.RecordBatch, nested: set[str]
+) -> t.Tree:
     """One part of the prefix list: a field, a literal, or a call with its arguments and options."""
     if kind == b"field_ref":
         return _Field((value.decode(),))
     if kind == b"nested_field_ref":  # a field of a struct, which files know by its path
-        return _Field((".".join(next(pairs)[1].decode() for _ in range(int(value))),))
+        path = ".".join(next(pairs)[1].decode() for _ in range(int(value)))
+        nested.add(path)
+        return _Field((path,))
     if kind == b"literal":
         return _Literal((), batch.column(int(value))[0])
     if kind != b"call":
@@ -124,7 +130,7 @@ def _parse_part(kind: bytes, value: bytes, pairs: Iterator[tuple[bytes, bytes]],
         if kind == b"options":
             options = dict(batch.column(int(inner))[0])
         else:
-            arguments.append(_parse_part(kind, inner, pairs, batch))
+            arguments.append(_parse_part(kind, inner, pairs, batch, nested))
     return _call(value.decode(), arguments, options)
 
 

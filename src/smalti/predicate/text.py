@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import reduce
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -256,11 +256,10 @@ class _Parser:
     # --- conditions on the columns of the schema --------------------------------------------------------------------
 
     def _type(self, column: str) -> pa.DataType:
-        at = self._schema.get_field_index(column)
-        if at < 0:
+        type_ = _find_type(list(self._schema), column)
+        if type_ is None:
             raise WhereError(f"--where: no column {column!r}{suggestion(column, self._schema.names)}")
-        type_: pa.DataType = self._schema.field(at).type
-        return type_.value_type if isinstance(type_, pa.DictionaryType) else type_
+        return type_
 
     def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> Tree:
         if isinstance(left, Literal):
@@ -292,3 +291,25 @@ class _Parser:
                 f"--where: column {column!r} by itself must be boolean", found=str(type_), expected="a comparison"
             )
         return Compare(column, "equal", pa.scalar(True))
+
+
+def _find_type(fields: list[pa.Field], path: str) -> pa.DataType | None:
+    """The type of the values of a column, or of the field of a struct that a path leads to; None if there is none."""
+    for field in fields:
+        if field.name == path:
+            type_: pa.DataType = _bare(field.type)
+            return type_
+    for field in fields:
+        inner = _bare(field.type)
+        if path.startswith(field.name + ".") and pt.is_struct(inner):
+            found = _find_type(list(inner), path.removeprefix(field.name + "."))
+            if found is not None:
+                return found
+    return None
+
+
+def _bare(type_: Any) -> Any:
+    """A type without what is wrapped around it: extension, dictionary, runs."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return _bare(type_.storage_type)
+    return _bare(type_.value_type) if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_) else type_

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from smalti.file.casting import widen_array
+from smalti.file.casting import null_array, widen_array
 from smalti.file.columnless import columnless_batch
 from smalti.table.partitions import partition_value, repeat_value
 
@@ -53,13 +53,17 @@ class Adapter:
         if self._convert is widen_array and batch.schema.equals(self._schema):
             return batch
         arrays = []
+        nulls: dict[str, pa.Array] = {}  # one for all columns of a type: a table may have thousands that a file lacks
         for field, place in self._fields:
             if place is not None:
                 arrays.append(self._convert(batch.column(place), field))
             elif field.name in self._partition:
                 arrays.append(repeat_value(partition_value(self._partition, field), rows))
             else:
-                arrays.append(pa.nulls(rows, field.type))
+                key = str(field.type)
+                if key not in nulls or nulls[key].type != field.type:
+                    nulls[key] = null_array(rows, field.type)
+                arrays.append(nulls[key])
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 

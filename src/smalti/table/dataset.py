@@ -294,6 +294,7 @@ class MosaicDataset(Scannable):
                 columns = self._stored(opened, asked)
                 adapter = Adapter(output, opened.schema_of(columns).names, self._partition(file))
                 return FileRead(columns, filter_, adapter.adapt)
+            opened.columns.refuse_ambiguous(filter_.nested)
             columns = self._stored(opened, [*asked, *filter_.columns])
             adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
             return FileRead(columns, None, lambda batch: _filtered(adapter.adapt(batch), filter_, output))
@@ -376,18 +377,20 @@ def nearest(columns: Columns, names: Sequence[str]) -> list[str]:
 
 
 def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
-    from smalti.file.logical import as_compared
-    from smalti.predicate import fit_numbers, match_mask
+    from smalti.file.logical import as_compared, filter_rows
+    from smalti.predicate import fit_values, match_mask
 
     compared = [as_compared(_leaf(batch, name)) for name in filter_.columns]
     names = list(filter_.columns)
-    decimals = [name for name, array in zip(names, compared, strict=True) if pa.types.is_decimal(array.type)]
+    types = {name: array.type for name, array in zip(names, compared, strict=True)}
     by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
-    return adapt_batch(batch.filter(match_mask(by_itself, fit_numbers(filter_, decimals))), output)
+    return adapt_batch(filter_rows(batch, match_mask(by_itself, fit_values(filter_, types))), output)
 
 
 def _leaf(batch: pa.RecordBatch, name: str) -> Any:
     """A column, or the field of a struct that a path leads to."""
+    from smalti.file.logical import struct_fields
+
     columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
     path = name
     while path not in columns:
@@ -395,7 +398,7 @@ def _leaf(batch: pa.RecordBatch, name: str) -> Any:
         if owner is None:
             raise no_column(name, columns, "in the dataset")
         struct, path = columns[owner], path.removeprefix(owner + ".")
-        columns = dict(zip([field.name for field in struct.type], struct.flatten(), strict=True))
+        columns = dict(zip([field.name for field in struct.type], struct_fields(struct), strict=True))
     return columns[path]
 
 
