@@ -53,7 +53,8 @@ def fit_numbers(filter_: Filter, decimals: Collection[str]) -> Filter:
 
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
     """The rows of a batch that match."""
-    return batch.filter(match_mask(batch, filter_))
+    decimals = {field.name for field in batch.schema if pa.types.is_decimal(field.type)}
+    return batch.filter(match_mask(batch, fit_numbers(filter_, decimals)))
 
 
 def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:

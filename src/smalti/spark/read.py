@@ -39,8 +39,8 @@ _BATCH_BYTES = 16 << 20
 class OwnPiece(Piece):
     """A piece that knows how it is read, such as a split of a Paimon table."""
 
-    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema`."""
+    def read(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> Iterator[pa.RecordBatch]:
+        """Batches of `schema`. Rows that filters rule out may be left out."""
         raise NotImplementedError
 
 
@@ -161,7 +161,7 @@ class Scan:
             uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
             try:
                 for batch in (
-                    piece.read(self.stored)
+                    piece.read(self.stored, self.filters)
                     if isinstance(piece, OwnPiece)
                     else self._read_piece(piece, first.filesystem, schemas, metrics)
                 ):
