@@ -23,6 +23,7 @@ from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
+from smalti.memory import size_of
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, file_uri, stored_part
@@ -202,7 +203,7 @@ class Scan:
             wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
             for batch in file.iter_batches(columns=stored.paths, row_groups=kept, filters=wanted):
                 # A batch without columns, as for `count()`, takes no memory and is passed on whole.
-                fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
+                fitting = rows_per_batch(size_of(batch) // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
                 rows = options.batch_rows or fitting
                 for start in range(0, batch.num_rows, rows):
                     yield adapter.adapt(batch.slice(start, rows))
