@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,6 @@ from smalti.spark.source import MosaicDataSource
 from smalti.spark.stream import MosaicStreamReader
 from smalti.spark.types import spark_schema
 from tests.paimon.kinds import BASIC, KINDS, Maker, in_order, read_by_pypaimon, rows
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = smalti.spark.session("local[2]", driver_memory="1g")
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 def as_spark_gives_it(table: pa.Table) -> list[dict[str, Any]]:
