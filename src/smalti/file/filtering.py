@@ -42,7 +42,8 @@ class FilterPlan:
         #: What is read to filter rows.
         self.projection = columns.filter_projection(list(self._compared.values()))
         stored = dict(zip(self.projection.schema.names, self.projection.schema.types, strict=True))
-        decimals = [name for name, column in self._compared.items() if pa.types.is_decimal(stored[column.stored])]
+        types = {name: stored[column.stored] for name, column in self._compared.items()}
+        decimals = {name: type_.scale for name, type_ in types.items() if pa.types.is_decimal(type_)}
         self._filter = fit_numbers(self._filter, decimals)
         places = dict(zip(stored, columns.find(list(stored)), strict=True))
         wanted, groups = set(places.values()), range(tail.index.num_row_groups)

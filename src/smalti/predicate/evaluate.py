@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from functools import cached_property
 from typing import cast
 
@@ -27,8 +27,12 @@ class Filter:
         return tuple(dict.fromkeys(t.columns_of(self.tree)))
 
 
-def fit_numbers(filter_: Filter, decimals: Collection[str]) -> Filter:
-    """The filter with whole numbers that are compared with decimals made decimals; Arrow fails to compare the two."""
+def fit_numbers(filter_: Filter, decimals: Mapping[str, int]) -> Filter:
+    """The filter with numbers that are compared with decimals made decimals of as many digits after the point.
+
+    Arrow fails to compare whole numbers with decimals, and up to 19 its expressions compare decimals without a look at
+    their points. `decimals` has the digits of the columns.
+    """
 
     def fit(tree: t.Tree) -> t.Tree:
         match tree:
@@ -38,8 +42,9 @@ def fit_numbers(filter_: Filter, decimals: Collection[str]) -> Filter:
                 return t.Or(fit(left), fit(right))
             case t.Not(operand):
                 return t.Not(fit(operand))
-            case t.Compare(column, op, value) if column in decimals and pa.types.is_integer(value.type):
-                return t.Compare(column, op, pa.scalar(value.as_py() if not value.is_valid else Decimal(value.as_py())))
+            case t.Compare(column, _, value) if column in decimals and value.is_valid:
+                if pa.types.is_integer(value.type) or pa.types.is_decimal(value.type):
+                    return _fit_decimal(tree, Decimal(value.as_py()), decimals[column])
         return tree
 
     fitted = fit(filter_.tree) if decimals else filter_.tree
@@ -51,9 +56,35 @@ def fit_numbers(filter_: Filter, decimals: Collection[str]) -> Filter:
         return filter_
 
 
+def _fit_decimal(tree: t.Compare, value: Decimal, digits: int) -> t.Tree:
+    """The same comparison with a number of so many digits after the point: between two such, it is less or greater.
+
+    Examples
+    --------
+    >>> _fit_decimal(t.Compare("x", "less", pa.scalar(Decimal("2.501"))), Decimal("2.501"), 2)
+    Compare(column='x', op='less_equal', value=<pyarrow.Decimal128Scalar: Decimal('2.50')>)
+    """
+    with localcontext() as context:
+        context.prec = 100
+        below = value.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR)
+    try:
+        number = pa.scalar(below)
+    except pa.ArrowInvalid:
+        return tree  # No decimal has so many digits.
+    if below == value:
+        return t.Compare(tree.column, tree.op, number)
+    at_most, more = (t.Compare(tree.column, op, number) for op in ("less_equal", "greater"))
+    match tree.op:
+        case "equal":
+            return t.And(at_most, more)  # of no value, and null of null
+        case "not_equal":
+            return t.Or(at_most, more)
+    return at_most if tree.op.startswith("less") else more
+
+
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
     """The rows of a batch that match."""
-    decimals = {field.name for field in batch.schema if pa.types.is_decimal(field.type)}
+    decimals = {field.name: field.type.scale for field in batch.schema if pa.types.is_decimal(field.type)}
     return batch.filter(match_mask(batch, fit_numbers(filter_, decimals)))
 
 

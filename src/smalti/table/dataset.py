@@ -390,7 +390,8 @@ def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.R
 
     compared = [as_compared(_leaf(batch, name)) for name in filter_.columns]
     names = list(filter_.columns)
-    decimals = [name for name, array in zip(names, compared, strict=True) if pa.types.is_decimal(array.type)]
+    types = {name: array.type for name, array in zip(names, compared, strict=True)}
+    decimals = {name: type_.scale for name, type_ in types.items() if pa.types.is_decimal(type_)}
     by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
     return adapt_batch(batch.filter(match_mask(by_itself, fit_numbers(filter_, decimals))), output)
 
