@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 PAIMON := $(VENV)/paimon
 OLDEST := $(VENV)/oldest
-OLDEST_PYARROW := 19.0.1
+OLDEST_PYARROW := 18.0.0
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
@@ -111,12 +111,15 @@ test-paimon: $(PAIMON)/.installed
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup tests/paimon tests/test_paimon_guard.py
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
 
-# Spark's tests run in pypaimon's environment, which has pyarrow 19 too.
+# Spark's tests run in pypaimon's environment; those with s3fs do not, which clashes with the fsspec that pypaimon pins.
+# Building the package and drawing pages has nothing to do with pyarrow.
+APART := --ignore tests/report --ignore tests/docs --ignore tests/test_package.py
 test-oldest: $(OLDEST)/.installed $(PAIMON)/.installed
 	@echo ">> pytest, on pyarrow $(OLDEST_PYARROW)"
-	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup --ignore tests/spark --ignore tests/report --ignore tests/docs
+	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup --ignore tests/spark $(APART)
 	@echo ">> pytest, on pypaimon's pyarrow"
-	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup --ignore tests/report --ignore tests/docs
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup $(APART) \
+		--ignore tests/test_stores.py --ignore tests/test_benchmarks.py
 
 # make test-spark SPARK=4.2.1: the Spark tests with a version other than the one they usually run with.
 test-spark: $(VENV)/.installed

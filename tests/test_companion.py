@@ -17,6 +17,7 @@ from smalti.format import companion
 from smalti.format.compression import deflate
 from smalti.format.varint import pack_varint
 from tests.files import read, written
+from tests.older_arrow import uuids
 
 TABLE = pa.table(
     {
@@ -24,7 +25,7 @@ TABLE = pa.table(
         "u8": pa.array([1, None, 255], pa.uint8()),
         "word": pa.array(["a", None, "b"]).dictionary_encode(),
         "vector": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
-        "id": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), None, b"x" * 16], pa.binary(16))),
+        "id": uuids([bytes(16), None, b"x" * 16]),
         "user": pa.array([{"age": 3, "tags": ["x"]}, None, {"age": None, "tags": []}]),
         "events": pa.array([[{"at": 1, "what": "x"}], None, []]),
         "by": pa.array([[("k", {"n": 1})], None, []], pa.map_(pa.string(), pa.struct([("n", pa.int8())]))),

@@ -11,6 +11,7 @@ import pytest
 
 import smalti
 from smalti.table.schemas import widen
+from tests.older_arrow import HAS
 
 POINT, POINT3 = pa.struct([("x", pa.uint8())]), pa.struct([("x", pa.int16()), ("y", pa.string())])
 S = pa.string()
@@ -44,8 +45,8 @@ PAIRS: list[tuple[pa.DataType, pa.DataType, pa.DataType | None]] = [
     (POINT, POINT3, pa.struct([("x", pa.int16()), ("y", S)])),
     (POINT, pa.bool_(), None),
     (pa.list_(POINT), pa.list_(S), None),
-    (pa.uuid(), pa.binary(16), pa.binary(16)),
-    *([(pa.uuid(), pa.json_(), None)] if hasattr(pa, "json_") else []),
+    *([(pa.uuid(), pa.binary(16), pa.binary(16))] if HAS["uuid"] else []),
+    *([(pa.uuid(), pa.json_(), None)] if HAS["json"] else []),
 ]
 
 

@@ -446,3 +446,26 @@ def test_a_filter_that_is_no_condition_is_refused_or_decides_all(columns: list[s
     for answer in (True, False):
         found = smalti.read_table(tmp_path / "t.mosaic", columns, pc.scalar(answer))
         assert found.num_rows == (3 if answer else 0)
+
+
+@pytest.mark.parametrize("value", ["2.50", "2.501", "2.5000", "-0.001", "3", "1e30"])
+@pytest.mark.parametrize("op", ["<", "<=", ">", ">=", "=", "!="])
+def test_decimals_and_numbers_of_other_digits(op: str, value: str, tmp_path: Path) -> None:
+    """Arrow up to 19 compares 2.50 with 2.501 as if it were 0.250."""
+    cells = [
+        None if text is None else Decimal(text) for text in ("2.50", "2.51", None, "-0.01", "0.00", "3.00", "7.00")
+    ]
+    asked = Decimal(value)
+    compare: dict[str, Callable[[Decimal], bool]] = {
+        "<": lambda cell: cell < asked,
+        "<=": lambda cell: cell <= asked,
+        ">": lambda cell: cell > asked,
+        ">=": lambda cell: cell >= asked,
+        "=": lambda cell: cell == asked,
+        "!=": lambda cell: cell != asked,
+    }
+    smalti.write_table(pa.table({"p": pa.array(cells, pa.decimal128(9, 2))}), tmp_path / "a.mosaic")
+    expected = [cell for cell in cells if cell is not None and compare[op](cell)]
+    filters = [("p", op, asked)]
+    assert smalti.read_table(tmp_path / "a.mosaic", filters=filters)["p"].to_pylist() == expected
+    assert smalti.dataset(tmp_path).to_table(filters=filters)["p"].to_pylist() == expected

@@ -19,6 +19,7 @@ import smalti
 from tests import reference
 from tests.compare import assert_same
 from tests.files import layout, read, written
+from tests.older_arrow import HAS, uuids
 from tests.strategies import examples, options_for, tables
 from tests.tables import CONTAINERS, SCALARS, TYPES, matrix
 
@@ -166,11 +167,17 @@ TAKEN: dict[str, tuple[pa.Array, pa.Array]] = {
         pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
     ),
     "null": (pa.nulls(3), pa.nulls(3, pa.int32())),
-    "uuid": (pa.array([b"0" * 16, None], pa.uuid()), pa.array([b"0" * 16, None], pa.binary())),
-    **({"json": (pa.array(["{}", None], pa.json_()), pa.array(["{}", None]))} if hasattr(pa, "json_") else {}),
-    "bool8": (
-        pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None, 0], pa.int8())),
-        pa.array([1, None, 0], pa.int8()),
+    **({"uuid": (uuids([b"0" * 16, None]), pa.array([b"0" * 16, None], pa.binary()))} if HAS["uuid"] else {}),
+    **({"json": (pa.array(["{}", None], pa.json_()), pa.array(["{}", None]))} if HAS["json"] else {}),
+    **(
+        {
+            "bool8": (
+                pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None, 0], pa.int8())),
+                pa.array([1, None, 0], pa.int8()),
+            )
+        }
+        if HAS["bool8"]
+        else {}
     ),
     "tensor": (
         pa.ExtensionArray.from_storage(

@@ -11,11 +11,23 @@ import pytest
 
 import smalti
 from smalti import jobs
+from tests.older_arrow import array_of
 from tests.round_trips import VALUES, lost_of_table
 
 #: Types that Parquet has no place for, or neither format.
 NOT_IN_PARQUET = {"decimal128(10, -2)", "fixed_size_binary[0]", "struct<>"}
 NOWHERE = {"month_day_nano_interval"}
+
+
+def writes(column: pa.Table) -> bool:
+    """Whether this version of Arrow writes a column to Parquet, where that is new: views, small decimals, vectors."""
+    kind = str(column.schema.field(0).type)
+    if "view" in kind or kind.startswith(("decimal32", "decimal64", "fixed_size_list")):
+        try:
+            pq.write_table(column, pa.BufferOutputStream())
+        except pa.ArrowNotImplementedError:
+            return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +37,16 @@ def table() -> pa.Table:
     for place, (type_, values) in enumerate(VALUES):
         if str(type_) not in NOWHERE:
             fields.append(pa.field(f"c{place:02d}", type_, metadata={"comment": str(place)} if place == 5 else None))
-            arrays.append(pa.array(([*values, None] * 6)[:6], type_))
+            arrays.append(array_of(([*values, None] * 6)[:6], type_))
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {"owner": "me", "pandas": "{}"}))
 
 
 def test_parquet_to_mosaic_and_back(tmp_path: Path, table: pa.Table) -> None:
-    kept = [field.name for field in table.schema if str(field.type) not in NOT_IN_PARQUET]
+    kept = [
+        field.name
+        for field in table.schema
+        if str(field.type) not in NOT_IN_PARQUET and writes(table.select([field.name]))
+    ]
     pq.write_table(table.select(kept), tmp_path / "a.parquet")
     jobs.convert(tmp_path / "a.parquet", tmp_path / "b.mosaic")
     jobs.convert(tmp_path / "b.mosaic", tmp_path / "c.parquet")

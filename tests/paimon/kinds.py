@@ -38,15 +38,15 @@ class Maker:
         partition_by: Sequence[str] = (),
         primary_key: Sequence[str] = (),
     ) -> None:
-        self._catalog = CatalogFactory.create({"warehouse": str(root)})
-        self._catalog.create_database("db", True)
+        self.catalog = CatalogFactory.create({"warehouse": str(root)})
+        self.catalog.create_database("db", True)
         definition = PaimonSchema.from_pyarrow_schema(schema, list(partition_by), list(primary_key), dict(options))
-        self._catalog.create_table("db.t", definition, False)
+        self.catalog.create_table("db.t", definition, False)
         self.path = str(root / "db.db" / "t")
 
     @property
     def table(self) -> Any:
-        return self._catalog.get_table("db.t")
+        return self.catalog.get_table("db.t")
 
     def write(self, data: pa.Table, *, replacing: dict[str, str] | None = None, columns: Sequence[str] = ()) -> Maker:
         builder = self.table.new_batch_write_builder()
@@ -69,7 +69,7 @@ class Maker:
         return self
 
     def alter(self, *changes: Any) -> Maker:
-        self._catalog.alter_table("db.t", list(changes), False)
+        self.catalog.alter_table("db.t", list(changes), False)
         return self
 
 
@@ -88,6 +88,21 @@ def primary_key_deleted(root: Path) -> str:
     for kind, data in (("+I", rows(0, 20)), ("-D", rows(5, 9)), ("+U", rows(12, 14, "up"))):
         made.write(data.append_column("kind", pa.array([kind] * data.num_rows)))
     return made.path
+
+
+def emptied(root: Path) -> str:
+    """All rows are deleted, by a commit that has nothing but deletions."""
+    schema = pa.schema([*BASIC, ("kind", pa.string())])
+    made = Maker(root, schema, {**MOSAIC, "bucket": "1", "rowkind.field": "kind"}, primary_key=["id"])
+    for kind in ("+I", "-D"):
+        made.write(rows(0, 8).append_column("kind", pa.array([kind] * 8)))
+    return made.path
+
+
+def deleted_by_vectors(root: Path) -> str:
+    """No row is left, of one file of two."""
+    made = Maker(root, options={**EVOLVING, "deletion-vectors.enabled": "true"}).write(rows(0, 5)).write(rows(5, 9))
+    return made.update(lambda update: update.delete_by_row_id(list(range(5)))).path
 
 
 def primary_key_dynamic(root: Path) -> str:
@@ -143,6 +158,15 @@ def added_and_dropped(root: Path) -> str:
     return made.write(pa.table({"id": [30], "n": pa.array([3], pa.int32()), "y": [1.5], "x": ["again"]})).path
 
 
+def renamed_over(root: Path) -> str:
+    """Two columns have swapped their names since the first file, so that a name leads to the values of the other."""
+    schema = pa.schema([("id", pa.int64()), ("x", pa.string()), ("label", pa.string())])
+    made = Maker(root, schema).write(pa.table({"id": [1, 2], "x": ["x1", "x2"], "label": ["l1", "l2"]}))
+    for old, new in (("x", "t"), ("label", "x"), ("t", "label")):
+        made.alter(SchemaChange.rename_column(old, new))
+    return made.write(pa.table({"id": [3], "label": ["x3"], "x": ["l3"]}).select(["id", "label", "x"])).path
+
+
 def widened(root: Path) -> str:
     made = Maker(root).write(rows(0, 10)).alter(SchemaChange.update_column_type("n", AtomicType("BIGINT")))
     return made.write(pa.table({"id": [99], "x": ["z"], "n": [1 << 40]})).path
@@ -166,8 +190,30 @@ def date_partition(root: Path) -> str:
 
 def null_partition(root: Path) -> str:
     schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
-    data = pa.table({"id": [1, 2, 3], "city": ["São Paulo", None, "a/b=c"]}, schema=schema)
+    cities = ["São Paulo", None, "a/b=c", "50 % {a}:b?#&\\", "..", "__HIVE_DEFAULT_PARTITION__", "null"]
+    data = pa.table({"id": list(range(len(cities))), "city": cities}, schema=schema)
     return Maker(root, schema, partition_by=["city"]).write(data).path
+
+
+def typed_partitions(root: Path) -> str:
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("flag", pa.bool_()),
+            ("price", pa.decimal128(6, 2)),
+            ("share", pa.float64()),
+            ("small", pa.int8()),
+        ]
+    )
+    columns = {
+        "id": list(range(6)),
+        "flag": [True, False, None] * 2,
+        "price": [Decimal("1.50"), None, Decimal("-0.01")] * 2,
+        "share": [0.1, None, -2.5] * 2,
+        "small": [-1, None, 7] * 2,
+    }
+    made = Maker(root, schema, partition_by=["flag", "price", "share", "small"])
+    return made.write(pa.table(columns, schema=schema)).path
 
 
 def two_partition_levels(root: Path) -> str:
@@ -222,6 +268,7 @@ KINDS: dict[str, Callable[[Path], str]] = {
         append,
         primary_key_updated,
         primary_key_deleted,
+        emptied,
         primary_key_dynamic,
         primary_key_partitioned,
         partial_update,
@@ -229,13 +276,16 @@ KINDS: dict[str, Callable[[Path], str]] = {
         partition_overwritten,
         data_evolution,
         deletion_vectors,
+        deleted_by_vectors,
         renamed,
+        renamed_over,
         added_and_dropped,
         widened,
         retyped,
         reordered,
         date_partition,
         null_partition,
+        typed_partitions,
         two_partition_levels,
         nested,
         all_types,

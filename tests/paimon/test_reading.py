@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Sequence
 from decimal import Decimal
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,24 @@ import smalti
 import smalti.duckdb
 import smalti.paimon
 import smalti.polars
+from smalti.io.sources import Span, WrappedSource
 from smalti.paimon.reading import SplitReader
-from smalti.paimon.tables import open_table
+from smalti.paimon.tables import PaimonTable, open_table, pypaimon_options
+from smalti.predicate import filter_batch, normalize_filters
 from smalti.readahead import Budget
+from smalti.table.listing import FoundFile
 from tests.paimon.kinds import BASIC, KINDS, MOSAIC, Maker, in_order, read_by_pypaimon, rows
 
 #: How many of the splits of each kind smalti reads by itself; what is not here, all of them.
 MERGED = {
     "primary_key_updated",
     "primary_key_deleted",
+    "emptied",
     "primary_key_dynamic",
     "partial_update",
     "data_evolution",
     "deletion_vectors",
+    "deleted_by_vectors",
     "retyped",
 }
 SOME = {"primary_key_partitioned"}
@@ -67,7 +74,10 @@ FILTERS: dict[str, list[Any]] = {
     "n": [("n", "=", 3), ("n", "<", 2)],
     "y": [("y", ">", 0.7)],
     "day": [("day", "=", dt.date(2024, 1, 1)), ("day", ">", dt.date(2024, 1, 1))],
-    "city": [("city", "=", "a/b=c"), ("city", "!=", "a/b=c")],
+    "city": [("city", "=", "a/b=c"), ("city", "!=", "a/b=c"), ("city", "=", "..")],
+    "price": [("price", "=", Decimal("-0.01")), ("price", "<", 1)],
+    "flag": [("flag", "=", False)],
+    "share": [("share", "<", 0.0)],
     "dec": [("dec", ">", Decimal("0"))],
     "us": [("us", ">", dt.datetime(2024, 1, 1))],
     "f64": [("f64", ">", 0.6)],
@@ -83,28 +93,21 @@ def test_filters_keep_the_rows_that_match(kind: str, tmp_path: Path) -> None:
     alternatives: list[Any] = [[condition] for condition in asked]
     first = everything.column_names[0]
     expressions = [
-        pc.field(first).is_null(),
-        pc.field(first).is_valid(),
+        *(ask for name in everything.column_names for ask in (pc.field(name).is_null(), pc.field(name).is_valid())),
         *([pc.starts_with(pc.field("x"), "x1"), ~pc.field("x").isin(["x1"])] if "x" in everything.column_names else []),
     ]
     for number, filters in enumerate((*alternatives, alternatives, *expressions)):
-        expected = pa.Table.from_batches(everything.to_batches()).filter(as_expression(filters))
+        (whole,) = everything.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], everything.schema)]
+        expected = pa.Table.from_batches([filter_batch(whole, normalize_filters(filters))])
         names = everything.column_names if number % 2 else [first]
         assert in_order(dataset.to_table(names, filters=filters)) == in_order(expected.select(names)), filters
-    assert dataset.count_rows(alternatives[0]) == everything.filter(as_expression(alternatives[0])).num_rows
+    assert dataset.count_rows(alternatives) == filter_batch(whole, normalize_filters(alternatives)).num_rows
 
 
-def as_expression(filters: Any) -> pc.Expression:
-    from smalti.predicate import normalize_filters
-
-    return normalize_filters(filters).expression
-
-
-def test_filters_leave_out_files_and_row_groups(tmp_path: Path) -> None:
+def test_filters_leave_out_files(tmp_path: Path) -> None:
     made = Maker(tmp_path, options={**MOSAIC, "metadata.stats-mode": "full"}, partition_by=["n"])
     made.write(rows(0, 70)).write(rows(1000, 1070))
     dataset = smalti.paimon.dataset(made.path)
-    from smalti.predicate import normalize_filters
 
     def files(filters: Any) -> int:
         return sum(len(split.files) for split in dataset.splits(normalize_filters(filters)))
@@ -113,6 +116,51 @@ def test_filters_leave_out_files_and_row_groups(tmp_path: Path) -> None:
     assert files([("n", "=", 3)]) == 2
     assert files([("id", ">", 500)]) == 7
     assert files([("id", ">", 500), ("n", "=", 3)]) == 1
+
+
+class Counting(WrappedSource):
+    read = 0
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self.read_many([(offset, size)])[0]
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
+        Counting.read += sum(size for _, size in spans)
+        return self._source.read_many(spans)
+
+
+@pytest.mark.parametrize("deletions", [False, True])
+def test_filters_leave_out_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletions: bool) -> None:
+    """By statistics of the file, in a read of ours and in a task of Spark's, with and without a deletion vector."""
+    from smalti.spark.paimon import SplitPiece
+
+    options = {**MOSAIC, "mosaic.stats-columns": "id", "file.block-size": "64kb"}
+    path = smalti.paimon.create(tmp_path / "t", BASIC, options=options)
+    texts = [md5(str(i).encode()).hexdigest() for i in range(60_000)]
+    smalti.paimon.write(path, pa.table({"id": range(60_000), "x": texts}))
+    opened = open_table(path)
+    (split,) = smalti.paimon.PaimonDataset(opened).splits()
+    if deletions:
+        split.data_deletion_files = [deletion_file(tmp_path / "index", [5, 59_000])]
+    original = PaimonTable.open
+    monkeypatch.setattr(PaimonTable, "open", lambda table, name: Counting(original(table, name)))
+
+    def read(filters: Any) -> tuple[list[int], int]:
+        Counting.read = 0
+        reader = SplitReader(opened, BASIC, None if filters is None else normalize_filters(filters))
+        batches = list(reader.batches([split], Budget.choose(None, None, is_remote=False, unit_bytes=1)))
+        return [i for batch in batches for i in batch["id"].to_pylist()], Counting.read
+
+    everything, all_bytes = read(None)
+    assert len(everything) == 60_000 - 2 * deletions
+    few, few_bytes = read([("id", "in", [5, 7])])
+    assert few == ([7] if deletions else [5, 7])
+    assert few_bytes < all_bytes / 3
+    Counting.read = 0
+    piece = SplitPiece(FoundFile(path, 1), 1, split=split, table=opened)
+    batches = list(piece.read(BASIC, (("IsNotNull", "id"), ("EqualTo", "id", 59_001))))
+    assert [i for batch in batches for i in batch["id"].to_pylist()] == [59_001]
+    assert Counting.read < all_bytes / 3
 
 
 class TestTimeTravel:
@@ -155,24 +203,28 @@ class TestTimeTravel:
             smalti.paimon.dataset(path).to_table(filters=[("absent", "=", 1)])
 
 
-def test_deletion_vectors_of_append_tables(tmp_path: Path) -> None:
-    """Paimon in Java writes them for append tables, and pypaimon reads them: here one is added to a split by hand."""
+def deletion_file(index: Path, gone: Sequence[int]) -> Any:
+    """What a split names where rows are deleted."""
     from pypaimon.deletionvectors.bitmap_deletion_vector import BitmapDeletionVector
     from pypaimon.table.source.deletion_file import DeletionFile
 
+    vector = BitmapDeletionVector()
+    for position in gone:
+        vector.delete(position)
+    data = vector.serialize()
+    index.write_bytes(b"\x01" + data)
+    return DeletionFile(str(index), 1, len(data) - 8, len(gone))
+
+
+def test_deletion_vectors_of_append_tables(tmp_path: Path) -> None:
+    """Paimon in Java writes them for append tables, and pypaimon reads them: here one is added to a split by hand."""
     made = Maker(tmp_path, options={**MOSAIC, "file.block-size": "8kb"})
     smalti.paimon.write(made.path, rows(0, 3000))
     opened = open_table(made.path)
     dataset = smalti.paimon.PaimonDataset(opened)
     (split,) = dataset.splits()
     gone = [0, 1, 999, 1000, 1001, 2999]
-    vector = BitmapDeletionVector()
-    for position in gone:
-        vector.delete(position)
-    data = vector.serialize()
-    index = tmp_path / "index"
-    index.write_bytes(b"\x01" + data)
-    split.data_deletion_files = [DeletionFile(str(index), 1, len(data) - 8, len(gone))]
+    split.data_deletion_files = [deletion_file(tmp_path / "index", gone)]
     with smalti.open(dataset.files[0]) as file:
         assert file.num_row_groups > 1
     read = opened.table.new_read_builder().new_read()
@@ -204,3 +256,59 @@ def test_a_table_of_a_catalog(tmp_path: Path) -> None:
     assert smalti.paimon.dataset(made.table).count_rows() == 5
     assert smalti.paimon.write(made.table, rows(5, 8)) == 2
     assert smalti.paimon.dataset(made.table).count_rows() == 8
+
+
+def test_a_branch(tmp_path: Path) -> None:
+    made = Maker(tmp_path).write(rows(0, 5))
+    made.table.create_tag("t1")
+    made.table.branch_manager().create_branch("dev", "t1")
+    made.write(rows(5, 8))
+    branch = made.catalog.get_table("db.t$branch_dev")
+    smalti.paimon.write(branch, rows(100, 102))
+    assert smalti.paimon.dataset(branch).to_table()["id"].to_pylist() == [0, 1, 2, 3, 4, 100, 101]
+    assert in_order(smalti.paimon.dataset(made.path).to_table()) == in_order(rows(0, 8))
+    assert in_order(read_by_pypaimon(made.path)) == in_order(rows(0, 8))
+
+
+@pytest.mark.parametrize("kind", ["append", "primary_key_updated"])
+def test_files_that_have_gone_are_an_error(kind: str, tmp_path: Path) -> None:
+    """As when a snapshot expires while it is read: rows are never left out in silence."""
+    dataset = smalti.paimon.dataset(KINDS[kind](tmp_path))
+    batches = dataset.to_batches()
+    for path in dataset.files[1:]:
+        Path(path).unlink()
+    with pytest.raises(FileNotFoundError):
+        list(batches)
+    with pytest.raises(FileNotFoundError):
+        dataset.to_table()
+
+
+class TestStores:
+    @pytest.mark.parametrize(
+        ("uri", "storage", "expected"),
+        [
+            ("t", {}, {}),
+            ("s3a://b/t", {"accesskey": "k", "secret_key": "s"}, {"s3.access-key": "k", "s3.secret-key": "s"}),
+            ("s3://b/t", {"s3.endpoint": "h", "region": "r"}, {"s3.endpoint": "h", "s3.region": "r"}),
+            ("oss://b/t", {"endpoint_override": "h"}, {"fs.oss.endpoint": "h"}),
+            ("oss://b/t", {"fs.oss.impl": "legacy"}, {"fs.oss.impl": "legacy"}),
+            ("gs://b/t", {"access_token": "t", "project_id": "p"}, {"gcs.access-token": "t", "gcs.project-id": "p"}),
+            ("hdfs://h:1/t", {"hdfs.conf-dir": "/c"}, {"hdfs.conf-dir": "/c"}),
+        ],
+    )
+    def test_options_are_pypaimons(self, uri: str, storage: dict[str, str], expected: dict[str, str]) -> None:
+        assert pypaimon_options(uri, storage) == expected
+
+    @pytest.mark.parametrize(
+        ("uri", "storage", "said"),
+        [
+            ("abfs://c/t", {}, "does not reach this service: found abfs, expected s3, oss, gs, hdfs"),
+            ("s3://b/t", {"anonymous": "true"}, "storage.anonymous"),
+            ("gs://b/t", {"endpoint_override": "h"}, "storage.endpoint_override"),
+            ("hdfs://h/t", {"user": "u"}, "storage.user"),
+            ("s3://b/t", {"colour": "red"}, "storage.colour"),
+        ],
+    )
+    def test_what_pypaimon_lacks_is_refused_by_name(self, uri: str, storage: dict[str, str], said: str) -> None:
+        with pytest.raises(smalti.MosaicError, match=said):
+            smalti.paimon.dataset(uri, storage=storage)

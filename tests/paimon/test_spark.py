@@ -13,11 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pypaimon.schema.data_types import AtomicType
+from pypaimon.schema.schema_change import SchemaChange
 
 import smalti
 import smalti.paimon
 import smalti.spark
-from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
+from smalti.spark.source import MosaicDataSource
+from smalti.spark.stream import MosaicStreamReader
+from smalti.spark.types import spark_schema
+from tests.paimon.kinds import BASIC, KINDS, Maker, in_order, read_by_pypaimon, rows
 
 
 def as_spark_gives_it(table: pa.Table) -> list[dict[str, Any]]:
@@ -58,6 +63,56 @@ def test_time_travel(spark: Any, tmp_path: Path) -> None:
     assert plain.count() == 23  # every file that lies there
     with pytest.raises(Exception, match="no such snapshot"):
         spark.read.format("mosaic").option("snapshotId", 77).load(path).count()
+
+
+class TestStreaming:
+    def run(self, spark: Any, path: str, checkpoint: Path, **options: str) -> list[list[int]]:
+        """Read what there is to read; the ids of each batch."""
+        batches: list[list[int]] = []
+        frame = spark.readStream.format("mosaic").options(**options).load(path)
+        writer = frame.writeStream.foreachBatch(
+            lambda batch, _: batches.append(sorted(row.id for row in batch.select("id").collect()))
+        )
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination(120)
+        assert query.exception() is None
+        return [batch for batch in batches if batch]
+
+    def test_what_is_appended_is_read_once(self, spark: Any, tmp_path: Path) -> None:
+        made = Maker(tmp_path, partition_by=["n"])
+        checkpoint = tmp_path / "checkpoint"
+        frame = spark.readStream.format("mosaic").load(made.path)
+        assert frame.isStreaming
+        assert frame.columns == BASIC.names
+        assert self.run(spark, made.path, checkpoint) == []
+        made.write(rows(0, 3)).write(rows(3, 5))
+        assert self.run(spark, made.path, checkpoint) == [[0, 1, 2, 3, 4]]
+        made.write(rows(5, 7)).write(rows(50, 51), replacing={"n": "1"}).write(rows(7, 8)).write(rows(8, 10))
+        assert self.run(spark, made.path, checkpoint) == [[5, 6, 7, 8, 9]]  # what overwrites is no new row
+        made.write(rows(10, 12)).write(rows(12, 13)).write(rows(13, 14)).write(rows(14, 17))
+        assert self.run(spark, made.path, checkpoint, maxFilesPerTrigger="2") == [[10, 11], [12, 13], [14, 15, 16]]
+        # A column that is there later, and was not when the stream began to read.
+        made.alter(SchemaChange.add_column("y", AtomicType("INT")))
+        made.write(rows(17, 18).append_column("y", pa.array([1], pa.int32())))
+        assert self.run(spark, made.path, checkpoint) == [[17]]
+
+    def test_what_cannot_be_is_said(self, tmp_path: Path) -> None:
+        def reader(path: str, **options: str) -> Any:
+            return MosaicDataSource({"path": path, **options}).streamReader(spark_schema(BASIC))
+
+        with pytest.raises(smalti.UnsupportedFeatureError, match="rows replace those of the same primary key"):
+            reader(KINDS["primary_key_updated"](tmp_path / "k"))
+        with pytest.raises(smalti.UnsupportedFeatureError, match="commits change columns"):
+            reader(KINDS["data_evolution"](tmp_path / "d"))
+        made = Maker(tmp_path / "a").write(rows(0, 1)).write(rows(1, 2)).write(rows(2, 3))
+        with pytest.raises(smalti.MosaicError, match="snapshotId"):
+            reader(made.path, snapshotid="1")
+        stream = reader(made.path)
+        assert len(stream.partitions({"snapshot": 1}, {"snapshot": 3})) == 1
+        Path(made.path, "snapshot", "snapshot-2").unlink()
+        with pytest.raises(smalti.MosaicError, match="a snapshot has expired before a stream has read it"):
+            stream.partitions({"snapshot": 1}, {"snapshot": 3})
+        assert isinstance(reader(made.path, plain="true"), MosaicStreamReader)
 
 
 class TestWriting:

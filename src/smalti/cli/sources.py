@@ -21,6 +21,7 @@ import smalti
 from smalti.errors import MosaicError, without_secrets
 from smalti.file.streams import Scannable
 from smalti.io.places import locate
+from smalti.memory import size_of
 from smalti.spec import FILE_SUFFIX, MAGIC
 from smalti.table.reading import open_any
 
@@ -196,7 +197,7 @@ def pieces_of(table: Scannable, num_bytes: int) -> Iterator[pa.Table]:
     size = 0
     for batch in batches_of(table):
         held.append(batch)
-        size += batch.nbytes
+        size += size_of(batch)
         if size >= num_bytes:
             yield pa.Table.from_batches(held).combine_chunks()
             held, size = [], 0

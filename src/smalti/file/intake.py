@@ -11,6 +11,7 @@ import pyarrow as pa
 from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
+from smalti.memory import size_of
 from smalti.nesting import LogicalColumn, leaves, plan_column, stored_columns, stored_schema
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 from smalti.types import has_statistics
@@ -86,7 +87,7 @@ class Intake:
                 merged = None
             except pa.ArrowException as error:
                 raise SchemaError("an entry of the dictionary is not valid", found=str(error)) from None
-            fits = merged is not None and len(merged) <= MAX_ENTRIES and merged.nbytes <= MAX_ENTRY_BYTES
+            fits = merged is not None and len(merged) <= MAX_ENTRIES and size_of(merged) <= MAX_ENTRY_BYTES
             self._entries[name] = merged if fits else None
 
     def describe(self) -> Description | None:
@@ -104,9 +105,9 @@ class Intake:
         entries: dict[str, pa.Array] = {}
         room = MAX_ENTRY_BYTES
         for name, known in self._entries.items():
-            if known is not None and known.nbytes <= room:
+            if known is not None and size_of(known) <= room:
                 entries[name] = known
-                room -= known.nbytes
+                room -= size_of(known)
         schema = pa.schema([column.field for column in columns]).with_metadata(self.given.metadata or {})
         return Description(schema, names, entries)
 

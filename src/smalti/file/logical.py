@@ -302,6 +302,8 @@ def _without_nulls(array: Any, presence: Any) -> Any:
     type_ = array.type
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(_without_nulls(array.storage, None))
+    if pt.is_float16(type_):
+        return array.view(pa.int16()).fill_null(0).view(type_)  # Arrow up to 19 fills them in as integers only.
     try:
         if pt.is_dictionary(type_):
             if not len(array.dictionary):
@@ -331,6 +333,8 @@ def _some_value(type_: Any) -> Any:
         return []
     if pt.is_struct(type_):
         return {field.name: None if field.nullable else _some_value(field.type) for field in type_}
+    if pt.is_float16(type_):
+        return pa.array([0.0]).cast(type_)[0].as_py()  # Arrow up to 19 takes NumPy's only.
     return 0
 
 
@@ -424,7 +428,15 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: T
         return array.cast(type_, safe=False)
     if pt.is_time64(type_) and pt.is_int64(array.type):
         return _within_a_day(array, type_).cast(type_)
-    return array.cast(type_)
+    return _with_all_buffers(array.cast(type_))
+
+
+def _with_all_buffers(array: Any) -> Any:
+    """Views of short values only, which Arrow up to 19 casts to with a buffer that is missing: who takes it crashes."""
+    is_view = pt.is_string_view(array.type) or pt.is_binary_view(array.type)
+    if not is_view or all(part is not None for part in array.buffers()[2:]):
+        return array
+    return pa.Array.from_buffers(array.type, len(array), array.buffers()[:2], offset=array.offset)
 
 
 def _encode_dictionary(array: Any, type_: Any, entries: pa.Array | None) -> pa.Array:

@@ -27,7 +27,7 @@ from smalti.format.bucket import directory_size, inflate_slots, parse_directory
 from smalti.format.compression import inflate_bucket
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.io import Range, Source, fetch
-from smalti.memory import slice_rows
+from smalti.memory import size_of, slice_rows
 from smalti.spec import Compression
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class Scanner:
             selected = None if len(rows) == num_rows else rows
             return self.decode(group, plan.output, buckets, allowance, rows=selected)
         batch = self.decode(group, plan.output, buckets, Allowance(allowance.left), then_take=rows)
-        allowance.take(batch.nbytes)
+        allowance.take(size_of(batch))
         return batch
 
     def _sliced(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from smalti.errors import MosaicError
 from smalti.io.places import AnyFileSystem, AnyPath, locate
@@ -21,7 +22,7 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
-from smalti.table.paimon_layout import refuse_writing
+from smalti.table.paimon_layout import listed_to_write
 
 #: Large enough to be worth opening, and small enough to be copied without trouble.
 TARGET_FILE_BYTES = 256 << 20
@@ -79,9 +80,9 @@ def compact(
     # What is read, and where it goes.
     if in_place:
         root = locate(source, filesystem).absolute()
-        refuse_writing(root)
         CommitLog(root).refuse_pending()
-    listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain and not in_place)
+    with listed_to_write(root) if in_place else nullcontext():
+        listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain and not in_place)
     if listing.directory is None:
         raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
     place = listing.base if target is None else locate(target, filesystem).absolute()

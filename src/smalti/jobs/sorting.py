@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.logical import sort_key, take_rows
+from smalti.memory import size_of
 from smalti.nesting import storage_kind
 
 #: Arrow bytes of a chunk of the sorted result.
@@ -73,7 +74,7 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
         keys_only = pa.RecordBatch.from_arrays([sort_key(batch.column(name)) for name in names], names=names)
         parts.append(_concatenate([keys_only.slice(0, 0), keys_only]))
         rows += batch.num_rows
-        held += batch.nbytes
+        held += size_of(batch)
         source += num_bytes
     if not rows:
         return pa.array([], pa.uint64()), 1, source

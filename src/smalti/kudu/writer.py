@@ -23,6 +23,7 @@ from smalti.kudu.messages import BlockPointer, Footer
 from smalti.kudu.spec import DEFAULT_BLOCK_SIZE, MIN_BLOCK_SIZE, Encoding, Feature, compression_named
 from smalti.kudu.splitting import cut_block
 from smalti.kudu.types import data_type_of, normal_type, physical_of, type_note
+from smalti.memory import size_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -199,11 +200,11 @@ class CFileWriter:
             raise SchemaError("array does not fit the column", found=str(error), expected=str(wanted)) from None
 
     def _take(self, chunk: pa.Array) -> None:
-        step = max(1, int(_PIECE * len(chunk) // max(1, chunk.nbytes)))
+        step = max(1, int(_PIECE * len(chunk) // max(1, size_of(chunk))))
         for start in range(0, len(chunk), step):
             piece = chunk.slice(start, step)
             self._waiting.append(piece)
-            self._waiting_bytes += piece.nbytes
+            self._waiting_bytes += size_of(piece)
             if self._waiting_bytes >= self._threshold:
                 self._write_full_blocks()
 
@@ -218,7 +219,7 @@ class CFileWriter:
             block, cells = cut
             self._write_cells(block)
         self._waiting = [waiting.slice(total - len(cells))] if len(cells) else []
-        self._waiting_bytes = sum(piece.nbytes for piece in self._waiting)
+        self._waiting_bytes = sum(size_of(piece) for piece in self._waiting)
         # With runs, any amount may fit into one block. Looking again only after twice as much keeps the work linear.
         self._threshold = max(self._block_size, 2 * self._waiting_bytes)
         return cells

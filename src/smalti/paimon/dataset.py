@@ -11,18 +11,19 @@ from pypaimon.schema.data_types import PyarrowFieldParser
 
 from smalti.errors import SchemaError
 from smalti.file.patterns import match_names
-from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
+from smalti.file.streams import Scan, one_filter
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
 from smalti.readahead import Budget
+from smalti.table.dataset import Dataset
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
 
 
-class PaimonDataset(Scannable):
+class PaimonDataset(Dataset):
     """The rows of a Paimon table as of one snapshot. Made by `smalti.paimon.dataset`.
 
     Attributes
@@ -65,23 +66,6 @@ class PaimonDataset(Scannable):
         """The data files of the snapshot, sorted."""
         return sorted(str(file.physical_path()) for split in self.splits() for file in split.files)
 
-    def to_table(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filter: AnyFilter = None
-    ) -> pa.Table:
-        """Read to a table; `columns` and `filters` as in `MosaicFile.read`."""
-        return self.scan(columns, filters, filter=filter).to_table()
-
-    def to_batches(
-        self,
-        columns: Sequence[str] | None = None,
-        filters: AnyFilter = None,
-        batch_size: int | None = None,
-        *,
-        filter: AnyFilter = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch, in the order of the plan."""
-        return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
-
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain. Without filters, splits that need no merging are not read."""
         filters = one_filter(filters, filter)
@@ -119,14 +103,10 @@ class PaimonDataset(Scannable):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema_of(columns)
 
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        check_batch_size(scan.batch_size)
-        return cut_batches(self._batches(scan), scan.batch_size)
-
     def _scan_table(self, scan: Scan) -> pa.Table:
         return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self.schema_of(scan.columns))
 
-    def _batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         output, filter_ = self.schema_of(scan.columns), None
         if scan.filters is not None:
             from smalti.predicate import normalize_filters

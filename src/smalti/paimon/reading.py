@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pypaimon.deletionvectors.deletion_vector import DeletionVector
 from pypaimon.manifest.schema.data_file_meta import DataFileMeta
@@ -91,7 +92,7 @@ class SplitReader:
         return (
             type(split) is DataSplit
             and split.raw_convertible
-            and not split.is_streaming
+            and not (split.is_streaming and self._table.table.is_primary_key_table)  # where rows say what they change
             and not options.data_evolution_enabled()
             and not any(_is_special(field) for field in self._fields)
             and all(_is_plain_file(file) and self._columns(file, split) is not None for file in split.files)
@@ -178,19 +179,18 @@ class SplitReader:
         """The rows of a file that its deletion vector leaves. It counts rows from the beginning of the file."""
         columns = self._columns(file.meta, file.split)
         assert columns is not None
-        deleted = sorted(DeletionVector.read(self._table.table.file_io, file.deletions).bit_map())
-        positions = pa.array(deleted, pa.int64())
-        import pyarrow.compute as pc
-
+        deleted = np.array(sorted(DeletionVector.read(self._table.table.file_io, file.deletions).bit_map()), np.int64)
         with self._open(file.path) as opened:
             present = self._present(opened, columns)
-            start = 0
-            for group in range(opened.num_row_groups):
-                rows = opened.row_group(group).num_rows
-                numbers = pa.array(range(start, start + rows), pa.int64())
-                keep = pc.invert(pc.is_in(numbers, value_set=positions))
-                start += rows
+            groups = range(opened.num_row_groups)
+            matching = opened.matching_row_groups(self._filter) if self._is_pushable(opened, columns) else groups
+            starts = [0, *accumulate(opened.row_group(group).num_rows for group in groups)]
+            for group in matching:
+                start = starts[group]
+                # A large row group comes in several batches.
                 for batch in opened.iter_batches(columns=present, row_groups=[group]):
+                    keep = _undeleted_rows(deleted, start, batch.num_rows)
+                    start += batch.num_rows
                     kept = batch.filter(keep) if batch.num_columns else columnless_batch(keep.true_count)
                     finished = self._finish(kept, columns, filtered=False)
                     if finished.num_rows:
@@ -239,6 +239,14 @@ class SplitReader:
                 kept = batch if self._filter is None else filter_batch(adapt_batch(batch, self._needed), self._filter)
                 if kept.num_rows:
                     yield self._to_output(kept)
+
+
+def _undeleted_rows(deleted: Any, start: int, rows: int) -> pa.BooleanArray:
+    """Which of some rows of a file are not among the sorted positions of deleted ones."""
+    keep = np.ones(rows, bool)
+    first, last = np.searchsorted(deleted, (start, start + rows))
+    keep[deleted[first:last] - start] = False
+    return pa.array(keep)
 
 
 def _is_plain_file(file: DataFileMeta) -> bool:

@@ -20,9 +20,9 @@ from pypaimon.schema.schema_manager import SchemaManager
 from pypaimon.snapshot.time_travel_util import TimeTravelUtil
 from pypaimon.table.file_store_table import FileStoreTable
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.io.places import AnyPath, Place, locate
-from smalti.io.services import local_path, service_of, storage_arguments
+from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments
 from smalti.io.sources import ReadAt, Source, open_source
 from smalti.paimon.mosaic import refuse_rows
 from smalti.table.paimon_layout import refuse_writing_inside
@@ -32,39 +32,70 @@ AnyTable: TypeAlias = "AnyPath | FileStoreTable | PaimonTable"
 #: A moment: milliseconds since 1970, a time, or a text such as "2026-11-16 12:00:00" in local time.
 AnyTime: TypeAlias = "int | datetime | str"
 
-#: pypaimon's names for our options of S3.
-_S3_NAMES = {
-    "access_key": "s3.access-key",
-    "secret_key": "s3.secret-key",
-    "session_token": "s3.session-token",
-    "region": "s3.region",
+#: The services that pypaimon reaches, and its names for our options of each. OSS has the options of S3.
+_NAMES: dict[str, dict[str, str]] = {
+    "s3": {
+        "access_key": "s3.access-key",
+        "secret_key": "s3.secret-key",
+        "session_token": "s3.session-token",
+        "region": "s3.region",
+        "endpoint_override": "s3.endpoint",
+    },
+    "oss": {
+        "access_key": "fs.oss.accessKeyId",
+        "secret_key": "fs.oss.accessKeySecret",
+        "session_token": "fs.oss.securityToken",
+        "region": "fs.oss.region",
+        "endpoint_override": "fs.oss.endpoint",
+    },
+    "gs": {"access_token": "gcs.access-token", "project_id": "gcs.project-id"},
+    "hdfs": {},
 }
 _TRAVELS = ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.timestamp", "scan.timestamp-millis")
 
 
 def pypaimon_options(uri: str, storage: Mapping[str, str]) -> dict[str, str]:
-    """Options of pypaimon that mean the same as ours, for the service of a URI.
+    """Options of pypaimon that mean the same as ours, for the service of a URI. Its own, which have dots, stay.
 
     Examples
     --------
     >>> pypaimon_options("s3://tables/t", {"access_key": "k", "endpoint_override": "localhost:9000", "scheme": "http"})
     {'s3.access-key': 'k', 's3.endpoint': 'http://localhost:9000', 's3.path-style-access': 'true'}
+    >>> pypaimon_options("oss://tables/t", {"access_key": "k", "fs.oss.impl": "legacy"})
+    {'fs.oss.impl': 'legacy', 'fs.oss.accessKeyId': 'k'}
     """
     service = service_of(uri)
-    if service is None or not storage:
+    if service is None:
         return {}
-    given = storage_arguments(service, storage)
-    if service != "s3":
-        raise MosaicError(
-            "storage options of Paimon tables are known for S3 only; open the table with a catalog of pypaimon's",
-            path=uri,
+    if service not in _NAMES:
+        raise UnsupportedFeatureError(
+            "pypaimon does not reach this service", path=uri, found=service, expected=", ".join(_NAMES)
         )
-    options = {_S3_NAMES[name]: str(value) for name, value in given.items() if name in _S3_NAMES}
-    if "endpoint_override" in given:
-        endpoint = str(given["endpoint_override"])
-        options["s3.endpoint"] = endpoint if "://" in endpoint else f"{given.get('scheme', 'https')}://{endpoint}"
-        options["s3.path-style-access"] = "true"
+    options = {name: value for name, value in storage.items() if _is_own(name)}
+    ours = {name: value for name, value in storage.items() if not _is_own(name)}
+    given = storage_arguments("s3" if service == "oss" else service, ours)
+    scheme = given.pop("scheme", "https") if service == "s3" else None
+    for name, value in given.items():
+        if name not in _NAMES[service]:
+            raise UnsupportedFeatureError(
+                f"pypaimon has nothing like the option 'storage.{name}' for {service}; its own options, such as "
+                "fs.oss.impl, are passed on to it",
+                path=uri,
+                expected=", ".join(_NAMES[service]) or None,
+            )
+        options[_NAMES[service][name]] = str(value)
+    if scheme is not None and "endpoint_override" in given:
+        endpoint = options["s3.endpoint"]
+        options |= {
+            "s3.endpoint": endpoint if "://" in endpoint else f"{scheme}://{endpoint}",
+            "s3.path-style-access": "true",
+        }
     return options
+
+
+def _is_own(name: str) -> bool:
+    """Whether an option of a store is one of pypaimon's."""
+    return "." in name
 
 
 @dataclass(frozen=True)
@@ -143,11 +174,19 @@ def _open(source: AnyTable, storage: Mapping[str, str] | None) -> PaimonTable:
         return PaimonTable(source, locate(source.table_path) if local_path(source.table_path) is not None else None)
     path, options = _where(source, storage)
     try:
-        return PaimonTable(FileStoreTable.from_path(path, options), locate(source, storage=storage))
+        return PaimonTable(FileStoreTable.from_path(path, options), _reach(source, storage))
     except ValueError as error:
         if "No schema found" not in str(error):
             raise
         raise FileNotFoundError(2, "No Paimon table, which has a file schema/schema-0", path) from None
+
+
+def _reach(path: AnyPath, storage: Mapping[str, str] | None) -> Place | None:
+    """Where smalti reaches a table itself; None if pypaimon has to: on other services, and by options of its own."""
+    service = service_of(os.fspath(path))
+    if service not in (None, *OBJECT_SERVICES) or any(map(_is_own, storage or ())):
+        return None
+    return locate(path, storage=storage)
 
 
 def _where(path: AnyPath, storage: Mapping[str, str] | None) -> tuple[str, dict[str, str]]:
@@ -264,15 +303,17 @@ def create(
     2
     """
     where, file_options = _where(path, storage)
-    place = locate(path, storage=storage).absolute()
-    refuse_writing_inside(place)
+    place = _reach(path, storage)
+    if place is not None:
+        refuse_writing_inside(place)
     for name in (*partition_by, *primary_key):
         if schema.get_field_index(name) < 0:
             raise SchemaError("no such column", path=where, found=name, expected=", ".join(schema.names[:20]))
     manager = SchemaManager(FileIO.get(where, Options(file_options)), where)
     if manager.latest() is not None:
         raise FileExistsError(17, "There is a Paimon table", where)
-    manager.file_io.try_to_write_atomic = partial(_create_exclusively, place)
+    if place is not None:
+        manager.file_io.try_to_write_atomic = partial(_create_exclusively, place)
     given = {"file.format": "mosaic", **(options or {})}
     if given["file.format"] == "mosaic":
         refuse_rows(schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal, localcontext
 from functools import cached_property
 from typing import cast
 
@@ -38,6 +38,7 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
 
     Columns are compared as they are stored, mostly, and people write values of the types that they know: Arrow cannot
     compare a decimal with a whole number, or a text with a view of one, and a null of another type makes it crash.
+    Up to version 19 its expressions compare decimals without a look at their points.
     """
 
     def fit(tree: t.Tree) -> t.Tree:
@@ -49,7 +50,10 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
             case t.Not(operand):
                 return t.Not(fit(operand))
             case t.Compare(column, op, value) if column in types and value.type != types[column]:
-                return t.Compare(column, op, _fit_value(value, types[column]))
+                type_ = types[column]
+                if pt.is_decimal(type_) and value.is_valid and (pt.is_integer(value.type) or pt.is_decimal(value.type)):
+                    return _fit_decimal(tree, Decimal(value.as_py()), type_.scale)
+                return t.Compare(column, op, _fit_value(value, type_))
             case t.IsIn(column, values) if column in types and values.type != types[column]:
                 return t.IsIn(column, _fit_set(values, types[column]))
         return tree
@@ -66,8 +70,6 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
 def _fit_value(value: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
     if not value.is_valid:
         return pa.scalar(None, type_)
-    if pt.is_decimal(type_) and pt.is_integer(value.type):
-        return pa.scalar(Decimal(value.as_py()))
     if pt.is_float16(value.type) and pt.is_floating(type_):
         return value.cast(type_)
     if _family(value.type) is not None and _family(value.type) == _family(type_):
@@ -81,11 +83,11 @@ def _fit_set(values: pa.Array, type_: pa.DataType) -> pa.Array:
         return pa.array([], type_)
     if pt.is_float16(values.type) and pt.is_floating(type_):
         return values.cast(type_)
-    if pt.is_decimal(type_) and pt.is_integer(values.type):
+    if pt.is_decimal(type_) and (pt.is_integer(values.type) or pt.is_decimal(values.type)):
         fitting = []
-        for value in cast("list[int]", values.to_pylist()):
+        for value in cast("list[int | Decimal | None]", values.to_pylist()):
             with suppress(pa.ArrowInvalid):
-                fitting.append(pa.scalar(Decimal(value), type_))
+                fitting.append(pa.scalar(None if value is None else Decimal(value), type_))
         return pa.array(fitting, type_)
     if _family(values.type) is not None and _family(values.type) == _family(type_):
         return values.cast(type_)
@@ -101,9 +103,36 @@ def _family(type_: pa.DataType) -> str | None:
     return None
 
 
+def _fit_decimal(tree: t.Compare, value: Decimal, digits: int) -> t.Tree:
+    """The same comparison with a number of so many digits after the point: between two such, it is less or greater.
+
+    Examples
+    --------
+    >>> _fit_decimal(t.Compare("x", "less", pa.scalar(Decimal("2.501"))), Decimal("2.501"), 2)
+    Compare(column='x', op='less_equal', value=<pyarrow.Decimal128Scalar: Decimal('2.50')>)
+    """
+    with localcontext() as context:
+        context.prec = 100
+        below = value.quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR)
+    try:
+        number = pa.scalar(below)
+    except pa.ArrowInvalid:
+        return tree  # No decimal has so many digits.
+    if below == value:
+        return t.Compare(tree.column, tree.op, number)
+    at_most, more = (t.Compare(tree.column, op, number) for op in ("less_equal", "greater"))
+    match tree.op:
+        case "equal":
+            return t.And(at_most, more)  # of no value, and null of null
+        case "not_equal":
+            return t.Or(at_most, more)
+    return at_most if tree.op.startswith("less") else more
+
+
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
     """The rows of a batch that match."""
-    return batch.filter(match_mask(batch, filter_))
+    types = {field.name: field.type for field in batch.schema if field.name in filter_.columns}
+    return batch.filter(match_mask(batch, fit_values(filter_, types)))
 
 
 def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +23,9 @@ from smalti.paimon.dataset import PaimonDataset
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import PaimonTable, open_for_commit, open_table
 from smalti.paimon.writing import Job, RowWriter, commit, discard
-from smalti.predicate import normalize_filters
+from smalti.predicate import Filter, normalize_filters
 from smalti.readahead import Budget
-from smalti.spark.filters import filter_tree
+from smalti.spark.filters import SparkFilter, filter_tree
 from smalti.spark.options import ReadOptions, WriteOptions
 from smalti.spark.read import OwnPiece
 from smalti.spark.types import convert, stored_schema
@@ -42,14 +43,16 @@ class SplitPiece(OwnPiece):
     split: Any = None
     table: PaimonTable | None = None
 
-    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of the split, in batches of `schema`, as Spark wants them."""
+    def read(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> Iterator[pa.RecordBatch]:
+        """The rows of the split, in batches of `schema`, as Spark wants them; some that do not match are left out."""
         assert self.table is not None
         names = [name for name in schema.names if name in self.table.table.field_dict]
         output = PaimonDataset(self.table).schema_of(names)
         adapter = Adapter(schema, names, convert=partial(_to_spark, self.table.path))
         budget = Budget.choose(None, None, is_remote=self._is_remote, unit_bytes=self.num_bytes)
-        for batch in SplitReader(self.table, output).batches([self.split], budget):
+        # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
+        wanted = as_filter(output, [each for each in filters if each[0] != "IsNotNull"])
+        for batch in SplitReader(self.table, output, wanted).batches([self.split], budget):
             yield adapter.adapt(batch)
 
     @property
@@ -74,7 +77,8 @@ class SnapshotTable:
         self.options = options
         (path,) = options.paths
         travel = {"snapshot": options.snapshot_id, "tag": options.tag_name, "timestamp": options.timestamp}
-        self._dataset = PaimonDataset(open_table(path, options.storage, **travel))  # type: ignore[arg-type]
+        self.table = open_table(path, options.storage, **travel)  # type: ignore[arg-type]
+        self._dataset = PaimonDataset(self.table)
 
     @property
     def files(self) -> list[FoundFile]:
@@ -87,7 +91,7 @@ class SnapshotTable:
 
     def partitions(self) -> pa.Schema:
         """The partition columns."""
-        return self._dataset.schema_of(self._dataset.table.table.partition_keys)
+        return self._dataset.schema_of(self.table.table.partition_keys)
 
     def partition_values(self, schema: pa.Schema) -> list[list[object]]:
         """Spark's catalog does not manage the partitions of a Paimon table."""
@@ -118,25 +122,36 @@ class SnapshotTable:
         self,
         schema: pa.Schema,
         filters: Sequence[Any] = (),
-        files: Sequence[FoundFile] | None = None,
         limit: int | None = None,
     ) -> list[tuple[Piece, ...]]:
-        """What each task reads. Partitions, buckets and files that cannot match are left out."""
-        if files is not None:
-            raise UnsupportedFeatureError("Paimon tables are not read as streams", path=self._dataset.table.path)
+        """What each task reads. Partitions, buckets and files that cannot match are left out.
+
+        With a limit, splits after those that have so many rows are left out, if it is known how many they have.
+        """
         for name in schema.names:
-            if name not in self._dataset.table.table.field_dict:
-                raise SchemaError("no such column in the table", path=self._dataset.table.path, found=name)
-        types = {field.name: field.type for field in self._dataset.schema_of(schema.names)}
-        tree = filter_tree(filters, types)
-        planned = self._dataset.splits(None if tree is None else normalize_filters(tree))
+            if name not in self.table.table.field_dict:
+                raise SchemaError("no such column in the table", path=self.table.path, found=name)
+        planned = self._dataset.splits(as_filter(self._dataset.schema_of(schema.names), filters))
+        if limit is not None:
+            before = accumulate((split.merged_row_count() or 0 for split in planned), initial=0)
+            planned = [split for split, rows in zip(planned, before, strict=False) if rows < limit]
+        return self.tasks(planned)
+
+    def tasks(self, planned: Sequence[Any]) -> list[tuple[Piece, ...]]:
+        """Splits that pypaimon has planned, shared out among tasks."""
         pieces = []
         for split in planned:
             size = sum(file.file_size for file in split.files)
-            pieces.append(SplitPiece(found_file(split.files[0]), size, split=split, table=self._dataset.table))
-        limit = self.options.max_partition_bytes
-        groups = pack([piece.num_bytes + self.options.open_cost_bytes for piece in pieces], limit)
+            pieces.append(SplitPiece(found_file(split.files[0]), size, split=split, table=self.table))
+        sizes = [piece.num_bytes + self.options.open_cost_bytes for piece in pieces]
+        groups = pack(sizes, self.options.max_partition_bytes)
         return [tuple(pieces[place] for place in group) for group in groups]
+
+
+def as_filter(types: pa.Schema, filters: Sequence[Any]) -> Filter | None:
+    """The part of Spark's filters that the columns of a table decide; None if there is none."""
+    tree = filter_tree(filters, {field.name: field.type for field in types})
+    return None if tree is None else normalize_filters(tree)
 
 
 def found_file(file: Any) -> FoundFile:

@@ -23,6 +23,7 @@ from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
+from smalti.memory import size_of
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, file_uri, stored_part
@@ -39,8 +40,8 @@ _BATCH_BYTES = 16 << 20
 class OwnPiece(Piece):
     """A piece that knows how it is read, such as a split of a Paimon table."""
 
-    def read(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema`."""
+    def read(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> Iterator[pa.RecordBatch]:
+        """Batches of `schema`. Rows that filters rule out may be left out."""
         raise NotImplementedError
 
 
@@ -161,7 +162,7 @@ class Scan:
             uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
             try:
                 for batch in (
-                    piece.read(self.stored)
+                    piece.read(self.stored, self.filters)
                     if isinstance(piece, OwnPiece)
                     else self._read_piece(piece, first.filesystem, schemas, metrics)
                 ):
@@ -202,7 +203,7 @@ class Scan:
             wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
             for batch in file.iter_batches(columns=stored.paths, row_groups=kept, filters=wanted):
                 # A batch without columns, as for `count()`, takes no memory and is passed on whole.
-                fitting = rows_per_batch(batch.nbytes // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
+                fitting = rows_per_batch(size_of(batch) // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
                 rows = options.batch_rows or fitting
                 for start in range(0, batch.num_rows, rows):
                     yield adapter.adapt(batch.slice(start, rows))

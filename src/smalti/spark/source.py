@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -20,6 +21,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from smalti.errors import PaimonTableError
 from smalti.spark.names import skip_name_check
 from smalti.spark.options import ReadOptions, parse_read_options, parse_write_options
 
@@ -59,20 +61,30 @@ class MosaicDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
-        from smalti.table.paimon_layout import is_paimon_table
 
         options = parse_write_options(self.options)
-        if is_paimon_table(options.root):
-            from smalti.spark.paimon import PaimonBatchWriter
+        try:
+            return (MosaicBatchWriter if options.batch is None else StreamedBatchWriter)(options, schema, overwrite)
+        except PaimonTableError as error:
+            if PurePosixPath(error.place["path"]) != PurePosixPath(options.root.path):
+                raise  # It lies in one.
+        from smalti.spark.paimon import PaimonBatchWriter
 
-            return PaimonBatchWriter(options, schema, overwrite)
-        return (MosaicBatchWriter if options.batch is None else StreamedBatchWriter)(options, schema, overwrite)
+        return PaimonBatchWriter(options, schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from smalti.io import locate
         from smalti.spark.stream import MosaicStreamReader  # needs Spark 4.2; everything else needs 4.1
+        from smalti.table.paimon_layout import is_paimon_table
 
         self._table = None
-        return MosaicStreamReader(self._read_options, schema)
+        options = self._read_options
+        places = [locate(path, storage=options.storage) for path in options.paths]
+        if not options.plain and len(places) == 1 and is_paimon_table(places[0]):
+            from smalti.spark.snapshots import SnapshotStreamReader
+
+            return SnapshotStreamReader(options, schema)
+        return MosaicStreamReader(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from smalti.spark.stream import MosaicStreamWriter

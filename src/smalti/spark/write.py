@@ -32,7 +32,7 @@ from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Commit, Identity, Mode, plan_commit, staging_directory
 from smalti.table.listing import Listing, list_files, list_table, open_found
-from smalti.table.paimon_layout import refuse_writing
+from smalti.table.paimon_layout import listed_to_write, refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.schemas import unify_schemas
 
@@ -79,10 +79,9 @@ class WritePlan:
     def of(cls, options: WriteOptions, rows: StructType) -> WritePlan:
         schema = stored_schema(rows, options.time_columns)
         check_partition_columns(options.partition_by, schema)
-        root = options.root
-        refuse_writing(root)
         limits = (options.max_file_bytes, options.max_records_per_file)
-        return cls(uuid.uuid4().hex, root, schema, options.partition_by, options.writer, *limits, options.success_file)
+        job, root = uuid.uuid4().hex, options.root
+        return cls(job, root, schema, options.partition_by, options.writer, *limits, options.success_file)
 
     @property
     def file_schema(self) -> pa.Schema:
@@ -93,7 +92,8 @@ class WritePlan:
     def check_append(self) -> None:
         """Refuse rows that could not be read together with the rows of the table, before a task starts."""
         try:
-            first = next(iter(list_files(self.root, globs=False).files), None)
+            with listed_to_write(self.root):
+                first = next(iter(list_files(self.root, globs=False).files), None)
         except FileNotFoundError:
             return
         if first is None:
@@ -189,7 +189,10 @@ class StagingWriter:
             and options.partition_overwrite_mode is None
             and not options.is_planned
         )
-        if mode != "overwrite":
+        # A Paimon table is refused before a task starts; what is appended to has to be listed for that anyway.
+        if mode == "overwrite":
+            refuse_writing(self._plan.root)
+        else:
             self._plan.check_append()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

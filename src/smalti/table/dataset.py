@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +36,40 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class MosaicDataset(Scannable):
+class Dataset(Scannable):
+    """What a directory of files and a Paimon table have in common: many files that are read as one table."""
+
+    def to_table(
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filter: AnyFilter = None
+    ) -> pa.Table:
+        """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
+        return self.scan(columns, filters, filter=filter).to_table()
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        batch_size: int | None = None,
+        *,
+        filter: AnyFilter = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
+
+        If files are replaced after the first batch was read, the rest is an error, because rows would be missing or
+        there twice. Before that, and in `to_table`, the table is listed again.
+        """
+        return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
+
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        check_batch_size(scan.batch_size)
+        return cut_batches(self._stream(scan), scan.batch_size)
+
+    @abstractmethod
+    def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        """The batches of a read, in sizes as they come."""
+
+
+class MosaicDataset(Dataset):
     """A set of Mosaic files read as one table. Made by `smalti.dataset`. Several threads may share it.
 
     Files are opened when they are needed, several at a time. Files whose schema block has the same bytes share what is
@@ -109,27 +143,6 @@ class MosaicDataset(Scannable):
             self._survey()
             self._schema = self._union(None)
         return self._schema
-
-    def to_table(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filter: AnyFilter = None
-    ) -> pa.Table:
-        """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
-        return self.scan(columns, filters, filter=filter).to_table()
-
-    def to_batches(
-        self,
-        columns: Sequence[str] | None = None,
-        filters: AnyFilter = None,
-        batch_size: int | None = None,
-        *,
-        filter: AnyFilter = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
-
-        If files are replaced after the first batch was read, the rest is an error, because rows would be missing or
-        there twice. Before that, and in `to_table`, the table is listed again.
-        """
-        return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
 
     def only(self, files: Collection[str]) -> MosaicDataset:
         """Some of the files, read as the same table: with its columns, types and partition columns."""
@@ -256,10 +269,6 @@ class MosaicDataset(Scannable):
         return pa.Table.from_batches(
             [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch) for file, batch in read], output
         )
-
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        check_batch_size(scan.batch_size)
-        return cut_batches(self._stream(scan), scan.batch_size)
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         apart, is_first = self._apart(), True

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from smalti.errors import ConflictError, MosaicError, PaimonTableError, ReplacedError
+from smalti.errors import ConflictError, MosaicError, ReplacedError
 from smalti.io import Source, open_source
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.io.sources import LocalSource, ObjectSource
@@ -25,10 +25,9 @@ from smalti.table.commits import JOBS, Commit, Identity, State, visible_files
 from smalti.table.paimon_layout import (
     SCHEMAS,
     is_bucket,
+    listed_to_write,
     refuse_reading,
-    refuse_writing_inside,
     table_of_schema_file,
-    writing_error,
 )
 from smalti.table.paimon_layout import tables_above as paimon_tables_above
 from smalti.table.partitions import parse_partition
@@ -306,13 +305,11 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
     PaimonTableError
         If it is a Paimon table, or lies in one.
     """
-    refuse_writing_inside(root)
     try:
-        listing = list_files(root, suffix=suffix, globs=False, settled=True)
+        with listed_to_write(root):
+            listing = list_files(root, suffix=suffix, globs=False, settled=True)
     except FileNotFoundError:
         return Listing(root.filesystem, [], root.path)
-    except PaimonTableError as error:
-        raise writing_error(error.place["path"]) from None
     if listing.directory is None:
         raise FileExistsError(17, "A file, where a directory is to be written", root.path)
     if listing.unfinished:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,10 @@ def is_bucket(name: str) -> bool:
 
 def is_paimon_table(place: Place) -> bool:
     """Whether a directory is a Paimon table, even one that has no snapshot yet."""
-    infos = [info for info in place.child(SCHEMAS).entries() if _SCHEMA_FILE.fullmatch(info.base_name)]
+    schemas = place.child(SCHEMAS)
+    if place.is_local and not schemas.is_directory():
+        return False  # On a disk that is no listing. A store is asked once, for what is in the directory.
+    infos = [info for info in schemas.entries() if _SCHEMA_FILE.fullmatch(info.base_name)]
     if not infos or place.child(SNAPSHOTS).is_directory():
         return bool(infos)
     newest = max(infos, key=lambda info: int(info.base_name.partition("-")[2]))
@@ -111,8 +115,21 @@ def refuse_writing_inside(place: Place) -> None:
             raise writing_error(above)
 
 
+@contextmanager
+def listed_to_write(place: Place) -> Iterator[None]:
+    """Raise as `refuse_writing` does, for who lists all files of a directory in this block, which shows a table."""
+    refuse_writing_inside(place)
+    try:
+        yield
+    except PaimonTableError as error:
+        raise writing_error(error.place["path"]) from None
+
+
 def refuse_writing(place: Place) -> None:
-    """Raise if a directory, which need not exist, is a Paimon table or lies in one."""
+    """Raise if a directory, which need not exist, is a Paimon table or lies in one.
+
+    It costs a listing on object stores: `listed_to_write` is for those who list the directory anyway.
+    """
     if is_paimon_table(place):
         raise writing_error(place.path)
     refuse_writing_inside(place)

@@ -11,6 +11,7 @@ from smalti.errors import SchemaError
 from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, select_fields, split_batch
 from smalti.kudu import CFileReader, CFileWriter
+from smalti.memory import size_of
 from smalti.options import WriterOptions
 
 
@@ -55,5 +56,5 @@ class CFileColumnWriter:
         self.close, self.abort = self._writer.close, self._writer.abort
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self.estimated_size += batch.nbytes
+        self.estimated_size += size_of(batch)
         self._writer.write(batch.column(0))

@@ -20,6 +20,7 @@ from smalti.jobs.formats.reading import (
     select_fields,
     split_batch,
 )
+from smalti.memory import size_of
 from smalti.table.splits import rows_per_batch
 
 
@@ -145,7 +146,7 @@ class ArrowStreamReader(GroupedReader):
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         for batch in self._file:
-            yield from self._in_pieces(_validated(batch), batch.nbytes)
+            yield from self._in_pieces(_validated(batch), size_of(batch))
 
 
 def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
