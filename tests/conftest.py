@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +18,28 @@ settings.register_profile("explore", COMMON, derandomize=False, max_examples=100
 settings.load_profile("fixed")
 
 
-#: Tests of Spark that start processes of their own, or none.
-OWN_PROCESSES = tuple(f"tests/spark/test_{name}.py" for name in ("costs", "kill", "plan", "servers"))
+#: Files whose tests stay together on one worker, because they share something that takes long to make.
+TOGETHER = re.compile(r"tests/(test_package|spark/test_(pruning|secrets|servers|storage|tpch))\.py")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One session for each worker, as `smalti.spark.session` makes it; tasks may fail three times."""
+    session_of = pytest.importorskip("smalti.spark").session
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = session_of("local[2,4]", driver_memory="2g", **warehouse)
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes first, so that no worker is left alone with it at the end."""
+    items.sort(key=lambda item: "tests/spark/" not in item.nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers, one of them gets all tests that need the Spark session.
+    """Every test goes to the worker that is free, except those that stay together.
 
     `xdist_group` marks would say the same, but xdist 3.8 writes groups where pytest 9.2 no longer looks for them.
     """
@@ -29,9 +47,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneSparkWorker(LoadScopeScheduling):
+    class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            needs_session = nodeid.startswith("tests/spark/") and not nodeid.startswith(OWN_PROCESSES)
-            return "spark" if needs_session else nodeid
+            together = TOGETHER.match(nodeid)
+            return together[0] if together else nodeid
 
-    return OneSparkWorker(config, log)
+    return Scheduling(config, log)

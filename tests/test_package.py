@@ -23,7 +23,6 @@ import smalti
 from tests.children import ROOT
 
 pytestmark = [
-    pytest.mark.xdist_group("package"),
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout: which files belong to it is unknown"),
     pytest.mark.timeout(900),
 ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import smalti
 from tests import reference, round_trips
+from tests.files import read, written
 from tests.round_trips import CASES, RECORD, SAME, Case
 
 RECORDED = json.loads(RECORD.read_text())
@@ -38,3 +41,24 @@ def test_the_record_has_every_case() -> None:
         assert list(RECORDED[kind]) == [case.name for case in of_kind]
     refused = [name for name, found in RECORDED["arrow"].items() if found["Mosaic"].startswith("refused")]
     assert refused == ["month_day_nano_interval", "dense_union", "two columns of one name"]
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_vectors_of_noise_are_stored_as_they_are(paged: bool) -> None:
+    """A frame that decoders copy, unless files are to be small; what zstd can save, it saves as ever."""
+    options = {"num_buckets": 1, "page_size_threshold": 0} if paged else {}
+    generator = np.random.default_rng(7)
+    noise, even = generator.standard_normal(100_000, np.float32), np.zeros(100_000, np.float32)
+    sizes = {}
+    for name, values in (("noise", noise), ("even", even)):
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), 100)
+        table = pa.table({"id": range(1_000), "v": vectors})
+        for layout in ("balanced", "small"):
+            data = written(table, layout=layout, **options)
+            assert read(data).equals(table)
+            assert reference.read(data)["v"].combine_chunks().flatten().equals(pa.array(values))
+            sizes[name, layout] = len(data)
+    assert sizes["noise", "balanced"] > 400_000 > sizes["noise", "small"] * 1.05
+    assert sizes["even", "balanced"] == sizes["even", "small"] < 20_000
+    lists = table.set_column(1, "v", vectors.cast(pa.list_(pa.float32())))
+    assert written(table, companion=False, **options) == written(lists, companion=False, **options)

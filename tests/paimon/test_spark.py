@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,6 @@ import smalti
 import smalti.paimon
 import smalti.spark
 from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = smalti.spark.session("local[2]", driver_memory="1g")
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 def as_spark_gives_it(table: pa.Table) -> list[dict[str, Any]]:

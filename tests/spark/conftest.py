@@ -1,24 +1,13 @@
-"""One Spark session for all tests that need one; `tests/conftest.py` keeps them on one worker of pytest-xdist."""
+"""The plain source beside the provider, and what tasks have read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-import smalti.spark
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """A session as `smalti.spark.session` makes it; tasks may fail three times."""
-    session = smalti.spark.session("local[2,4]", driver_memory="2g")
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -124,6 +124,16 @@ class Intake:
     def _owner(self) -> dict[str, LogicalColumn]:
         return {each.name: column for column in self.columns.values() for each in column.stored}
 
+    @cached_property
+    def vectors(self) -> set[int]:
+        """The stored columns that hold lists of one length."""
+        return {
+            self._starts[place] + at
+            for place, column in self.columns.items()
+            for at, leaf in enumerate(leaves(column.node))
+            if leaf is not None and pa.types.is_fixed_size_list(leaf.type)
+        }
+
     def has_order(self, place: int) -> bool:
         """Whether a stored column can have minimum and maximum; where structs are is no value of theirs."""
         return place not in self._presence and has_statistics(self.schema.field(place).type)

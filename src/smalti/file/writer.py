@@ -325,19 +325,29 @@ class MosaicWriter:
         """The mode of a bucket, its bytes, the size of its block (0 when paged), and what it was made from."""
         nodes, options = self._bucket_nodes[bucket], self.options
         encoded = self._encode(slices, nodes, self._wanted.get(bucket, []))
+        may_store = self._may_store(nodes)
         if (
             options.codec is Compression.ZSTD
             and choose_paged(*encoded.counted(), threshold)
             and len(encoded.child_rows) <= MAX_PAGED_CHILDREN
         ):
-            slots = pack_slots(encoded.pages(), options.compression_level, options.checksum)
+            slots = pack_slots(encoded.pages(), options.compression_level, options.checksum, may_store)
             return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
         block = encoded.monolithic()
-        return MONOLITHIC, [_deflate(block, self.options)], len(block), encoded
+        return MONOLITHIC, [_deflate(block, options, may_store)], len(block), encoded
+
+    def _may_store(self, nodes: BucketNodes) -> bool:
+        """Whether a bucket need not be compressed: it has vectors, which are often noise that is read as a whole."""
+        if self.options.layout == "small" or not self._has_companion:
+            return False
+        return not self._intake.vectors.isdisjoint(self._columns_of(nodes))
+
+    def _columns_of(self, nodes: BucketNodes) -> list[int]:
+        """The stored columns of a bucket, by their places in the schema."""
+        return self._positions[nodes.first_column : nodes.first_column + nodes.num_columns]
 
     def _encode(self, slices: list[Slice], nodes: BucketNodes, statistics: list[int]) -> EncodedBucket:
-        positions = self._positions[nodes.first_column : nodes.first_column + nodes.num_columns]
-        feeds = Feeds(nodes, positions, slices)
+        feeds = Feeds(nodes, self._columns_of(nodes), slices)
         return EncodedBucket(feeds, self.options.dict_max_entries, self.options.dict_max_bytes, statistics)
 
     def _samples(self, slices: list[Slice], raw_bytes: int) -> list[Sample]:
@@ -496,10 +506,10 @@ class MosaicWriter:
             self.abort()
 
 
-def _deflate(block: Any, options: WriterOptions) -> Any:
+def _deflate(block: Any, options: WriterOptions, may_store: bool = False) -> Any:
     if options.codec is Compression.NONE:
         return block
-    return deflate(block, options.compression_level, options.checksum)
+    return deflate(block, options.compression_level, options.checksum, may_store)
 
 
 def write_table(

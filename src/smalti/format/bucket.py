@@ -95,9 +95,9 @@ def inflate_slots(slots: list[memoryview], take: Callable[[int], None] = _allow)
     return pages
 
 
-def pack_slots(pages: list[bytes | None], level: int, checksum: bool) -> list[bytes]:
+def pack_slots(pages: list[bytes | None], level: int, checksum: bool, may_store: bool = False) -> list[bytes]:
     """The slots of pages: a varint of the size, then a zstd frame. A column that is ALL_NULL has no page."""
-    frames = iter(deflate_all([page for page in pages if page is not None], level, checksum))
+    frames = iter(deflate_all([page for page in pages if page is not None], level, checksum, may_store))
     return [b"" if page is None else pack_varint(len(page)) + next(frames) for page in pages]
 
 

@@ -19,6 +19,10 @@ from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 Page: TypeAlias = "bytes | zstandard.BufferSegment"
 #: The magic number of skippable frames, and the kind of block that has one byte for all.
 _SKIPPABLE, _REPEATED = 0x184D2A50, 1
+#: The level at which zstd does not look for anything to save. Of noise it makes blocks that decoders copy.
+_STORING = -(1 << 17)
+#: How many pieces of a block, of how many bytes, tell whether it is noise.
+_PIECES, _PIECE = 8, 8 << 10
 #: Whether many frames can be worked on in one call. The package for PyPy cannot.
 _IN_BULK = {"multi_compress_to_buffer", "multi_decompress_to_buffer"} <= zstandard.backend_features
 
@@ -108,17 +112,33 @@ def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:
         raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
 
 
-def deflate_all(blocks: list[bytes], level: int, checksum: bool) -> list[bytes]:
+def deflate_all(blocks: list[bytes], level: int, checksum: bool, may_store: bool = False) -> list[bytes]:
     """Compress many blocks in one call, with the same result as `deflate` for each."""
+    if may_store:
+        return [deflate(block, level, checksum, may_store) for block in blocks]
     if _IN_BULK and len(blocks) > 1:
         frames = _compressor(level, checksum).multi_compress_to_buffer(list(blocks))
         return [frames[i].tobytes() for i in range(len(frames))]
     return [deflate(block, level, checksum) for block in blocks]
 
 
-def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool) -> bytes:
-    """Compress to one frame with its content size and, if wanted, a checksum of the content."""
+def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool, may_store: bool = False) -> bytes:
+    """Compress to one frame with its content size and, if wanted, a checksum of the content.
+
+    With `may_store`, bytes of which compression would save less than an eighth become a frame that decoders copy.
+    """
+    if may_store and _is_noise(data, level):
+        level = _STORING
     return _compressor(level, checksum).compress(data)
+
+
+def _is_noise(data: bytes | memoryview | bytearray, level: int) -> bool:
+    """Whether compression saves less than an eighth, by pieces from all over a block; False for small blocks."""
+    if len(data) < _PIECES * _PIECE:
+        return False
+    view, step = memoryview(data), (len(data) - _PIECE) // (_PIECES - 1)
+    sample = b"".join(view[at : at + _PIECE] for at in range(0, step * _PIECES, step))
+    return len(deflate(sample, level, False)) * 8 > len(sample) * 7
 
 
 def _compressor(level: int, checksum: bool) -> zstandard.ZstdCompressor:
