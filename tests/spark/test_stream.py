@@ -158,3 +158,14 @@ def test_without_the_provider_partitions_have_to_be_said(spark: Any, plain: str,
         files = [path.relative_to(tmp_path / f"out{number}") for path in (tmp_path / f"out{number}").rglob("*.mosaic")]
         found.append(" ".join(sorted({str(path.parent) for path in files})))
     assert found == [".", "p=0 p=1"]
+
+
+@versions.streaming
+def test_filters_on_partitions(spark: Any, tmp_path: Path) -> None:
+    """In queries of tables the directories decide them. A stream has its own list of files, so Spark applies them."""
+    for part in (0, 1):
+        file(tmp_path / f"in/p={part}/a.mosaic", [part, part + 10])
+    frame = spark.readStream.format("mosaic").load(str(tmp_path / "in")).where("p = 1")
+    writer = frame.writeStream.format("mosaic").option("checkpointLocation", str(tmp_path / "cp"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(60)
+    assert table(tmp_path / "out") == [1, 11]
