@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
@@ -102,9 +103,9 @@ def with_hostile_slots(rng: random.Random) -> bytes:
     """A file of ours, paged, in which a slot or two are not what they seem, or hold damaged pages."""
     pack = writer.pack_slots
 
-    def hostile(pages: list[bytes | None], level: int, checksum: bool) -> list[bytes]:
+    def hostile(pages: list[bytes | None], *settings: Any) -> list[bytes]:
         pages = [damage(page, rng) if page and rng.random() < 0.05 else page for page in pages]
-        slots = pack(pages, level, checksum)
+        slots = pack(pages, *settings)
         stored = [(place, page) for place, page in enumerate(pages) if page]
         for place, page in rng.sample(stored, min(len(stored), rng.choice([0, 1, 1, 2]))):
             slots[place] = hostile_slot(page, rng)

@@ -14,7 +14,10 @@ import zstandard
 
 import smalti
 from smalti._core.pages import open_slots
+from smalti.errors import CorruptFileError
 from smalti.file import writer
+from smalti.format.compression import deflate, inflate, inflate_bucket
+from smalti.memory import LARGE
 from tests import oracle, reference
 from tests.compare import assert_same
 from tests.files import layout, read, written
@@ -185,3 +188,35 @@ def test_hostile_slots() -> None:
     rng = random.Random(11)
     valid = sum(survives(with_hostile_slots(rng)) for _ in range(80))
     assert 5 < valid < 60
+
+
+def test_large_blocks_are_inflated_as_small_ones_are() -> None:
+    """They go into other memory, by another call of the decoder, which does not tell when a frame is cut."""
+    content = random.Random(5).randbytes(LARGE // 2) + bytes(LARGE)
+    frame, half = deflate(content, 1, True), len(content) // 2
+    skippable = (0x184D2A50).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
+    cases = {
+        "whole": frame,
+        "stored": deflate(content, -(1 << 17), True),
+        "two frames": deflate(content[:half], 1, True) + deflate(content[half:], 1, True),
+        "a skippable frame behind": frame + skippable,
+        "a skippable frame before": skippable + frame,
+        "an empty frame behind": frame + deflate(b"", 1, True),
+        "more behind": frame + b"x",
+        "cut": frame[:-1],
+        "without its checksum": frame[:-4],
+        "cut in a block": frame[: LARGE // 4],
+        "another checksum": frame[:-1] + bytes([frame[-1] ^ 1]),
+        "another byte": frame[:5_000] + bytes([frame[5_000] ^ 1]) + frame[5_001:],
+        "of another size": deflate(content + b"x", 1, True),
+        "no frame": content[:5_000],
+    }
+    for name, data in cases.items():
+        found = []
+        for how in (inflate, inflate_bucket):
+            try:
+                found.append(bytes(how(data, len(content))))
+            except CorruptFileError as error:
+                found.append(str(error))
+        assert found[0] == found[1], name
+        assert (found[0] == content) == (name in list(cases)[:6]), name

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import smalti
 from smalti.nesting import plan_column, stored_columns
 from tests import reference
+from tests.compare import assert_same
 from tests.files import read, written
 from tests.strategies import examples, values
 
@@ -157,10 +158,10 @@ def test_nested_tables(table: pa.Table, threshold: int) -> None:
     for column in found.columns:
         assert_no_nulls_where_none_may_be(column.combine_chunks())
     assert found.schema.equals(table.schema, check_metadata=True)
-    assert found.to_pylist() == table.to_pylist()
+    assert repr(found.to_pylist()) == repr(table.to_pylist())  # which takes NaN for equal to itself
     with smalti.open(data, logical=False) as file:
         stored = file.read()
-    assert reference.read(data).equals(stored)
+    assert_same(reference.read(data), stored)
     every = [(field, path) for field in table.schema for path in parts(field.type, (field.name,))]
     dotted = [".".join(path) for _, path in every]
     for (field, path), name in zip(every, dotted, strict=True):
@@ -170,7 +171,7 @@ def test_nested_tables(table: pa.Table, threshold: int) -> None:
         alone.validate(full=True)
         assert alone.schema.names == [field.name]
         cells = table[field.name].to_pylist()
-        assert alone[field.name].to_pylist() == [only(cell, field.type, path[1:]) for cell in cells]
+        assert repr(alone[field.name].to_pylist()) == repr([only(cell, field.type, path[1:]) for cell in cells])
 
 
 USER = pa.struct([pa.field("age", pa.uint8()), pa.field("name", pa.string(), False)])

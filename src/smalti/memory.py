@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import pyarrow as pa
+
 #: A read may take so much in any case, which suffices for a row group of our writers, and beyond that so many times the
 #: size of what it reads. Tables rarely shrink to less than a twentieth when they are stored; only columns of one value
 #: shrink to nothing, and a small file that has nothing else, read whole, may need a higher limit.
@@ -15,9 +17,20 @@ LEAST_LIMIT, EXPANSION = 640 << 20, 256
 #: The share of the machine's memory that a read may take unless more is asked for.
 SHARE = 0.75
 
+#: From so many bytes on, memory is better taken from Arrow's pool; see `room`.
+LARGE = 1 << 20
 
 #: Bytes that every read of a process and its children may take unless its caller says otherwise.
 VARIABLE = "SMALTI_MEMORY_LIMIT"
+
+
+def room(size: int) -> memoryview:
+    """Memory to be written to, from Arrow's pool, which keeps what is released.
+
+    Python and the C library give large pieces back to the system, and mapping their pages again for the next read costs
+    more than filling them.
+    """
+    return memoryview(pa.allocate_buffer(size)).cast("B")
 
 
 def asked_limit() -> int | None:

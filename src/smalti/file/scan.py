@@ -24,7 +24,7 @@ from smalti.file.cache import BucketCache, FetchedBucket
 from smalti.file.columnless import columnless_batch
 from smalti.file.tail import Tail
 from smalti.format.bucket import directory_size, inflate_slots, parse_directory
-from smalti.format.compression import inflate
+from smalti.format.compression import inflate_bucket
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.io import Range, Source, fetch
 from smalti.memory import slice_rows
@@ -480,7 +480,7 @@ class Scanner:
                 block: bytes | memoryview = bucket.data
                 if self.tail.footer.compression is Compression.ZSTD:
                     allowance.take(bucket.entry.uncompressed_size)
-                    block = inflate(bucket.data, bucket.entry.uncompressed_size)
+                    block = inflate_bucket(bucket.data, bucket.entry.uncompressed_size)
                 bucket.block = view_block(nodes, block, num_rows)
             return bucket.block
         if bucket.entry.mode == EMPTY:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import zstandard
 
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
+from smalti.memory import LARGE, room
 from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
@@ -56,6 +57,21 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
         raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
 
 
+def inflate_bucket(data: bytes | memoryview, size: int) -> bytes | memoryview:
+    """The same, into memory that is kept for the next bucket if there is much of it (see `smalti.memory.room`)."""
+    check_declared(size, len(data))
+    try:
+        # The decoder does not say whether the frame is complete and the only one, so its blocks are counted first.
+        is_alone = size >= LARGE and _frame_end(data, 0, size >> 10) == len(data)
+        if is_alone and zstandard.frame_content_size(data) == size:
+            out = room(size)
+            if _contexts.decompressor.stream_reader(data).readinto(out) == size:
+                return out
+    except zstandard.ZstdError:
+        pass  # `inflate` says what is wrong.
+    return inflate(data, size)
+
+
 def check_declared(size: int, compressed_size: int) -> None:
     """Refuse a size that so many compressed bytes cannot have, or that no block has."""
     if size > compressed_size * MAX_ZSTD_RATIO:
@@ -80,22 +96,27 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
 
 def _ends_with_a_frame(data: bytes | memoryview) -> bool:
     """Whether the bytes are whole frames, by the sizes of their blocks."""
-    at = 0
-    while at < len(data):
-        if int.from_bytes(data[at : at + 4], "little") & 0xFFFFFFF0 == _SKIPPABLE:
-            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
-            continue
-        has_checksum = bool(data[at + 4] & 4) if at + 4 < len(data) else False
-        at += zstandard.frame_header_size(data[at:])
-        is_last = False
-        while not is_last and at < len(data):
-            head = int.from_bytes(data[at : at + 3], "little")
-            is_last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
-            at += 3 + (1 if kind == _REPEATED else size)
-        if not is_last:
-            return False
-        at += 4 * has_checksum
+    at: int | None = 0
+    while at is not None and at < len(data):
+        at = _frame_end(data, at)
     return at == len(data)
+
+
+def _frame_end(data: bytes | memoryview, at: int, most_blocks: int | None = None) -> int | None:
+    """Where the frame that begins here ends, None if its last block is missing or beyond as many blocks as given."""
+    if int.from_bytes(data[at : at + 4], "little") & 0xFFFFFFF0 == _SKIPPABLE:
+        return at + 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+    has_checksum = bool(data[at + 4] & 4) if at + 4 < len(data) else False
+    at += zstandard.frame_header_size(data[at:])
+    blocks = 0
+    while at < len(data) and blocks != most_blocks:
+        blocks += 1
+        head = int.from_bytes(data[at : at + 3], "little")
+        is_last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
+        at += 3 + (1 if kind == _REPEATED else size)
+        if is_last:
+            return at + 4 * has_checksum
+    return None
 
 
 def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:
