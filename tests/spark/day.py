@@ -1307,15 +1307,16 @@ def catalog_analyze(day: Day) -> object:
 
 @case("Catalog")
 def catalog_like(day: Day) -> object:
-    """`CREATE TABLE ... LIKE`."""
-    table, other = day.create_by_day(), day.table("other")
-    day.sql("CREATE TABLE {o} LIKE {t}", o=other, t=table)
-    day.sql("INSERT INTO {o} VALUES (1, 1.5, 2)", o=other)
-    return (
-        schema_of(day.spark.table(other)),
-        rows_of(day.spark.table(other)),
-        rows_of(day.sql("SHOW PARTITIONS {o}", o=other)),
-    )
+    """`CREATE TABLE ... LIKE`, also `USING` the other format."""
+    table, found = day.create_by_day(), []
+    (across,) = set(FORMATS) - {day.format}
+    for using in ("", f"USING {across}"):
+        other = day.table(f"other{len(found)}")
+        day.sql("CREATE TABLE {o} LIKE {t} {u}", o=other, t=table, u=using)
+        day.sql("INSERT INTO {o} VALUES (1, 1.5, 2)", o=other)
+        shown = rows_of(day.sql("SHOW PARTITIONS {o}", o=other))
+        found.append((schema_of(day.spark.table(other)), rows_of(day.spark.table(other)), shown))
+    return found
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
