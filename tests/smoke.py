@@ -1,12 +1,39 @@
 """What an installed package must be able to do, run by itself in an environment without the checkout.
 
-`python -I smoke.py`: it needs nothing but smalti and what smalti depends on.
+`python -I smoke.py`: it needs nothing but smalti and what smalti depends on. Where pyspark is installed, the jar for
+Spark is built too.
 """
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 import tempfile
+import zipfile
+from importlib.util import find_spec
 from pathlib import Path
+
+#: What smalti can do without; modules that need one of them need not import here.
+OPTIONAL = {"duckdb", "obstore", "pandas", "polars", "pypaimon", "pyspark"}
+
+
+def import_everything() -> None:
+    """Import every module of the package: one that was forgotten in the build is missed by those that import it."""
+    import smalti
+
+    for found in pkgutil.walk_packages(smalti.__path__, "smalti."):
+        if found.name.endswith("__main__"):
+            continue
+        try:
+            importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in OPTIONAL:
+                raise
+
+
+def command_line(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    program = Path(sys.executable).with_name("smalti.exe" if sys.platform == "win32" else "smalti")
+    return subprocess.run([str(program), *arguments], capture_output=True, text=True, encoding="utf-8", check=False)
 
 
 def main() -> None:
@@ -32,9 +59,22 @@ def main() -> None:
             assert render_report(file).startswith("<!doctype html>")
         command = [sys.executable, "-I", "-m", "smalti", "count", str(path)]
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1000\n"
-        program = Path(sys.executable).with_name("smalti.exe" if sys.platform == "win32" else "smalti")
-        shown = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True).stdout
-        assert shown.strip() == f"smalti {smalti.__version__}", shown
+        assert command_line("--version").stdout.strip() == f"smalti {smalti.__version__}"
+        shown = command_line("head", str(path), "-c", "id,c7", "--where", "id between 7 and 8", "--csv")
+        assert shown.stdout.splitlines() == ["id,c7", "7,", "8,3.5"], shown
+        page = Path(directory, "page.html")
+        shown = command_line("report", str(path), "-o", str(page))
+        assert shown.returncode == 0, shown
+        assert "c299" in page.read_text(encoding="utf-8")
+        jar = Path(directory, "x.jar")
+        shown = command_line("spark-jar", "-o", str(jar))
+        if find_spec("pyspark"):
+            assert shown.returncode == 0, shown
+            names = zipfile.ZipFile(jar).namelist()
+            assert any(name.endswith("MosaicSource.class") for name in names), names
+        else:
+            assert "pip install 'smalti[spark]'" in shown.stderr, shown
+    import_everything()
     print(f"smalti {smalti.__version__} works")
 
 

@@ -125,11 +125,16 @@ def test_what_is_inside(made: tuple[Path, Path]) -> None:
     found = [path for suffix in ("pyx", "pxd") for path in (ROOT / "src").glob(f"**/*.{suffix}")]
     kernels = {str(path.relative_to(ROOT)) for path in found}
     assert kernels <= shipped
-    assert {"LICENSE", "NOTICE", "SECURITY.md", "src/smalti/report/assets/page.html"} <= shipped
+    assert {"LICENSE", "NOTICE", "SECURITY.md", "tests/smoke.py"} <= shipped
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"]
+    known = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    sources = {name for name in known if (ROOT / name).is_file()}
+    assert sources <= shipped
     with zipfile.ZipFile(wheel) as file:
         names, sizes = file.namelist(), {info.filename: info.file_size for info in file.infolist()}
     compiled = {name.partition(".")[0] for name in names if name.endswith(".so")}
     assert compiled == {kernel.removeprefix("src/")[:-4] for kernel in kernels if kernel.endswith(".pyx")}
+    assert {name.removeprefix("src/") for name in sources if not name.endswith(".pyx")} <= set(names)
     assert not [name for name in names if name.endswith((".c", ".pyx"))]
     assert not [name for name in names if name.startswith(("tests/", "benchmarks/", "docs/"))]
     # With symbols these were 18 MB, nine of them the Kudu kernels.

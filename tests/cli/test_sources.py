@@ -108,6 +108,35 @@ def test_commands_about_mosaic_files_take_many(run: Any, places: dict[str, list[
     assert sum(count for item in entries for _, count in item["entries"]) == ROWS
 
 
+def test_files_are_read_in_the_order_of_the_line(run: Any, tmp_path: Path) -> None:
+    """As `cat` does: arguments in their order, files of a directory or pattern by name, no file twice."""
+    for name in ("a", "b", "c"):
+        smalti.write_table(pa.table({"name": [name]}), tmp_path / f"{name}.mosaic")
+        (tmp_path / f"{name}.csv").write_text(f"name\n{name}\n")
+    for suffix in ("mosaic", "csv"):
+        b, every = tmp_path / f"b.{suffix}", tmp_path / f"*.{suffix}"
+        a, c = tmp_path / f"a.{suffix}", tmp_path / f"c.{suffix}"
+        for source, expected in ([(c, a, b), "cab"], [(b, every), "bac"], [(every,), "abc"]):
+            assert run("cat", *source, "--csv").out.split()[1:] == list(expected)
+            assert run("head", *source, "-n", 1, "--csv").out.split()[1:] == [expected[0]]
+            assert run("tail", *source, "-n", 1, "--csv").out.split()[1:] == [expected[-1]]
+    assert smalti.read_table([tmp_path / "c.mosaic", tmp_path / "a.mosaic"])["name"].to_pylist() == ["c", "a"]
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "several", "parquet directory", "mixed", "csv"])
+def test_jobs_that_read_take_it(run: Any, places: dict[str, list[str]], tmp_path: Path, kind: str) -> None:
+    source = places[kind]
+    profile = json.loads(run("profile", *source, "--json", "-c", "i*").out)
+    assert (profile["num_rows"], profile["columns"][0]["max"]) == (ROWS, "59")
+    done = run("convert", *source, f"{tmp_path}/out.mosaic/", "-c", "i*")
+    assert done.code == 0, done
+    assert smalti.read_table(tmp_path / "out.mosaic").sort_by("id")["id"].to_pylist() == list(range(ROWS))
+    for more in ([], ["--values"]):
+        assert run("report", *source, "-o", tmp_path / "page.html", "--overwrite", *more).code == 0
+    if all(part.endswith((".mosaic", "table")) for part in source):
+        assert run("verify", *source).code == 0
+
+
 def test_diff_of_a_table_and_of_other_formats(run: Any, places: dict[str, list[str]]) -> None:
     (one,) = places["file"]
     for kind in ("directory", "parquet", "orc", "arrow", "parquet directory"):
@@ -189,6 +218,15 @@ def test_standard_input(places: dict[str, list[str]], kind: str) -> None:
     assert done.stdout == b"id,name,x\n59,n3,29.5\n", done
 
 
+def test_jobs_read_standard_input(places: dict[str, list[str]], tmp_path: Path) -> None:
+    data = Path(places["file"][0]).read_bytes()
+    assert b": ok: 60 rows" in piped(data, "verify", "-").stdout
+    assert json.loads(piped(data, "profile", "-", "--json").stdout)["num_rows"] == ROWS
+    done = piped(data, "report", "-", "--values", "-o", str(tmp_path / "page.html"))
+    assert done.returncode == 0, done
+    assert "histogram" in (tmp_path / "page.html").read_text()
+
+
 def test_standard_output(places: dict[str, list[str]]) -> None:
     done = piped(Path(places["csv"][0]).read_bytes(), "convert", "-", "-", "--to", "mosaic")
     with smalti.open(done.stdout) as file:
@@ -205,6 +243,9 @@ def test_standard_output(places: dict[str, list[str]]) -> None:
         (["convert", "ONE", "-"], "--to says the format"),
         (["convert", "TABLE", "-", "--to", "csv"], "standard output takes one file: found 3"),
         (["convert", "ONE", "ONE.PARQUET"], "--overwrite replaces it"),
+        (["convert", "TABLE", "x.mosaic"], "x.mosaic/ if a directory shall have this name"),
+        (["convert", "ONE", "ONE.PARQUET", "x.mosaic"], "several files become a directory"),
+        (["profile", "ONE", "-"], "standard input cannot be read together with other files"),
         (["convert", "DAT", "x.mosaic"], "--from says it"),
         (["head", "ONE", "-"], "standard input cannot be read together with other files"),
         (["layout", "PARQUET"], "this command is about Mosaic files: found Parquet"),
@@ -233,6 +274,12 @@ def test_errors_read_forwards(
     assert message in done.err
     assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistyped_command(run: Any) -> None:
+    done = run("hed", "x.mosaic")
+    assert done.code == 2
+    assert done.err.endswith("no command 'hed'; did you mean 'head'?\n")
 
 
 def test_a_directory_with_a_dot_is_written_when_said_so(run: Any, places: dict[str, list[str]], tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ def script(name: str) -> Any:
         sys.path.remove(str(DOCS))
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_generated_parts_are_fresh(page: Path) -> None:
     assert script("generate").refreshed(page.read_text()) == page.read_text(), "run python docs/generate.py"
 
@@ -56,6 +58,13 @@ def test_the_annotated_file_is_the_one_of_the_page() -> None:
     assert f'maximum of "id": {bounds.max}' in texts
     assert f"index at {layout.index.offset:#04x}" in texts
     assert "row 1 is null" in texts
+
+
+def test_every_target_of_make_is_explained() -> None:
+    found = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found is not None
+    explained = set(re.findall(r"^\| `make ([\w-]+)", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE))
+    assert set(found[1].split()) - {"help", "browser"} == explained
 
 
 def test_every_command_is_in_the_docs() -> None:

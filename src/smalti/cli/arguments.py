@@ -38,7 +38,10 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--from", dest="source_format", metavar="FORMAT", help=f"if the suffix does not tell it: {FORMATS}"
+        "--from",
+        dest="source_format",
+        metavar="FORMAT",
+        help=f"the format, if the suffix of the name does not tell it: {FORMATS}",
     )
 
 
@@ -60,13 +63,13 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where",
         metavar="CONDITION",
-        help="rows to keep, such as \"a > 5 and b like 'x%%'\"; names with odd characters in double quotes, "
-        "text in single quotes",
+        help="only rows that match, such as \"a > 5 and b like 'x%%'\"; text is in single quotes, and names with odd "
+        "characters are in double quotes",
     )
 
 
 def add_row_group(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--row-group", type=whole_number, metavar="N", help="of this row group only")
+    parser.add_argument("--row-group", type=whole_number, metavar="N", help="only row group N, counted from 0")
 
 
 def add_output(parser: argparse.ArgumentParser, json_help: str = "print JSON", **more: str) -> None:
@@ -76,7 +79,9 @@ def add_output(parser: argparse.ArgumentParser, json_help: str = "print JSON", *
     shape.add_argument("--markdown", action="store_true", help="print tables as Markdown")
     for option, about in more.items():
         shape.add_argument(option, action="store_true", help=about)
-    parser.add_argument("--no-pager", action="store_true", help="do not page what is longer than the terminal")
+    parser.add_argument(
+        "--no-pager", action="store_true", help="print output that is longer than the terminal without a pager"
+    )
 
 
 def check_below(what: str, found: int | None, count: int) -> None:

@@ -18,6 +18,7 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
 from smalti.file.streams import Scannable
 from smalti.nesting import stored_schema
+from smalti.report.units import show_count
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20
@@ -27,8 +28,10 @@ SEED = 20261115
 
 def arguments_bench(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
-    parser.add_argument("--columns", type=whole_number, default=10, metavar="N", help="how many to read (default 10)")
-    parser.add_argument("--rounds", type=whole_number, default=5, metavar="N", help="best of N (default 5)")
+    parser.add_argument("--columns", type=whole_number, default=10, metavar="N", help="read N columns (default 10)")
+    parser.add_argument(
+        "--rounds", type=whole_number, default=5, metavar="N", help="measure N times and show the best (default 5)"
+    )
     parser.add_argument("--level", type=int, default=1, metavar="N", help="zstd level for both formats (default 1)")
     add_output(parser)
 
@@ -49,7 +52,8 @@ def run_bench(options: argparse.Namespace, screen: Screen) -> None:
         lines.append([key, shown(mosaic[key]), shown(parquet[key]), f"{better:.2f}x"])
     columns = heads(" | >Mosaic | >Parquet | >Parquet / Mosaic")
     title = (
-        f"{shape['rows']:,} rows, {shape['columns']:,} columns, zstd {options.level} for both, best of {options.rounds}"
+        f"{show_count(shape['rows'], 'row')}, {show_count(shape['columns'], 'column')}, "
+        f"zstd {options.level} for both, best of {options.rounds}"
     )
     screen.lines([title, *screen.table(columns, lines)])
 
@@ -67,7 +71,7 @@ def measure(rows: Scannable, directory: Path, columns: int, rounds: int, level: 
     works: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "open": (lambda: smalti.open(mosaic).close(), lambda: pq.ParquetFile(parquet).close()),
         "read 1 column": (lambda: smalti.read_table(mosaic, one), lambda: pq.read_table(parquet, columns=one)),
-        f"read {len(some):,} columns": (
+        f"read {show_count(len(some), 'column')}": (
             lambda: smalti.read_table(mosaic, some),
             lambda: pq.read_table(parquet, columns=some),
         ),

@@ -44,7 +44,7 @@ COMMANDS = {
     command.name: command
     for command in (
         Command("schema", "metadata", "names and types of the columns", TAIL),
-        Command("meta", "metadata", "size, compression, row groups and how much is in them", TAIL, ("footer",)),
+        Command("meta", "metadata", "size, compression, layout and row groups", TAIL, ("footer",)),
         Command(
             "layout",
             "layout",
@@ -55,35 +55,49 @@ COMMANDS = {
         Command(
             "size",
             "size",
-            "bytes by column or by prefix of names, largest first",
+            "bytes of each column, or of all that share a prefix, largest first",
             SIZE,
             ("column-size",),
         ),
-        Command("dictionary", "size", "the values in the dictionaries of columns", DICTIONARY),
-        Command("stats", "metadata", "minimum, maximum and null count of the columns that have them", TAIL),
+        Command("dictionary", "size", "the values that the dictionaries of columns hold", DICTIONARY),
+        Command("stats", "metadata", "minimum, maximum and null count of columns, where the file has them", TAIL),
         Command("head", "rows", "the first rows", f"{COLUMNS}; stops after the row groups that hold the rows shown"),
         Command("tail", "rows", "the last rows", f"{COLUMNS}, from the last one backwards"),
         Command("sample", "rows", "rows chosen at random", f"{COLUMNS}; row groups without a chosen row are left out"),
         Command("cat", "rows", "all rows, as a table, CSV or JSON lines", f"{COLUMNS}; stops after `-n` rows"),
-        Command("count", "rows", "how many rows there are, or match a condition", COUNT),
+        Command("count", "rows", "the number of rows, or of those that match a condition", COUNT),
         Command(
             "sql",
             "query",
             "a query over files, run by DuckDB",
             SQL,
         ),
-        Command("diff", "diff", "what differs between two files or tables: columns, types, order, values", DIFF),
-        Command("report", "report", "one HTML page that draws a file, or many side by side", "all of the files, once"),
+        Command("diff", "diff", "the differences of two files or tables: columns, types, order, values", DIFF),
         Command(
-            "convert", "jobs", "CSV, JSON lines, Parquet, ORC, Arrow, Kudu CFile or Mosaic into any of them", CONVERT
+            "report",
+            "report",
+            "write an HTML page that draws a file, or several side by side",
+            "all of the files, once",
         ),
-        Command("compact", "jobs", "many small files into few", FILES),
-        Command("clean", "jobs", "finish interrupted commits, remove what killed jobs left", "records of commits"),
-        Command("verify", "jobs", "check every checksum, invariant and statistic", FILES),
-        Command("profile", "jobs", "values, nulls and encodings of every column of many files", FILES),
-        Command("spark-jar", "spark", "the jar that makes Mosaic a full format of Spark, for `--jars`", "no file"),
-        Command("bench", "bench", "this file as Mosaic and as Parquet: size and time", "all of the file"),
-        Command("completion", "completion", "completion of commands and options for bash, zsh and fish", "nothing"),
+        Command(
+            "convert", "jobs", "convert between Mosaic, Parquet, ORC, Arrow, CSV, JSON lines and Kudu CFile", CONVERT
+        ),
+        Command("compact", "jobs", "rewrite many small files as few large ones", FILES),
+        Command(
+            "clean", "jobs", "finish interrupted commits and remove what killed jobs have left", "records of commits"
+        ),
+        Command("verify", "jobs", "check every checksum, every value and every statistic", FILES),
+        Command("profile", "jobs", "measure every column: nulls, range, distinct values, histogram, encodings", FILES),
+        Command("spark-jar", "spark", "write the jar that adds Mosaic to Spark, for its option `--jars`", "no file"),
+        Command(
+            "bench", "bench", "write your rows as Mosaic and as Parquet, and compare size and speed", "all of the file"
+        ),
+        Command(
+            "completion",
+            "completion",
+            "print a script that completes commands and options in bash, zsh or fish",
+            "nothing",
+        ),
     )
 }
 

@@ -29,7 +29,7 @@ MAX_LISTED = 20
 
 def arguments_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a file, directory or pattern, of any format that `convert` reads")
-    parser.add_argument("b", metavar="B", help="another; - is standard input, for one of the two")
+    parser.add_argument("b", metavar="B", help="the other one; either may be -, standard input")
     add_format(parser)
     add_columns(parser)
     parser.add_argument("--schema", action="store_true", help="compare names, types, order and metadata only")

@@ -37,18 +37,26 @@ if TYPE_CHECKING:
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--engine", choices=("local", "spark"), default="local", help="where it runs (default local: threads)"
+        "--engine",
+        choices=("local", "spark"),
+        default="local",
+        help="threads of this machine, or Spark (default local)",
     )
 
 
 def _add_plain(parser: argparse.ArgumentParser) -> None:
-    about = "read the files of a Paimon table as they lie there: old versions of rows and deleted rows included"
+    about = "read all files in the directory of a Paimon table, with old versions of rows and deleted rows"
     parser.add_argument("--plain", action="store_true", help=about)
 
 
 def _add_snapshot(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--snapshot", type=whole_number, metavar="ID", help="of a Paimon table (default: the newest)")
-    parser.add_argument("--tag", metavar="NAME", help="likewise, by its tag")
+    parser.add_argument(
+        "--snapshot",
+        type=whole_number,
+        metavar="ID",
+        help="of a Paimon table: the snapshot to read (default: the newest)",
+    )
+    parser.add_argument("--tag", metavar="NAME", help="of a Paimon table: the tag to read")
 
 
 def _at_snapshot(options: argparse.Namespace) -> dict[str, Any]:
@@ -72,9 +80,12 @@ def _is_paimon(path: str) -> bool:
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.add_argument(
-        "--on-error", choices=("raise", "skip"), default="raise", help="what to do about files that cannot be read"
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="stop at a file that cannot be read, or leave it out",
     )
-    parser.add_argument("--workers", type=whole_number, metavar="N", help="tasks at once (default: one per core)")
+    parser.add_argument("--workers", type=whole_number, metavar="N", help="run N tasks at once (default: one per core)")
     _add_engine(parser)
 
 
@@ -86,16 +97,29 @@ def _engine_and_care(options: argparse.Namespace) -> dict[str, Any]:
 
 def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how Mosaic is written")
-    group.add_argument("--compression", choices=("zstd", "none"), help="default zstd")
-    group.add_argument("--level", type=int, metavar="N", help="of zstd (default 1)")
-    group.add_argument("--layout", choices=LAYOUTS, help="what the layout is chosen for (default balanced)")
-    group.add_argument("--buckets", type=whole_number, metavar="N", help="how many buckets (default: chosen)")
+    group.add_argument("--compression", choices=("zstd", "none"), help="how blocks are compressed (default zstd)")
+    group.add_argument("--level", type=int, metavar="N", help="level of zstd, 1 to 22 (default 1)")
     group.add_argument(
-        "--page-size", type=byte_count, metavar="SIZE", help="page columns of so many bytes (default: chosen)"
+        "--layout",
+        choices=LAYOUTS,
+        help="what to aim at: the smallest file, a balance, or the fastest reads (default balanced)",
     )
-    group.add_argument("--row-group-bytes", type=byte_count, metavar="SIZE", help="such as 64M (default 256M to 511M)")
-    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="at most N rows in a row group")
-    group.add_argument("--stats", action="append", metavar="NAMES", help="columns to keep statistics of, or 'all'")
+    group.add_argument(
+        "--buckets", type=whole_number, metavar="N", help="group columns into N buckets (default: chosen by samples)"
+    )
+    group.add_argument(
+        "--page-size",
+        type=byte_count,
+        metavar="SIZE",
+        help="compress columns apart that have so many bytes (default: chosen by samples)",
+    )
+    group.add_argument(
+        "--row-group-bytes", type=byte_count, metavar="SIZE", help="begin a row group after so many bytes, such as 64M"
+    )
+    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="begin a row group after N rows")
+    group.add_argument(
+        "--stats", action="append", metavar="NAMES", help="columns to keep minimum and maximum of, or 'all'"
+    )
 
 
 def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
@@ -124,7 +148,7 @@ def _column_names(options: argparse.Namespace) -> list[str] | None:
         return names or None
     from smalti.cli.sources import column_names, open_table
 
-    with open_table([options.source], options.source_format) as opened:
+    with open_table(options.sources, options.source_format) as opened:
         return select_columns(column_names(opened), options.columns)
 
 
@@ -136,14 +160,19 @@ def _print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.Jo
 
 
 def arguments_convert(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a file, a directory, or a glob; - is standard input")
+    about = "files, directories or patterns; several become files of one directory; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
     about = "a file or a directory; its suffix says the format; - is standard output, with --to"
     parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
     add_format(parser)
-    about = f"if the target's suffix does not tell it: {FORMATS}"
+    about = f"the format of the target, if its suffix does not tell it: {FORMATS}"
     parser.add_argument("--to", dest="target_format", metavar="FORMAT", help=about)
-    parser.add_argument("--no-resume", action="store_true", help="start over instead of where an earlier run stopped")
+    parser.add_argument(
+        "--no-resume",
+        action="store_true",
+        help="start from the beginning, also if an earlier run of the same job was interrupted",
+    )
     _add_care_and_engine(parser)
     _add_writer_options(parser)
     _add_plain(parser)
@@ -153,9 +182,9 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
 def run_convert(options: argparse.Namespace, screen: Screen) -> None:
     from smalti.cli.sources import STANDARD_INPUT, local_paths
 
-    with local_paths([options.source], options.source_format) as (source,):
-        if options.source == STANDARD_INPUT:
-            options.source, options.source_format = source, None
+    with local_paths(options.sources, options.source_format) as paths:
+        if options.sources == [STANDARD_INPUT]:
+            options.sources, options.source_format = paths, None
         if options.target == STANDARD_INPUT:
             _convert_to_output(options, screen)
         else:
@@ -169,12 +198,12 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
 
     if options.target_format is None:
         raise MosaicError("what to write to standard output? --to says the format")
-    listing, _ = list_inputs([options.source], options.source_format)
+    listing, _ = list_inputs(options.sources, options.source_format)
     if len(listing.files) > 1:
-        raise MosaicError("standard output takes one file", path=options.source, found=len(listing.files))
+        raise MosaicError("standard output takes one file", path=options.sources[0], found=len(listing.files))
     with tempfile.TemporaryDirectory(prefix="smalti-stdout-") as directory:
         # The one file of a directory, so that the result is one file too.
-        options.source = listing.files[0].path if listing.directory else options.source
+        options.sources = [listing.files[0].path] if listing.directory else options.sources
         made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
         options.target = str(made)
         _convert(options, screen)
@@ -192,7 +221,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
         mode: Literal["append", "overwrite"] = "overwrite" if options.overwrite else "append"
         with ProgressBar(screen.err) as progress:
             return paimon.convert(
-                options.source,
+                options.sources,
                 options.target,
                 mode,
                 source_format=options.source_format,
@@ -201,7 +230,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
             )
     with ProgressBar(screen.err) as progress:
         return jobs.convert(
-            options.source,
+            options.sources[0] if len(options.sources) == 1 else options.sources,
             options.target,
             source_format=options.source_format,
             target_format=options.target_format,
@@ -246,7 +275,11 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
 def arguments_clean(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("table", metavar="TABLE", help="a directory that jobs or Spark have written to")
     parser.add_argument(
-        "--older-than", type=age, default="1d", metavar="AGE", help="leave what is younger, such as 12h (default 1d)"
+        "--older-than",
+        type=age,
+        default="1d",
+        metavar="AGE",
+        help="leave what is younger than AGE, such as 30m, 12h or 7d (default 1d)",
     )
     add_output(parser)
 
@@ -265,7 +298,8 @@ def run_clean(options: argparse.Namespace, screen: Screen) -> None:
 
 
 def arguments_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files or directories")
+    about = "Mosaic files, directories or patterns; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
     _add_engine(parser)
     _add_snapshot(parser)
     _add_plain(parser)
@@ -274,27 +308,29 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti import jobs
+    from smalti.cli.sources import local_paths
 
     given: dict[str, Any] = {"engine": options.engine}
-    with ProgressBar(screen.err) as progress:
-        if len(options.sources) == 1 and not options.plain and _is_paimon(options.sources[0]):
+    with local_paths(options.sources, "mosaic") as paths, ProgressBar(screen.err) as progress:
+        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
             from smalti import paimon
 
-            report = paimon.verify(options.sources[0], progress=progress, **given, **_at_snapshot(options))
+            report = paimon.verify(paths[0], progress=progress, **given, **_at_snapshot(options))
         else:
-            report = jobs.verify(options.sources, progress=progress, plain=options.plain, **given)
+            report = jobs.verify(paths, progress=progress, plain=options.plain, **given)
     _print_summary(options, screen, report)
     return 0 if report.ok else 1
 
 
 def arguments_profile(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help="a file or a directory, of any format `convert` reads")
+    about = "files, directories or patterns, of any format that `convert` reads; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
     add_format(parser)
     add_columns(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the profile here: Mosaic, Parquet, CSV, by suffix"
+        "-o", "--output", metavar="FILE", help="write the profile to this file: Mosaic, Parquet or CSV, by its suffix"
     )
-    parser.add_argument("--html", metavar="PAGE", help="write a page here")
+    parser.add_argument("--html", metavar="PAGE", help="write an HTML page here")
     _add_care_and_engine(parser)
     _add_snapshot(parser)
     _add_plain(parser)
@@ -303,22 +339,29 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
+    from smalti.cli.sources import STANDARD_INPUT, local_paths
 
-    given = {
-        "output": options.output,
-        "html": options.html,
-        "columns": _column_names(options),
-        **_engine_and_care(options),
-    }
-    with ProgressBar(screen.err) as progress:
-        if not options.plain and _is_paimon(options.source):
+    with local_paths(options.sources, options.source_format) as paths, ProgressBar(screen.err) as progress:
+        if options.sources == [STANDARD_INPUT]:
+            options.sources, options.source_format = paths, None
+        given = {
+            "output": options.output,
+            "html": options.html,
+            "columns": _column_names(options),
+            "progress": progress,
+            **_engine_and_care(options),
+        }
+        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
             from smalti import paimon
 
-            profile = paimon.profile(options.source, progress=progress, **given, **_at_snapshot(options))
+            profile = paimon.profile(paths[0], **given, **_at_snapshot(options))
         else:
-            source_format = options.source_format
-            plain = options.plain
-            profile = jobs.profile(options.source, progress=progress, source_format=source_format, plain=plain, **given)
+            profile = jobs.profile(
+                paths[0] if len(paths) == 1 else paths,
+                source_format=options.source_format,
+                plain=options.plain,
+                **given,
+            )
     columns = profile.table.to_pylist()
     if options.json:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}

@@ -38,7 +38,7 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weigh",
         action="store_true",
-        help="what a writer could choose: sizes and costs of layouts, by samples",
+        help="compare the layouts that a writer could choose for these rows: their size and the cost of reading",
     )
     parser.add_argument("--level", type=int, default=1, metavar="N", help="with --weigh: zstd's level (default 1)")
     add_row_group(parser)

@@ -111,6 +111,11 @@ def as_typed(message: str) -> str:
 def _run(argv: list[str]) -> int:
     named = next((argument for argument in argv if not argument.startswith("-")), None)
     parser = build_parser(only=named or "")
+    known = [name for command in COMMANDS.values() for name in (command.name, *command.aliases)]
+    if named is not None and named not in known:
+        from smalti.errors import suggestion
+
+        parser.error(f"no command {named!r}{suggestion(named, known)}")
     options = parser.parse_args(argv)
     if options.command is None:
         parser.print_help()
@@ -133,8 +138,9 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     """
     parser = _Parser(
         prog="smalti",
-        description="Look at and work on Mosaic files, and files of other formats: local paths and URIs (s3://, gs://, az://).",
-        epilog="`smalti COMMAND --help` tells more, and what the command reads from the file.",
+        description="Look at Mosaic files and tables, query, compare, convert and check them. Most commands also read "
+        "Parquet, ORC, Arrow, CSV and JSON lines. Files may be local, or URIs (s3://, gs://, az://).",
+        epilog="`smalti COMMAND --help` lists the arguments of a command, and says how much of a file it reads.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -145,16 +151,21 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
             aliases=command.aliases,
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.",
-            epilog=f"Reads {command.reads}.",
+            epilog=_reads(command),
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only in (command.name, *command.aliases):
             from smalti.cli.arguments import byte_count
 
-            about = "bytes that reading may take, such as 2G; by default 640 MiB and 256 times the size of the file"
+            about = "memory that reading may take, such as 2G (default: 640 MiB plus 256 times the size of the files)"
             sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
             getattr(_module(command), f"arguments_{command.function}")(sub)
     return parser
+
+
+def _reads(command: Command) -> str:
+    tail = " The tail is the end of a file, with the names of its columns and the places of its data."
+    return f"Reads {command.reads}.{tail if 'tail' in command.reads else ''}"
 
 
 def _module(command: Command) -> ModuleType:

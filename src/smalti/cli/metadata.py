@@ -32,7 +32,9 @@ from smalti.report.units import show_count
 
 
 def add_stored(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stored", action="store_true", help="also show what columns of other types are stored as")
+    parser.add_argument(
+        "--stored", action="store_true", help="also show how columns are stored whose type the format does not have"
+    )
 
 
 arguments_schema = adding(add_files, add_columns, add_stored, add_output)

@@ -24,7 +24,7 @@ def arguments_sql(parser: argparse.ArgumentParser) -> None:
         "tables",
         nargs="*",
         metavar="[NAME=]FILE",
-        help="tables by the names that they have in the query; without NAME=, a table is named after its file",
+        help="a table of the query and its name there; without NAME=, it is named after its file",
     )
     add_format(parser)
     add_row_output(parser)

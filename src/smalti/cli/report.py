@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 
-from smalti.cli.arguments import add_mosaic_files, add_output
+from smalti.cli.arguments import add_files, add_output
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import local_paths, shown_paths
+from smalti.cli.sources import STANDARD_INPUT, is_mosaic, local_paths, shown_paths
 from smalti.io.places import locate
 from smalti.report import write_report
 
 
 def arguments_report(parser: argparse.ArgumentParser) -> None:
-    add_mosaic_files(parser)
+    add_files(parser)
     parser.add_argument("-o", "--output", required=True, metavar="PAGE", help="the HTML file to write")
     parser.add_argument(
-        "--values", action="store_true", help="also measure values: nulls, distinct values, ranges, histograms"
+        "--values",
+        action="store_true",
+        help="also measure values: nulls, distinct values, ranges, histograms; of other formats than Mosaic always",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a page that is there")
     add_output(parser)
@@ -27,15 +29,23 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
     place = locate(options.output)
     if not options.overwrite and place.exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
-    source = options.files[0] if len(options.files) == 1 else options.files
-    if options.values:
-        from smalti import jobs
+    with local_paths(options.files, options.source_format) as paths:
+        source = paths[0] if len(paths) == 1 else paths
+        if options.values or not is_mosaic(paths, options.source_format):
+            from smalti import jobs
 
-        with ProgressBar(screen.err) as progress:
-            jobs.profile(source, html=options.output, overwrite=options.overwrite, progress=progress)
-    else:
-        with local_paths(options.files) as paths:
-            write_report(paths[0] if len(paths) == 1 else paths, options.output)
+            # Standard input was written to a file whose suffix tells its format.
+            source_format = None if options.files == [STANDARD_INPUT] else options.source_format
+            with ProgressBar(screen.err) as progress:
+                jobs.profile(
+                    source,
+                    html=options.output,
+                    overwrite=options.overwrite,
+                    progress=progress,
+                    source_format=source_format,
+                )
+        else:
+            write_report(source, options.output)
     written = place.info().size
     if options.json:
         screen.json({"file": shown_paths(options.files), "page": options.output, "size": written})

@@ -43,7 +43,12 @@ def add_row_output(parser: argparse.ArgumentParser) -> None:
 
 def arguments_sample(parser: argparse.ArgumentParser) -> None:
     _arguments(parser, 10)
-    parser.add_argument("--seed", type=int, metavar="N", help="choose the same rows again (default: others each time)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="choose the same rows in every run with this number (default: others each time)",
+    )
 
 
 arguments_head = arguments_tail = partial(_arguments, default=10)

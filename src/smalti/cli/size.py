@@ -74,10 +74,15 @@ def arguments_size(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=1,
         metavar="N",
-        help="sum columns whose names share their first N parts; parts end at _ . - / : or where a number begins "
-        "(default 1)",
+        help="one line for all columns whose names share their first N parts (default 1); a part ends at _ . - / : or "
+        "where a number begins",
     )
-    parser.add_argument("--sort", choices=("size", "name", "ratio"), default="size", help="default size, largest first")
+    parser.add_argument(
+        "--sort",
+        choices=("size", "name", "ratio"),
+        default="size",
+        help="order of the lines (default: size, largest first)",
+    )
     parser.add_argument("-n", type=whole_number, metavar="N", help="the first N lines only")
     add_output(parser)
 

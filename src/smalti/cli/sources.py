@@ -20,6 +20,7 @@ import pyarrow as pa
 import smalti
 from smalti.errors import MosaicError, without_secrets
 from smalti.file.streams import Scannable
+from smalti.io.places import locate
 from smalti.spec import FILE_SUFFIX, MAGIC
 from smalti.table.reading import open_any
 
@@ -100,6 +101,19 @@ def _open(paths: list[str], source_format: str | None) -> Scannable:
 def _is_foreign(path: str) -> bool:
     """Whether a path has the suffix of another format; options of a URI follow a "?", unless it is a wildcard."""
     return not path.endswith(FILE_SUFFIX) and (found := format_of(path)) is not None and found.name != "mosaic"
+
+
+def is_mosaic(paths: Sequence[str], source_format: str | None) -> bool:
+    """Whether the paths lead to Mosaic files only: by their suffixes, and by the files in directories and patterns.
+
+    A file without a suffix that is known is taken for one; whoever reads it will see.
+    """
+    if source_format is not None or any(map(_is_foreign, paths)):
+        return source_format == "mosaic"
+    from smalti.table.listing import is_glob
+
+    many = [path for path in paths if not path.endswith(FILE_SUFFIX) and (is_glob(path) or locate(path).is_directory())]
+    return not many or all(format_.name == "mosaic" for format_, _ in list_inputs(many, None)[1])
 
 
 def format_of(path: str) -> Format | None:

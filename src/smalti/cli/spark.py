@@ -14,13 +14,17 @@ def arguments_spark_jar(parser: argparse.ArgumentParser) -> None:
         "--spark",
         type=Path,
         metavar="DIR",
-        help="the home of the Spark it is for (default: the one pyspark starts here)",
+        help="the directory of the Spark that the jar is for (default: that of the installed pyspark)",
     )
 
 
 def run_spark_jar(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti.extras import optional_module
     from smalti.spark.jar import spark_jars, spark_version, write_jar
 
+    if not options.spark:
+        optional_module("pyspark", "spark")
     jars = options.spark / "jars" if options.spark else spark_jars()
     write_jar(options.output, jars)
-    screen.lines([f"{options.output} for Spark {spark_version(jars)}: spark-sql --jars {options.output}"])
+    version = spark_version(jars)
+    screen.lines([f"wrote {options.output} for Spark {version}; use it with: spark-sql --jars {options.output}"])

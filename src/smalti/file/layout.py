@@ -151,7 +151,7 @@ class FileLayout:
         width = -(-self.num_columns // max(1, self.num_buckets))
         size = sum(bucket.size for bucket in buckets) // max(1, len(buckets))
         if not buckets:
-            return f"{self.num_buckets:,} buckets, nothing stored"
+            return f"{show_count(self.num_buckets, 'bucket')}, nothing stored"
         if width == 1:
             return f"one column in each bucket: a column takes one read of {show_bytes(size)} on average"
         if paged == len(buckets):

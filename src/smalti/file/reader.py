@@ -388,7 +388,7 @@ class RowGroup:
         return self._file.read(columns, filters, [self.index])
 
     def __repr__(self) -> str:
-        return f"<smalti.RowGroup {self.index}: {self.num_rows:,} rows>"
+        return f"<smalti.RowGroup {self.index}: {show_count(self.num_rows, 'row')}>"
 
 
 def open_file(

@@ -26,7 +26,7 @@ from smalti.io import Source, open_source
 from smalti.jobs.summary import show_value
 from smalti.memory import most_memory
 from smalti.progress import Report
-from smalti.report.units import show_bytes
+from smalti.report.units import show_bytes, show_count
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 
 
@@ -94,8 +94,9 @@ class FileReport:
         if self.problems:
             return "\n".join(str(problem) for problem in self.problems)
         return (
-            f"{self.path}: ok: {self.num_rows:,} rows, {self.num_columns:,} columns, {show_bytes(self.num_bytes)}, "
-            f"{self.frames:,} frames ({self.checksums:,} with checksum), {self.statistics:,} statistics"
+            f"{self.path}: ok: {show_count(self.num_rows, 'row')}, {show_count(self.num_columns, 'column')}, "
+            f"{show_bytes(self.num_bytes)}, {show_count(self.frames, 'frame')} ({self.checksums:,} with checksum), "
+            f"{show_count(self.statistics, 'statistic')}"
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from smalti.errors import without_secrets
+from smalti.errors import MosaicError
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.io.replacing import follow_links
 from smalti.jobs.copying import CopySettings
@@ -16,7 +16,7 @@ from smalti.jobs.formats.registry import Format, format_of_source, format_of_tar
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.planning import Split, plan_convert, stems
 from smalti.jobs.running import run_copy
-from smalti.jobs.sources import AnySource, file_facts, fingerprint, is_one_file, list_sources
+from smalti.jobs.sources import AnySource, file_facts, fingerprint, is_one_file, list_sources, show_source
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
@@ -58,7 +58,8 @@ def convert(
     ----------
     source : path, URI, glob or list of them
     target : path or URI
-        Without a suffix, or with a slash at its end, a directory of Mosaic files. An unknown suffix is an error.
+        Without a suffix, or with a slash at its end, a directory of Mosaic files. An unknown suffix is an error, and so
+        is the name of a file if the source is not a single file.
     source_format, target_format : {"mosaic", "parquet", "orc", "arrow", "arrows", "csv", "json"}, optional
         By default the suffixes decide.
     engine : {"local", "spark"}
@@ -110,10 +111,15 @@ def convert(
     listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
     place = locate(target, filesystem).absolute()
-    format_, suffix, names_file = format_of_target(
-        place.path, target_format, is_directory=str(target).endswith("/") or place.is_directory()
-    )
-    is_file = names_file and is_one_file(source, filesystem, listing) and not place.is_directory()
+    is_directory = str(target).endswith("/") or place.is_directory()
+    format_, suffix, names_file = format_of_target(place.path, target_format, is_directory=is_directory)
+    is_file = names_file and not is_directory
+    if is_file and not is_one_file(source, filesystem, listing):
+        raise MosaicError(
+            "a directory, a pattern or several files become a directory, and this name is that of a file",
+            path=place.path,
+            expected=f"{place.path}/ if a directory shall have this name",
+        )
     if is_file and place.is_local:
         place = Place(place.filesystem, str(follow_links(place.path)))
     goal = Target(place, format_, suffix, is_file)
@@ -148,8 +154,7 @@ def convert(
         with_agreed_types(request, listing, formats),
         skip_errors=on_error == "skip",
     )
-    shown = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-    job = JobSummary("convert", executor.name, without_secrets(shown), place.path)
+    job = JobSummary("convert", executor.name, show_source(source), place.path)
     return run_copy(job, splits, settings, change, executor, progress)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smalti import threads
 from smalti.errors import MosaicError
+from smalti.extras import optional_module
 from smalti.options import WriterOptions
 from smalti.progress import Meter, Report
 
@@ -90,6 +91,7 @@ def choose_executor(engine: str, spark: AnySession = None, workers: int | None =
             raise MosaicError('spark is given, so engine should be "spark"', found=engine)
         return LocalExecutor(workers)
     if engine == "spark":
+        optional_module("pyspark", "spark")
         from smalti.spark.executor import SparkExecutor
 
         return SparkExecutor(spark)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.errors import MosaicError, without_secrets
+from smalti.errors import MosaicError
 from smalti.io import Place, locate, write_whole
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
@@ -19,7 +19,7 @@ from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, histogram, measure
-from smalti.jobs.sources import AnySource, file_facts, list_sources
+from smalti.jobs.sources import AnySource, file_facts, list_sources, show_source
 from smalti.jobs.summary import JobError, Skipped, show_value
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
@@ -128,7 +128,7 @@ def profile(
     merged, rows, skipped = _merge(tasks, executor.run(measure, tasks, meter), skip=on_error == "skip")
     unread = {item.path for item in skipped}
     result = Profile(
-        source=without_secrets(str(source)),
+        source=show_source(source),
         table=_table(merged),
         num_rows=rows,
         num_files=len(listing.files) - len(skipped),

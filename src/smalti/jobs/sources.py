@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TypeAlias
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, without_secrets
 from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
 from smalti.jobs.formats.columnar import GroupedReader
 from smalti.jobs.formats.reading import ReadRequest, content_errors
@@ -39,6 +39,18 @@ def list_sources(
     if not listing.files:
         raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
     return listing
+
+
+def show_source(source: AnySource) -> str:
+    """The source as people are shown it: paths with commas between, without secrets of URIs.
+
+    Examples
+    --------
+    >>> show_source(["a.csv", "b.csv"]), show_source("days/*.csv")
+    ('a.csv, b.csv', 'days/*.csv')
+    """
+    paths = [source] if isinstance(source, (str, os.PathLike)) else source
+    return without_secrets(", ".join(map(str, paths)))
 
 
 def is_one_file(source: AnySource, filesystem: AnyFileSystem, listing: Listing) -> bool:

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from smalti.errors import without_secrets
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem, Place
@@ -72,7 +73,7 @@ def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) 
     """
     page = None
     if not isinstance(source, (list, tuple)):
-        name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else "in memory"
+        name = without_secrets(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "in memory"
         try:
             with open_file(source, filesystem=filesystem) as file:
                 page = render_report(file, name)
@@ -85,7 +86,7 @@ def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) 
         if not listing.files:
             raise FileNotFoundError(2, "No Mosaic files", str(source))
         name = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-        page = render_table(name, [Place(listing.filesystem, found.path) for found in listing.files])
+        page = render_table(without_secrets(name), [Place(listing.filesystem, found.path) for found in listing.files])
     finish_with(open_sink(target), page.encode())
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-_UNITS = {1000: ("B", "kB", "MB", "GB", "TB"), 1024: ("B", "KiB", "MiB", "GiB", "TiB")}
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
 
 
-def show_bytes(count: float, *, binary: bool = False) -> str:
-    """A number of bytes with its unit: powers of 1,000, or with `binary` powers of 1,024.
+def show_bytes(count: float) -> str:
+    """A number of bytes with its unit, in powers of 1,024, as everything that people are shown.
 
     Examples
     --------
-    >>> show_bytes(999), show_bytes(12_345_678), show_bytes(5_500_000, binary=True)
-    ('999 B', '12.3 MB', '5.2 MiB')
+    >>> show_bytes(999), show_bytes(5_500_000)
+    ('999 B', '5.2 MiB')
     """
-    step = 1024 if binary else 1000
     value, unit = float(count), 0
-    while value >= step - 0.05 and unit < len(_UNITS[step]) - 1:  # what would be rounded up to a whole step
-        value /= step
+    while value >= _STEP - 0.05 and unit < len(_UNITS) - 1:  # what would be rounded up to a whole step
+        value /= _STEP
         unit += 1
-    return f"{count:,.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[step][unit]}"
+    return f"{count:,.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
 def show_count(count: int, noun: str) -> str:

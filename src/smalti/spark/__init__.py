@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from smalti.extras import optional_module
+
 if TYPE_CHECKING:
     from smalti.spark.local import session as session
     from smalti.spark.provider import enable as enable
@@ -23,4 +25,6 @@ _HOMES = {"clean": "smalti.table.cleaning", "enable": "smalti.spark.provider", "
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name != "clean":
+        optional_module("pyspark", "spark")
     return getattr(import_module(_HOMES[name]), name)

@@ -82,7 +82,7 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files that were found, sorted by name.
+    """The files that were found: those of a directory or glob sorted by name, those of a list in the list's order.
 
     Attributes
     ----------
@@ -330,15 +330,15 @@ def _list_places(places: Sequence[Place], suffix: str, *, globs: bool, plain: bo
         if state is not None and len(places) == 1:
             directory, number = place.path, state.number
         tables = {_real(place)} if state is not None and state.pending else set()
-        for file in files:
+        for file in sorted(files, key=lambda file: file.name):
             # Several paths may lead to the same file.
             same = os.path.realpath(file.name) if len(places) > 1 and place.is_local else file.name
             found.setdefault(same, file)
         unfinished |= tables | {file.table for file in files if file.table is not None}
-    files = sorted(found.values(), key=lambda file: file.name)
+    listed = list(found.values())
     if len(places) > 1 and not plain:
-        _refuse_paimon(places[0].filesystem, (file.name for file in files))
-    return Listing(places[0].filesystem, files, directory, frozenset(unfinished), number=number)
+        _refuse_paimon(places[0].filesystem, (file.name for file in listed))
+    return Listing(places[0].filesystem, listed, directory, frozenset(unfinished), number=number)
 
 
 def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> tuple[State | None, list[FoundFile]]:

@@ -11,8 +11,7 @@ from smalti.report.units import show_bytes
 #: What a terminal makes of text: the codes of its escape sequences.
 BOLD, DIM, RED, GREEN = "1", "2", "31", "32"
 
-#: Bytes of a file, in powers of 1,024.
-size = partial(show_bytes, binary=True)
+size = show_bytes
 
 
 def ratio(stored: int, uncompressed: int) -> str:
