@@ -135,6 +135,13 @@ def enable(directory: str) -> None:
     read = spark.read.format("mosaic").load(f"{directory}/t")
     found["rows"] = len(read.collect())
     found["planned"] = "PushedFilters" in read._jdf.queryExecution().toString()  # type: ignore[operator]
+    many = spark.range(0, 400_000, numPartitions=1).selectExpr("id", "uuid() AS u")
+    many.write.format("mosaic").option("rowGroupMaxRows", 10_000).save(f"{directory}/many")
+    few = spark.read.format("mosaic").option("batchRows", 5_000).load(f"{directory}/many").where("length(u) > id % 2")
+    print("limit begins", flush=True)
+    found["limit"] = [len(few.limit(2).collect()), len(few.head(3)), len(few.take(1))]
+    time.sleep(1)  # A worker that still had something to say would say it now.
+    print("limit ends", flush=True)
     print("found", json.dumps(found), flush=True)
     spark.stop()
 

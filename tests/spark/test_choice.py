@@ -9,7 +9,7 @@ import pytest
 
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
-from smalti.spark.choice import choose_files
+from smalti.spark.choice import choose_files, fit_partitions
 from smalti.spark.facts import FileFacts, sorted_columns
 from smalti.spark.files import spell_alike
 from smalti.spark.options import ReadOptions
@@ -47,6 +47,31 @@ def test_choosing(
 def test_a_file_outside_of_base_path_is_refused() -> None:
     with pytest.raises(MosaicError, match="not below basePath"):
         choose_files(FILES, ["/t"], "/u", ReadOptions(("/t",)))
+
+
+@pytest.mark.parametrize(
+    ("given", "type_", "zone", "expected"),
+    [
+        ({"U": "2024-02-29 12:00:00"}, pa.timestamp("us", "UTC"), "UTC", {"u": "2024-02-29 12:00:00Z"}),
+        ({"u": "2024-02-29 12:00:00.5"}, pa.timestamp("us", "UTC"), "Asia/Tokyo", {"u": "2024-02-29 03:00:00.500000Z"}),
+        ({"u": "2024-03-01"}, pa.timestamp("us", "UTC"), "GMT+2", {"u": "2024-02-29 22:00:00Z"}),
+        (
+            {"u": "2024-02-29 12:00:00.000000Z"},
+            pa.timestamp("us", "UTC"),
+            "-03:30",
+            {"u": "2024-02-29 12:00:00.000000Z"},
+        ),
+        ({"u": None}, pa.timestamp("us", "UTC"), "Asia/Tokyo", {"u": None}),
+        ({"u": "2024-02-29 12:00:00"}, pa.timestamp("us"), "Asia/Tokyo", {"u": "2024-02-29 12:00:00"}),
+        ({"U": "2024-02-29 12:00:00"}, pa.string(), "Asia/Tokyo", {"u": "2024-02-29 12:00:00"}),
+    ],
+)
+def test_partitions_fit_a_schema(
+    given: dict[str, str | None], type_: pa.DataType, zone: str, expected: dict[str, str | None]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("u", type_)])
+    (file,) = fit_partitions([FoundFile("/t/a.mosaic", 1, given)], schema, ReadOptions(("/t",), time_zone=zone))
+    assert file.partition == expected
 
 
 def test_names_that_differ_in_case_are_spelled_alike() -> None:

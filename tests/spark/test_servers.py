@@ -80,7 +80,7 @@ def test_spark_sql(jar: str, tmp_path: Path) -> None:
 
 
 def test_a_running_session_gets_it(tmp_path: Path) -> None:
-    """`enable` on a session that was made without it, as in a notebook, twice."""
+    """`enable` on a session that was made without it, as in a notebook, twice; then a LIMIT."""
     with process([sys.executable, "-m", "tests.spark.apps", "enable", str(tmp_path)], tmp_path / "log") as child:
         child.wait(180)
     output = (tmp_path / "log").read_text()
@@ -90,4 +90,8 @@ def test_a_running_session_gets_it(tmp_path: Path) -> None:
         "enabled": [True, True],
         "rows": 3,
         "planned": True,
+        "limit": [2, 3, 1],
     }
+    # A LIMIT closes readers early, and nobody complains: not Spark, and not the workers, which share its stderr.
+    said = output.partition("limit begins\n")[2].partition("limit ends\n")[0].strip()
+    assert not any(word in said for word in ("Traceback", "Exception", "ERROR")), said

@@ -138,3 +138,34 @@ def test_a_query_is_known_without_a_checkpoint_of_its_own(spark: Any, tmp_path: 
         assert table(tmp_path / "out") == [1]
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+@versions.streaming
+def test_without_the_provider_partitions_have_to_be_said(spark: Any, plain: str, tmp_path: Path) -> None:
+    """Spark passes over `writeStream.partitionBy` for a Python source, which cannot know whether it was called."""
+    (tmp_path / "in").mkdir()
+    smalti.write_table(pa.table({"x": [1, 2, 3], "p": [0, 1, 0]}), tmp_path / "in/a.mosaic")
+    frame = spark.readStream.format("mosaic").load(str(tmp_path / "in"))
+    found = []
+    for number, options in enumerate([{}, {"partitionBy": ""}, {"partitionBy": "p"}]):
+        writer = frame.writeStream.format(plain).option("checkpointLocation", str(tmp_path / f"cp{number}"))
+        query = writer.options(**options).partitionBy("p").trigger(availableNow=True)
+        if not options:
+            with pytest.raises(Exception, match=r"smalti\.spark\.enable\(spark\)"):
+                query.start(str(tmp_path / f"out{number}")).awaitTermination(60)
+            continue
+        query.start(str(tmp_path / f"out{number}")).awaitTermination(60)
+        files = [path.relative_to(tmp_path / f"out{number}") for path in (tmp_path / f"out{number}").rglob("*.mosaic")]
+        found.append(" ".join(sorted({str(path.parent) for path in files})))
+    assert found == [".", "p=0 p=1"]
+
+
+@versions.streaming
+def test_filters_on_partitions(spark: Any, tmp_path: Path) -> None:
+    """In queries of tables the directories decide them. A stream has its own list of files, so Spark applies them."""
+    for part in (0, 1):
+        file(tmp_path / f"in/p={part}/a.mosaic", [part, part + 10])
+    frame = spark.readStream.format("mosaic").load(str(tmp_path / "in")).where("p = 1")
+    writer = frame.writeStream.format("mosaic").option("checkpointLocation", str(tmp_path / "cp"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(60)
+    assert table(tmp_path / "out") == [1, 11]

@@ -5,14 +5,19 @@ Pure: files go in, files come out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import PurePosixPath
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
+import pyarrow.types as pt
+
 from smalti.errors import MosaicError
 from smalti.spark.options import ReadOptions
+from smalti.spark.types import is_moment
 from smalti.table.listing import FoundFile, matches
 from smalti.table.partitions import parse_partition
 
@@ -58,8 +63,58 @@ def _nanoseconds(moment: str | None, options: ReadOptions) -> int | None:
     """When a moment without zone is, in the zone of the session."""
     if moment is None:
         return None
-    zone = timezone.utc if options.time_zone == "UTC" else ZoneInfo(options.time_zone)
-    return int(datetime.fromisoformat(moment).replace(tzinfo=zone).timestamp()) * 10**9
+    return int(datetime.fromisoformat(moment).replace(tzinfo=parse_zone(options.time_zone)).timestamp()) * 10**9
+
+
+def parse_zone(name: str) -> tzinfo:
+    """A zone as Spark names it: by region, or by its distance from UTC.
+
+    Examples
+    --------
+    >>> parse_zone("Asia/Tokyo"), parse_zone("GMT+2"), parse_zone("-03:30").utcoffset(None)
+    (zoneinfo.ZoneInfo(key='Asia/Tokyo'), datetime.timezone(datetime.timedelta(seconds=7200)), \
+datetime.timedelta(days=-1, seconds=73800))
+    """
+    distance = re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::(\d{2}))?", name)
+    if distance is None:
+        return timezone.utc if name in ("UTC", "Z") else ZoneInfo(name)
+    sign, hours, minutes = distance.groups()
+    offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+    return timezone(-offset if sign == "-" else offset)
+
+
+def fit_partitions(files: Sequence[FoundFile], schema: pa.Schema, options: ReadOptions) -> Sequence[FoundFile]:
+    """Files whose partition columns are spelled as in a schema, and whose moments say their zone.
+
+    Spark writes moments in the zone of the session, without naming it, and reads them so.
+    """
+    names = {name for file in files for name in file.partition}
+    if not names:
+        return files
+    known = set(schema.names)
+    spelling = {} if options.case_sensitive else {name.lower(): name for name in schema.names}
+    asked = {name: name if name in known else spelling.get(name.lower(), name) for name in names}
+    moments = {
+        name
+        for name in asked.values()
+        if name in known and pt.is_timestamp(schema.field(name).type) and schema.field(name).type.tz is not None
+    }
+    zone = parse_zone(options.time_zone) if moments else timezone.utc
+
+    def fit(file: FoundFile) -> FoundFile:
+        texts = {asked[name]: text for name, text in file.partition.items()}
+        partition = {name: _in_utc(text, zone) if name in moments else text for name, text in texts.items()}
+        return file if partition == file.partition else replace(file, partition=partition)
+
+    return [fit(file) for file in files]
+
+
+def _in_utc(text: str | None, zone: tzinfo) -> str | None:
+    """A moment without zone as one in UTC; any other text as it is."""
+    if text is None or not is_moment(text) or text.endswith("Z"):
+        return text
+    moment = datetime.fromisoformat(text).replace(tzinfo=zone).astimezone(timezone.utc)
+    return f"{moment.replace(tzinfo=None).isoformat(' ')}Z"
 
 
 def _below(name: str, base: str) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -46,6 +46,11 @@ class FileFacts:
         names = list(dict.fromkeys(name for group in statistics for name in group))
         names = opened.columns.whole(names)  # Spark asks for statistics of columns, not of the fields of structs.
         return cls(tuple(group.num_rows for group in groups), statistics, _types(opened, names))
+
+    def only(self, groups: Sequence[int]) -> FileFacts:
+        """What the index tells about some row groups."""
+        rows, statistics = ([values[group] for group in groups] for values in (self.rows, self.statistics))
+        return FileFacts(tuple(rows), tuple(statistics), self.types)  # type: ignore[arg-type]
 
     @property
     def num_values(self) -> int:
@@ -169,14 +174,37 @@ def _record(
 
 
 def aggregate(
-    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema, functions: Sequence[Sequence[str]]
-) -> list[object] | None:
+    files: Sequence[FoundFile],
+    facts: Mapping[str, FileFacts],
+    schema: pa.Schema,
+    functions: Sequence[Sequence[str]],
+    groups: Sequence[str] = (),
+) -> list[list[object]] | None:
     """The values of `["count"]`, `["count", column]`, `["min", column]` and `["max", column]`, as JSON has them.
 
-    None if the index does not tell one of them. Floating-point columns have bounds that do not know of NaN.
+    There is one row, or one for each combination of values of the partition columns `groups` that has rows, with these
+    values first. None if the index does not tell one of the functions. Floating-point columns have bounds that do not
+    know of NaN.
     """
     if any(file.path not in facts for file in files):
         return None
+    members: dict[tuple[Any, ...], list[FoundFile]] = {} if groups else {(): list(files)}
+    for file in files if groups else ():
+        if any(facts[file.path].rows):
+            key = tuple(partition_value(file.partition, schema.field(name)).as_py() for name in groups)
+            members.setdefault(key, []).append(file)
+    answered = []
+    for key, group in members.items():
+        values = _aggregate(group, facts, schema, functions)
+        if values is None:
+            return None
+        answered.append([*map(to_json, key), *values])
+    return answered
+
+
+def _aggregate(
+    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema, functions: Sequence[Sequence[str]]
+) -> list[object] | None:
     values: list[object] = []
     for function, *columns in functions:
         if not columns:
@@ -217,6 +245,30 @@ def _aggregate_column(
     if function == "count":
         return True, count
     return True, to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
+
+
+def column_statistics(
+    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema
+) -> dict[str, dict[str, object]]:
+    """Nulls, bounds and an estimate of how many values are distinct, for the columns of which the index tells all.
+
+    The optimizer makes use of them only together. Whole numbers and days are taken to be spread evenly between their
+    bounds; what a partition column has is known.
+    """
+    found = {}
+    for field in schema:
+        functions = [["count"], ["count", field.name], ["min", field.name], ["max", field.name]]
+        rows = aggregate(files, facts, schema, functions)
+        if rows is None:
+            continue
+        total, count, least, most = cast("list[Any]", rows[0])
+        statistics: dict[str, object] = {"nulls": total - count, "min": least, "max": most}
+        if files and field.name in files[0].partition:
+            statistics["distinct"] = len({file.partition[field.name] for file in files} - {None})
+        elif pt.is_integer(field.type) or pt.is_date(field.type):
+            statistics["distinct"] = min(count, most - least + 1) if count else 0
+        found[field.name] = statistics
+    return found
 
 
 def to_json(value: Any) -> object:

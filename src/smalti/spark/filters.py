@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti.predicate.evaluate import Filter, match_mask, to_expression
 from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree
 from smalti.spark.types import is_exact
 from smalti.table.partitions import partition_value
@@ -181,12 +182,56 @@ def _values(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     return pa.array(values, wide)
 
 
+def matching_partitions(
+    partitions: Sequence[Mapping[str, str | None]], schema: pa.Schema, filters: Sequence[SparkFilter]
+) -> list[bool] | None:
+    """Whether filters let each partition through, as Spark would decide it of every row; None if that is not certain.
+
+    Examples
+    --------
+    >>> days = [{"day": "1"}, {"day": "2"}, {"day": None}]
+    >>> matching_partitions(days, pa.schema([("day", pa.int32())]), [("Not", ("EqualTo", "day", 2))])
+    [True, False, False]
+    >>> matching_partitions(days, pa.schema([("day", pa.int32())]), [("EqualTo", "id", 2)]) is None
+    True
+    """
+    names = columns_of(filters)
+    if not names <= set(schema.names) or any(map(_has_null, filters)):
+        return None
+    fields = pa.schema([schema.field(name) for name in sorted(names)])
+    trees = [_tree(filter_, {field.name: field.type for field in fields}, whole=True) for filter_ in filters]
+    whole = [tree for tree in trees if tree is not None]
+    values = [comparable_values(partition, fields) for partition in partitions]
+    if len(whole) < len(trees) or any(set(each) != names for each in values):
+        return None
+    rows = [pa.array([each[field.name].as_py() for each in values], field.type) for field in fields]
+    try:
+        tree = reduce(And, whole)
+        mask = match_mask(pa.record_batch(rows, schema=fields), Filter(tree, to_expression(tree)))
+    except (pa.ArrowException, TypeError):  # Arrow cannot compare all that Spark can.
+        return None
+    return [bool(matches) for matches in mask.to_pylist()]
+
+
+def _has_null(filter_: SparkFilter) -> bool:
+    """Whether a filter has a list with nulls, which `_condition` takes for a list without."""
+    name, *rest = filter_
+    return any(map(_has_null, rest)) if name in ("And", "Or", "Not") else name == "In" and None in rest[1]
+
+
 def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) -> dict[str, pa.Scalar]:
     """Partition values that filters can be decided on.
 
-    Whole numbers, text, dates and booleans compare the same way in Arrow and in Spark; other types are left out.
+    Whole numbers, text, dates, moments and booleans compare the same way in Arrow and in Spark; other types are left
+    out.
     """
     fields = [schema.field(name) for name in partition if schema.get_field_index(name) >= 0]
-    kinds = (pt.is_integer, pt.is_string, pt.is_date, pt.is_boolean)
+    kinds = (pt.is_integer, pt.is_string, pt.is_date, pt.is_timestamp, pt.is_boolean)
     comparable = [field for field in fields if any(is_kind(field.type) for is_kind in kinds)]
-    return {field.name: partition_value(partition, field) for field in comparable}
+    return {field.name: partition_value(partition, field) for field in comparable if _says_zone(partition, field)}
+
+
+def _says_zone(partition: Mapping[str, str | None], field: pa.Field) -> bool:
+    """Whether a moment can be told from the text; `fit_partitions` adds the zone of the session where it is missing."""
+    text = partition[field.name]
+    return not pt.is_timestamp(field.type) or field.type.tz is None or text is None or text.endswith("Z")

@@ -152,6 +152,8 @@ class WriteOptions(_Discreet):
     path: str
     writer: WriterOptions
     partition_by: tuple[str, ...] = _option(_NAMES, ())
+    #: Whether the option was given, if only to say that there are none.
+    says_partitions: bool = False
     #: None if the option is not given: then a setting of the session may ask for "dynamic".
     partition_overwrite_mode: Literal["static", "dynamic"] | None = _option(_OVERWRITE, None)
     max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
@@ -210,6 +212,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         raise MosaicError("where to write is missing: give save() a path")
     if values.get("partition_overwrite_mode") == "dynamic" and not values.get("partition_by"):
         raise MosaicError("partitionOverwriteMode=dynamic needs partitionBy")
+    values["says_partitions"] = "partition_by" in values
     values["stream_id"] = values.get("stream_id") or others.get("checkpointlocation")
     values.update(is_planned=_PROVIDER in others, replaced_partition=json.loads(others.get(_PARTITION, "{}")))
     values["batch"] = int(others[_BATCH]) if _BATCH in others else None

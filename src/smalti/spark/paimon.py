@@ -115,8 +115,19 @@ class SnapshotTable:
         """Splits, and bytes of their files."""
         return {"files": len(pieces), "bytes": sum(piece.num_bytes for piece in pieces)}
 
-    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> None:
-        """Rows of a Paimon table may replace each other, so they are read."""
+    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]], groups: Sequence[str] = ()) -> None:
+        """Nothing: rows of a Paimon table may replace each other, so they are read."""
+
+    def decides(self, schema: pa.Schema, filters: Sequence[Any]) -> list[bool]:  # noqa: ARG002
+        """None: Spark applies all filters again."""
+        return [False] * len(filters)
+
+    def narrow(self, schema: pa.Schema, filters: Sequence[Any]) -> None:
+        """Never asked for, because `decides` promises nothing."""
+
+    def statistics(self, schema: pa.Schema, pieces: Sequence[Piece]) -> dict[str, dict[str, object]]:  # noqa: ARG002
+        """None, because rows may replace each other."""
+        return {}
 
     def splits(
         self,

@@ -19,10 +19,17 @@ from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
-from smalti.spark.choice import choose_files
-from smalti.spark.facts import FileFacts, aggregate, matching_row_groups, sorted_columns, to_json
+from smalti.spark.choice import choose_files, fit_partitions
+from smalti.spark.facts import (
+    FileFacts,
+    aggregate,
+    column_statistics,
+    matching_row_groups,
+    sorted_columns,
+    to_json,
+)
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
-from smalti.spark.filters import SparkFilter
+from smalti.spark.filters import SparkFilter, columns_of, matching_partitions
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
@@ -110,7 +117,8 @@ class Table:
 
     def partition_values(self, schema: pa.Schema) -> list[list[object]]:
         """The values of each partition that has rows, as JSON has them."""
-        filled = [file for file in self.files if file.path not in self._facts or any(self._facts[file.path].rows)]
+        files = fit_partitions(self.files, schema, self.options)
+        filled = [file for file in files if file.path not in self._facts or any(self._facts[file.path].rows)]
         found = [[to_json(partition_value(file.partition, field).as_py()) for field in schema] for file in filled]
         return [json.loads(text) for text in dict.fromkeys(map(json.dumps, found))]
 
@@ -134,9 +142,7 @@ class Table:
             How many rows are enough. Files after those that have them are left out, if it is known how many they have.
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
-        files = self.files if files is None else files
-        if not self.options.case_sensitive:
-            files = [_spelled(file, schema) for file in files]
+        files = fit_partitions(self.files if files is None else files, schema, self.options)
         groups = matching_row_groups(self._unstored(files) if filters else files, self._facts, schema, filters)
         kept = [file for file in files if file.path in groups]
         limit_bytes = self._split_bytes(kept)
@@ -148,13 +154,35 @@ class Table:
             smaller
             for file in kept
             for piece in self._pieces.get(file.path, [_whole(file)])
-            for smaller in self._narrow(_spelled_piece(piece, file), groups[file.path])
+            for smaller in self._narrow(_fitted(piece, file), groups[file.path])
         ]
         pieces = pieces if limit is None else self._enough(pieces, limit)
         # As Spark packs files: opening one more costs nothing where there is room for its bytes.
         cost = self.options.open_cost_bytes
         packed = pack([piece.num_bytes + cost for piece in pieces], limit_bytes + cost)
         return [tuple(pieces[place] for place in group) for group in packed]
+
+    def decides(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> list[bool]:
+        """Which filters the names of directories decide for all rows, so that Spark need not apply them again.
+
+        Every file must have been looked into, because one that stores a partition column has values of its own.
+        """
+        if any(file.path not in self._facts for file in self.files):
+            return [False] * len(filters)
+        stored = self._find_stored_partitions()
+        files = fit_partitions(self.files, schema, self.options)
+        partitions = [file.partition for file in files]
+        return [
+            not columns_of([each]) & stored and matching_partitions(partitions, schema, [each]) is not None
+            for each in filters
+        ]
+
+    def narrow(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> None:
+        """Leave the files that filters let through which `decides` has promised to decide."""
+        files = fit_partitions(self.files, schema, self.options)
+        matching = matching_partitions([file.partition for file in files], schema, filters)
+        assert matching is not None
+        self.files = [file for file, matches in zip(self.files, matching, strict=True) if matches]
 
     def _split_bytes(self, files: Sequence[FoundFile]) -> int:
         """How much a task reads at most: less than asked for where that would leave cores idle."""
@@ -214,7 +242,12 @@ class Table:
 
     def _learn(self, file: FoundFile) -> None:
         with suppress(*UNREADABLE, OSError), MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
+            self._note_stored(opened, file)
             self._facts[file.path] = FileFacts.of(opened)
+
+    def _note_stored(self, opened: MosaicFile, file: FoundFile) -> None:
+        stored = set(opened.columns.present(list(file.partition)))
+        self._stored_partitions = stored | (self._stored_partitions or set())
 
     def filterable(self) -> set[str]:
         """The columns by which values that a join has found may rule out files or row groups.
@@ -242,23 +275,44 @@ class Table:
         known = [self._facts.get(file.path) for file in self.files]
         return None if None in known else sum(len(facts.rows) for facts in known if facts is not None)
 
-    def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]]) -> list[object] | None:
-        """What the index answers of aggregates over all rows; see `smalti.spark.facts.aggregate`."""
+    def aggregate(
+        self, schema: pa.Schema, functions: Sequence[Sequence[str]], groups: Sequence[str] = ()
+    ) -> list[list[object]] | None:
+        """What the index answers of aggregates over all rows, or over groups of partitions.
+
+        See `smalti.spark.facts.aggregate`.
+        """
         if self.options.ignore_corrupt_files:
             return None  # Files that are skipped when they are read still have an index.
         self.learn()
-        return aggregate(self._unstored(self.files), self._facts, schema, functions)
+        names = set(self.partitions().names) if self.files else set(groups)
+        if set(groups) - names or set(groups) & self._find_stored_partitions():
+            return None
+        files = fit_partitions(self._unstored(self.files), schema, self.options)
+        return aggregate(files, self._facts, schema, functions, groups)
+
+    def statistics(self, schema: pa.Schema, pieces: Sequence[Piece]) -> dict[str, dict[str, object]]:
+        """What the index tells about the values of what a scan reads; see `smalti.spark.facts.column_statistics`."""
+        if any(piece.file.path not in self._facts for piece in pieces):
+            return {}
+        files = {piece.file.path: piece.file for piece in pieces}
+        groups: dict[str, list[int]] = {}
+        for piece in pieces:
+            known = range(len(self._facts[piece.file.path].rows))
+            groups.setdefault(piece.file.path, []).extend(known if piece.row_groups is None else piece.row_groups)
+        facts = {path: self._facts[path].only(chosen) for path, chosen in groups.items()}
+        return column_statistics(self._unstored(list(files.values())), facts, schema)
 
     def _find_stored_partitions(self) -> set[str]:
         """The partition columns that files store too, so that the text of a directory decides nothing about them.
 
-        The first file stands for all.
+        The first file stands for those that were not looked into.
         """
         if self._stored_partitions is None:
-            self._stored_partitions = set()
             if self.files and self.files[0].partition:
                 with MosaicFile(open_found(self.files[0], self._filesystem)) as opened:
-                    self._stored_partitions = set(opened.columns.present(list(self.files[0].partition)))
+                    self._note_stored(opened, self.files[0])
+            self._stored_partitions = self._stored_partitions or set()
         return self._stored_partitions
 
     def _unstored(self, files: Sequence[FoundFile]) -> list[FoundFile]:
@@ -293,8 +347,7 @@ class Table:
                     else stored_columns(opened, file, wanted, case_sensitive=sensitive).schema
                 )
                 self._pieces[file.path] = [_whole(file)]
-                if self._stored_partitions is None:
-                    self._stored_partitions = set(opened.columns.present(list(file.partition)))
+                self._note_stored(opened, file)
                 if self.options.is_planned:
                     self._facts[file.path] = FileFacts.of(opened)
                 if file.size > limit:
@@ -312,15 +365,8 @@ class Table:
             return None
 
 
-def _spelled(file: FoundFile, schema: pa.Schema) -> FoundFile:
-    """A file whose partition columns are spelled as in a schema."""
-    asked = {name.lower(): name for name in schema.names} if file.partition else {}
-    partition = {asked.get(name.lower(), name): value for name, value in file.partition.items()}
-    return file if partition == file.partition else replace(file, partition=partition)
-
-
-def _spelled_piece(piece: Piece, file: FoundFile) -> Piece:
-    """A piece that was cut before the spelling of partition columns was known."""
+def _fitted(piece: Piece, file: FoundFile) -> Piece:
+    """A piece that was cut before it was known how a schema has the partition columns."""
     partition = file.partition
     return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
 

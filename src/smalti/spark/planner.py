@@ -33,7 +33,7 @@ def load(question: Mapping[str, Any], _: bytes) -> Answer:
     options = parse_read_options(question["options"])
     given = question.get("schema")
     table = find_table(options, has_schema=given is not None)
-    schema = spark_schema(table.schema()) if given is None else StructType.fromJson(json.loads(given))
+    schema = spark_schema(table.schema()) if given is None else _schema(given)
     table.learn(most=_MAX_OPENED)
     partitions = table.partitions().names
     parts = [(file.name, file.size, file.modified) for file in table.files]
@@ -55,8 +55,8 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     from smalti.spark.read import Scan
     from smalti.spark.types import arrow_schema
 
-    table: Table | SnapshotTable = pickle.loads(state)
-    schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
+    table = _narrowed(question, state)
+    schema = arrow_schema(_schema(question["schema"]))
     filters = parse_filters(question["filters"])
     order, limit = question["order"], question.get("limit")
     splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
@@ -66,7 +66,10 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
         splits = [tuple(group for piece in split for group in table.by_row_group(piece)) for split in splits]
         modified = {file.name: file.modified for file in table.files}
     scan = Scan(table.options, schema, filters, limit, [tuple(key) for key in order], modified)
-    facts = table.summarize([piece for split in splits for piece in split])
+    pieces = [piece for split in splits for piece in split]
+    facts: dict[str, Any] = {**table.summarize(pieces)}
+    if question["statistics"]:
+        facts["columns"] = table.statistics(stored_part(schema), pieces)
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
 
 
@@ -74,9 +77,19 @@ def aggregate(question: Mapping[str, Any], state: bytes) -> Answer:
     """Answer `count`, `min` and `max` from the index of the files, if they tell."""
     from smalti.spark.types import arrow_schema
 
+    table = _narrowed(question, state)
+    return {
+        "rows": table.aggregate(arrow_schema(_schema(question["schema"])), question["functions"], question["groups"])
+    }, ()
+
+
+def decide(question: Mapping[str, Any], state: bytes) -> Answer:
+    """Which filters of a query the partitions decide for all rows."""
+    from smalti.spark.filters import parse_filters
+    from smalti.spark.types import arrow_schema
+
     table: Table | SnapshotTable = pickle.loads(state)
-    schema = arrow_schema(StructType.fromJson(json.loads(question["schema"])))
-    return {"values": table.aggregate(schema, question["functions"])}, ()
+    return {"decided": table.decides(arrow_schema(_schema(question["schema"])), parse_filters(question["filters"]))}, ()
 
 
 def partitions(question: Mapping[str, Any], state: bytes) -> Answer:
@@ -84,7 +97,7 @@ def partitions(question: Mapping[str, Any], state: bytes) -> Answer:
     from smalti.spark.types import arrow_schema
 
     table: Table | SnapshotTable = pickle.loads(state)
-    return {"values": table.partition_values(arrow_schema(StructType.fromJson(json.loads(question["schema"]))))}, ()
+    return {"values": table.partition_values(arrow_schema(_schema(question["schema"])))}, ()
 
 
 def exists(question: Mapping[str, Any], _: bytes) -> Answer:
@@ -101,7 +114,7 @@ def truncate(question: Mapping[str, Any], _: bytes) -> Answer:
     from smalti.spark.options import parse_write_options
     from smalti.spark.write import MosaicBatchWriter
 
-    schema = StructType.fromJson(json.loads(question["schema"]))
+    schema = _schema(question["schema"])
     MosaicBatchWriter(parse_write_options(question["options"]), schema, overwrite=True).commit([])
     return {}, ()
 
@@ -110,10 +123,26 @@ _QUESTIONS: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
     "load": load,
     "plan": plan,
     "aggregate": aggregate,
+    "decide": decide,
     "partitions": partitions,
     "exists": exists,
     "truncate": truncate,
 }
+
+
+def _narrowed(question: Mapping[str, Any], state: bytes) -> Table | SnapshotTable:
+    """The table, without the files that filters rule out which Spark does not apply again."""
+    from smalti.spark.filters import parse_filters
+    from smalti.spark.types import arrow_schema
+
+    table: Table | SnapshotTable = pickle.loads(state)
+    if question["decided"]:
+        table.narrow(arrow_schema(_schema(question["partitions"])), parse_filters(question["decided"]))
+    return table
+
+
+def _schema(written: str) -> StructType:
+    return StructType.fromJson(json.loads(written))
 
 
 def answer(question: Mapping[str, Any], state: bytes) -> Answer:

@@ -65,14 +65,14 @@ class Metrics:
     rows: int = 0
     seconds: float = 0.0
 
-    def totals(self) -> dict[str, float]:
-        """The figures that Spark shows."""
+    def totals(self) -> dict[str, int]:
+        """The figures that Spark shows, in the order of `jvm/TaskMetric.java`."""
         return {
             "files": len(self.files),
             "row_groups": sum(len(file.row_groups) for file in self.files),
             "skipped": sum(file.skipped for file in self.files),
             "bytes": self.bytes_read,
-            "milliseconds": self.seconds * 1000,
+            "milliseconds": int(self.seconds * 1000),
         }
 
 
@@ -166,7 +166,9 @@ class Scan:
                     if isinstance(piece, OwnPiece)
                     else self._read_piece(piece, first.filesystem, schemas, metrics)
                 ):
-                    yield uri, self._complete(batch, piece, uri)
+                    complete = self._complete(batch, piece, uri)
+                    metrics.seconds = time.monotonic() - started
+                    yield uri, complete
             except UNREADABLE as error:
                 skip_unreadable(piece.file, error, self.options)
             except FileNotFoundError:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from smalti.errors import MosaicError
 from smalti.spark.names import skip_name_check
 from smalti.spark.offsets import Offset, added, advance, first_offset
-from smalti.spark.options import ReadOptions
+from smalti.spark.options import ReadOptions, WriteOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
 from smalti.spark.types import arrow_schema
@@ -69,7 +69,21 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class MosaicStreamWriter(StreamCommits, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Commits every batch of a stream, where Spark calls the Python source itself."""
+    """Commits every batch of a stream, where Spark calls the Python source itself.
+
+    Spark passes over `writeStream.partitionBy` where a Python source writes, and tells nobody. So without the provider
+    the partitions have to be said in a way that arrives.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        if not options.is_planned and not options.says_partitions:
+            raise MosaicError(
+                "Spark does not tell a Python source the columns of writeStream.partitionBy: add the Java provider "
+                "(smalti.spark.enable(spark), or the jar that `smalti spark-jar` writes), or set option partitionBy",
+                found="no option partitionBy",
+                expected="names between commas, or an empty text for no partitions",
+            )
+        super().__init__(options, schema, overwrite)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.commit_batch(staged_files(messages), batchId)

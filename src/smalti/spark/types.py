@@ -7,6 +7,7 @@ beyond its type, such as a comment or that it is a varchar, travels as metadata 
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Callable, Collection, Iterable
@@ -199,18 +200,38 @@ def infer_partition_type(values: Collection[str | None]) -> pa.DataType:
     (DataType(int32), DataType(int64), DataType(string))
     >>> infer_partition_type({"2024-02-29"}), infer_partition_type({"1", "0.5"})
     (DataType(date32[day]), DataType(double))
+    >>> infer_partition_type({"2024-02-29 12:00:00", "2024-02-29"})
+    TimestampType(timestamp[us, tz=UTC])
     """
     texts = pa.array(values, pa.string())
     if not len(texts):
         return pa.string()
+    given = [text for text in texts.to_pylist() if text is not None]
     for type_, form in _PARTITION_TYPES:
-        if all(form.fullmatch(text) for text in texts.to_pylist() if text is not None):
+        if all(form.fullmatch(text) for text in given):
             try:
                 texts.cast(type_)
             except pa.ArrowInvalid:
                 continue
             return type_
-    return pa.string()
+    return pa.timestamp("us", "UTC") if all(map(is_moment, given)) else pa.string()
+
+
+def is_moment(text: str) -> bool:
+    """Whether Spark takes the value of a partition for a moment, or smalti has written it for one.
+
+    Examples
+    --------
+    >>> is_moment("2024-02-29 12:00:00.5"), is_moment("2024-02-29 12:00:00.000000Z"), is_moment("2024-02-30 12:00:00")
+    (True, True, False)
+    """
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2}(\.\d{1,6})?Z?)?", text):
+        return False
+    try:
+        dt.datetime.fromisoformat(text.removesuffix("Z"))
+    except ValueError:
+        return False
+    return True
 
 
 #: What texts look like that Spark takes for values of a type, narrowest first. It reads "007" as 7.

@@ -8,15 +8,22 @@ that a task waits for what it needs and nothing else.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import sys
 import traceback
-from typing import IO
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING
 
 from smalti.errors import MosaicError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 #: As Java's DataInputStream reads and writes it, before each byte string.
 _LENGTH = struct.Struct("!i")
+#: The figures of a task so far, before each of its batches.
+_TOTALS = struct.Struct("!5q")
 #: In the place of a length: the batches are over, and a report follows.
 _END = -1
 
@@ -46,11 +53,11 @@ def _ask(question: bytes, state: bytes, outfile: IO[bytes]) -> None:
         _send(part, outfile)
 
 
-def _read(scan: bytes, split: bytes, outfile: IO[bytes]) -> None:
-    """Write batches as Arrow's stream has them, each after the name of its file; then a report, as JSON."""
+def _read(scan: bytes, split: bytes, stream: IO[bytes]) -> None:
+    """Write batches as Arrow's stream has them, each after the name of its file and figures; then a report, as JSON."""
     from smalti.spark.read import Metrics, load_scan
 
-    metrics = Metrics()
+    metrics, outfile = Metrics(), _Channel(stream)
     try:
         task = load_scan(scan)
         outfile.write(_LENGTH.pack(0))
@@ -60,6 +67,7 @@ def _read(scan: bytes, split: bytes, outfile: IO[bytes]) -> None:
             # One piece of memory for all columns: a write for each of 10,000 takes longer than a copy.
             message = batch.serialize()
             _send(b"" if file == last else file.encode(), outfile)
+            outfile.write(_TOTALS.pack(*metrics.totals().values()))
             outfile.write(message)
             last = file
         report: dict[str, object] = {**metrics.totals()}
@@ -67,6 +75,27 @@ def _read(scan: bytes, split: bytes, outfile: IO[bytes]) -> None:
         report = {"error": _tell(error)}
     outfile.write(_LENGTH.pack(_END))
     _send(json.dumps(report).encode(), outfile)
+    outfile.flush()
+
+
+class _Channel:
+    """The way to a task. If the task closes it, because a LIMIT has its rows, the process ends without a word."""
+
+    def __init__(self, outfile: IO[bytes]) -> None:
+        self._outfile = outfile
+
+    def write(self, data: bytes | pa.Buffer) -> None:
+        self._end_if_closed(lambda: self._outfile.write(data))
+
+    def flush(self) -> None:
+        self._end_if_closed(self._outfile.flush)
+
+    @staticmethod
+    def _end_if_closed(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except ConnectionError:
+            os._exit(0)  # Spark's daemon would try to write what is left, and tell of its failure.
 
 
 def _tell(error: Exception) -> str:
@@ -79,6 +108,6 @@ def _receive(infile: IO[bytes]) -> bytes:
     return infile.read(_LENGTH.unpack(infile.read(_LENGTH.size))[0])
 
 
-def _send(data: bytes, outfile: IO[bytes]) -> None:
+def _send(data: bytes, outfile: IO[bytes] | _Channel) -> None:
     outfile.write(_LENGTH.pack(len(data)))
     outfile.write(data)

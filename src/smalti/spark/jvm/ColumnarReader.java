@@ -21,8 +21,9 @@ import org.apache.spark.unsafe.Platform;
  * The batches of one task: Arrow's stream from a Python worker, given to Spark in columns and in the memory it came in.
  *
  * Before the stream, and before each batch, comes a number: the length of the name of the file that the rows are from,
- * which follows it, or 0 for the same file as before. END says that the stream is over; then comes what Python has to
- * tell about it, as JSON: figures, or an error. See smalti/spark/worker.py.
+ * which follows it, or 0 for the same file as before; before a batch, the figures so far come next, because a LIMIT may
+ * close the reader before the stream is over. END says that it is; then comes what Python has to tell about it, as JSON:
+ * figures, or an error. See smalti/spark/worker.py.
  */
 final class ColumnarReader implements PartitionReader<ColumnarBatch> {
   private static final int END = -1;
@@ -32,7 +33,7 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
   private ArrowStreamReader stream;
   private ColumnarBatch batch;
   private boolean over;
-  private Map<String, Object> report;
+  private CustomTaskMetric[] figures = new CustomTaskMetric[0];
 
   ColumnarReader(String python, scala.collection.immutable.Map environment, byte[] scan, byte[] split, StructType schema) {
     this.schema = schema;
@@ -59,6 +60,7 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
       stream.getVectorSchemaRoot();
       return next();
     }
+    figures = TaskMetric.read(worker);
     if (!stream.loadNextBatch()) throw new IOException("the stream of a Python worker has ended early");
     // The vectors are filled anew for each batch, and their memory may be elsewhere.
     List<FieldVector> vectors = stream.getVectorSchemaRoot().getFieldVectors();
@@ -74,13 +76,14 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
   }
 
   public CustomTaskMetric[] currentMetricsValues() {
-    return TaskMetric.of(report);
+    return figures;
   }
 
   private boolean finish() throws IOException {
     over = true;
-    report = (Map<String, Object>) Planner.JSON.readValue(worker.readBytes(worker.readInt()), Map.class);
+    Map<String, Object> report = (Map<String, Object>) Planner.JSON.readValue(worker.readBytes(worker.readInt()), Map.class);
     worker.release();
+    figures = TaskMetric.of(report);
     if (report.containsKey("error")) Platform.throwException(new SparkException((String) report.get("error")));
     return false;
   }

@@ -30,6 +30,7 @@ import org.apache.spark.sql.sources.Or;
 import org.apache.spark.sql.sources.StringContains;
 import org.apache.spark.sql.sources.StringEndsWith;
 import org.apache.spark.sql.sources.StringStartsWith;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 
 /** Filters of Spark's as JSON: [name, column, value] or [name, child, ...]. smalti/spark/filters.py parses it. */
@@ -48,6 +49,19 @@ final class Filters {
       if (one != null) written.add(one);
     }
     return written;
+  }
+
+  /** Add filters that Spark does not apply again to a question, and the columns that they are about. */
+  static void putDecided(Map<String, Object> details, StructType schema, Filter[] decided) {
+    List<Object> written = new ArrayList<Object>();
+    StructType columns = new StructType();
+    for (Filter filter : decided) {
+      written.add(write(filter));
+      for (String name : filter.references())
+        if (!columns.getFieldIndex(name).isDefined()) columns = columns.add(schema.apply(name));
+    }
+    details.put("decided", written);
+    details.put("partitions", columns.json());
   }
 
   /** What a long list of numbers or days, such as the keys of a join, says of row groups: the least and the most. */

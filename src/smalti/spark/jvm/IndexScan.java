@@ -2,9 +2,12 @@ package smalti.spark.jvm;
 
 import java.math.BigDecimal;
 import java.util.List;
+import java.util.OptionalLong;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.LocalScan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
@@ -21,27 +24,32 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Aggregates that the index of the files has answered: one row, and no task. */
-public class IndexScan implements LocalScan {
+/** Aggregates that the index of the files has answered, in one row or one for each group of partitions, without a task. */
+public class IndexScan implements LocalScan, SupportsReportStatistics {
   private final MosaicTable table;
   private final StructType schema;
-  private final Object[] values;
+  private final InternalRow[] rows;
 
-  private IndexScan(MosaicTable table, StructType schema, Object[] values) {
+  private IndexScan(MosaicTable table, StructType schema, InternalRow[] rows) {
     this.table = table;
     this.schema = schema;
-    this.values = values;
+    this.rows = rows;
   }
 
-  /** A scan of one row; null if a column has a type whose values do not come over. */
+  /** A scan of these rows; null if a column has a type whose values do not come over. */
   static IndexScan of(MosaicTable table, StructType schema, List<Object> answered) {
-    Object[] values = new Object[answered.size()];
-    for (int place = 0; place < values.length; place++) {
-      Object value = answered.get(place);
-      values[place] = value == null ? null : value(value, schema.fields()[place].dataType());
-      if (value != null && values[place] == null) return null;
+    InternalRow[] rows = new InternalRow[answered.size()];
+    for (int number = 0; number < rows.length; number++) {
+      List<Object> row = (List<Object>) answered.get(number);
+      Object[] values = new Object[row.size()];
+      for (int place = 0; place < values.length; place++) {
+        Object value = row.get(place);
+        values[place] = value == null ? null : value(value, schema.fields()[place].dataType());
+        if (value != null && values[place] == null) return null;
+      }
+      rows[number] = new GenericInternalRow(values);
     }
-    return new IndexScan(table, schema, values);
+    return new IndexScan(table, schema, rows);
   }
 
   /** A value of JSON as Spark holds it in rows. */
@@ -62,7 +70,19 @@ public class IndexScan implements LocalScan {
   }
 
   public InternalRow[] rows() {
-    return new InternalRow[] {new GenericInternalRow(values)};
+    return rows;
+  }
+
+  public Statistics estimateStatistics() {
+    return new Statistics() {
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(Math.max(1L, rows.length * (long) (schema.defaultSize() + MosaicScan.ROW_BYTES)));
+      }
+
+      public OptionalLong numRows() {
+        return OptionalLong.of(rows.length);
+      }
+    };
   }
 
   public StructType readSchema() {

@@ -18,22 +18,25 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
+import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** One scan of the files of a snapshot. It is planned when Spark first asks what it will read, and again with filters that come at run time. */
 public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering, SupportsMetadata {
-  private static final int ROW_BYTES = 8;
+  static final int ROW_BYTES = 8;
   private final MosaicTable table;
   private final StructType full;
   final StructType required;
   private final Filter[] filters;
+  private final Filter[] decided;
   private final int limit;
   private final List<Object> order;
   private Filter[] runtime = new Filter[0];
@@ -42,13 +45,14 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   private Filter[] planned;
   private boolean streaming;
 
-  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, int limit,
-      List<Object> order) {
+  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, Filter[] decided,
+      int limit, List<Object> order) {
     this.table = table;
     this.snapshot = given;
     this.full = full;
     this.required = required;
     this.filters = filters;
+    this.decided = decided;
     this.limit = limit;
     this.order = order;
   }
@@ -66,6 +70,8 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
       Map<String, Object> details = new HashMap<String, Object>();
       details.put("schema", required.json());
       details.put("filters", Filters.write(all));
+      Filters.putDecided(details, full, decided);
+      details.put("statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
       if (limit >= 0) details.put("limit", Integer.valueOf(limit));
       details.put("order", order);
       plan = Planner.ask("plan", details, files().state());
@@ -90,14 +96,29 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public Statistics estimateStatistics() {
-    if (streaming) return statistics(SQLConf.get().defaultSizeInBytes(), -1L);
+    if (streaming) return statistics(SQLConf.get().defaultSizeInBytes(), -1L, new HashMap<NamedReference, ColumnStatistics>());
     Planner.Answer facts = plan();
     // The part of a file that some columns take, as Spark estimates it for its own formats.
     double share = (required.defaultSize() + ROW_BYTES) / (double) (full.defaultSize() + ROW_BYTES);
-    return statistics((long) (facts.number("bytes") * share), facts.has("rows") ? facts.number("rows") : -1L);
+    return statistics((long) (facts.number("bytes") * share), facts.has("rows") ? facts.number("rows") : -1L, columns(facts, required));
   }
 
-  private static Statistics statistics(final long bytes, final long rows) {
+  /** What the index tells about the values of columns, if the optimizer reckons with them. */
+  private static Map<NamedReference, ColumnStatistics> columns(Planner.Answer facts, StructType schema) {
+    Map<NamedReference, ColumnStatistics> found = new HashMap<NamedReference, ColumnStatistics>();
+    if (!facts.has("columns")) return found;
+    for (Map.Entry<String, Object> entry : ((Map<String, Object>) facts.get("columns")).entrySet()) {
+      StructField field = schema.apply((String) entry.getKey());
+      found.put(reference(field.name()), new ColumnFigures((Map<String, Object>) entry.getValue(), field.dataType()));
+    }
+    return found;
+  }
+
+  private static NamedReference reference(String name) {
+    return Expressions.column("`" + name.replace("`", "``") + "`");
+  }
+
+  private static Statistics statistics(final long bytes, final long rows, final Map columns) {
     return new Statistics() {
       public OptionalLong sizeInBytes() {
         return OptionalLong.of(Math.max(1L, bytes));
@@ -105,6 +126,10 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
 
       public OptionalLong numRows() {
         return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
+      }
+
+      public Map columnStats() {
+        return columns;
       }
     };
   }
@@ -124,7 +149,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     Set<String> filterable = files().filterable();
     List<NamedReference> found = new ArrayList<NamedReference>();
     for (String name : required.fieldNames())
-      if (filterable.contains(name)) found.add(Expressions.column("`" + name.replace("`", "``") + "`"));
+      if (filterable.contains(name)) found.add(reference(name));
     return (NamedReference[]) found.toArray(new NamedReference[found.size()]);
   }
 
@@ -163,7 +188,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     if (!(other instanceof MosaicScan)) return false;
     MosaicScan scan = (MosaicScan) other;
     return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit && order.equals(scan.order)
-        && Arrays.equals(filters, scan.filters) && Arrays.equals(runtime, scan.runtime)
+        && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided) && Arrays.equals(runtime, scan.runtime)
         && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
   }
 

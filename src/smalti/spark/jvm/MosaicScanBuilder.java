@@ -1,9 +1,12 @@
 package smalti.spark.jvm;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.NullOrdering;
@@ -33,7 +36,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
-/** Collects what one scan is asked for. Filters and limits only say what need not be read: Spark applies them again. */
+/** Collects what one scan is asked for. Limits, and most filters, only say what need not be read: Spark applies them again. */
 public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushDownRequiredColumns,
     SupportsPushDownLimit, SupportsPushDownTopN, SupportsPushDownAggregates {
   /** Tasks keep the first rows of each file in memory; more than this many are left to Spark. */
@@ -43,6 +46,7 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
   private final StructType full;
   private StructType required;
   private Filter[] filters = new Filter[0];
+  private Filter[] decided = new Filter[0];
   private int limit = -1;
   private List<Object> order = new ArrayList<Object>();
   private IndexScan answered;
@@ -54,12 +58,37 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     this.table = table;
   }
 
+  /** Spark applies the filters again that this returns: all but those that partitions decide for whole files. */
   public Filter[] pushFilters(Filter[] offered) {
     filters = offered;
-    return offered;
+    Set<String> partitions = new HashSet<String>(Arrays.asList(files().partitions()));
+    List<Filter> candidates = new ArrayList<Filter>();
+    List<Object> written = new ArrayList<Object>();
+    for (Filter filter : offered) {
+      Object one = partitions.containsAll(Arrays.asList(filter.references())) ? Filters.write(filter) : null;
+      if (one == null) continue;
+      candidates.add(filter);
+      written.add(one);
+    }
+    if (candidates.isEmpty()) return offered;
+    Map<String, Object> details = new HashMap<String, Object>();
+    details.put("schema", full.json());
+    details.put("filters", written);
+    List<Object> answers = (List<Object>) Planner.ask("decide", details, files().state()).get("decided");
+    List<Filter> certain = new ArrayList<Filter>();
+    for (int place = 0; place < answers.size(); place++)
+      if (Boolean.TRUE.equals(answers.get(place))) certain.add(candidates.get(place));
+    List<Filter> others = new ArrayList<Filter>(Arrays.asList(offered));
+    others.removeAll(certain);
+    decided = (Filter[]) certain.toArray(new Filter[certain.size()]);
+    return (Filter[]) others.toArray(new Filter[others.size()]);
   }
 
-  /** Those that files and row groups are chosen by. Spark shows them, and applies them again. */
+  private Snapshot files() {
+    return given == null ? table.files() : given;
+  }
+
+  /** Those that files and row groups are chosen by, which Spark shows. */
   public Filter[] pushedFilters() {
     return filters;
   }
@@ -104,7 +133,7 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
 
   /** Whether the index of the files answers the aggregates, which is asked right away. */
   public boolean pushAggregation(Aggregation aggregation) {
-    answered = filters.length == 0 && aggregation.groupByExpressions().length == 0 ? answer(aggregation) : null;
+    answered = filters.length == decided.length ? answer(aggregation) : null;
     return answered != null;
   }
 
@@ -114,7 +143,14 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
 
   private IndexScan answer(Aggregation aggregation) {
     List<Object> functions = new ArrayList<Object>();
+    List<Object> groups = new ArrayList<Object>();
     List<StructField> fields = new ArrayList<StructField>();
+    for (Expression group : aggregation.groupByExpressions()) {
+      StructField column = column(group);
+      if (column == null) return null;
+      groups.add(column.name());
+      fields.add(column);
+    }
     for (AggregateFunc function : aggregation.aggregateExpressions()) {
       List<String> asked = new ArrayList<String>();
       StructField column = null;
@@ -140,10 +176,12 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     Map<String, Object> details = new HashMap<String, Object>();
     details.put("schema", full.json());
     details.put("functions", functions);
-    Planner.Answer answer = Planner.ask("aggregate", details, (given == null ? table.files() : given).state());
-    if (!answer.has("values")) return null;
+    details.put("groups", groups);
+    Filters.putDecided(details, full, decided);
+    Planner.Answer answer = Planner.ask("aggregate", details, files().state());
+    if (!answer.has("rows")) return null;
     StructType schema = new StructType((StructField[]) fields.toArray(new StructField[fields.size()]));
-    return IndexScan.of(table, schema, (List<Object>) answer.get("values"));
+    return IndexScan.of(table, schema, (List<Object>) answer.get("rows"));
   }
 
   /** The column that an expression is; null if it is anything else. */
@@ -155,6 +193,6 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
   }
 
   public Scan build() {
-    return answered != null ? (Scan) answered : new MosaicScan(table, given, full, required, filters, limit, order);
+    return answered != null ? (Scan) answered : new MosaicScan(table, given, full, required, filters, decided, limit, order);
   }
 }

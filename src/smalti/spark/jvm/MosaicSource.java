@@ -5,6 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.DataFrameWriter;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
@@ -65,11 +66,22 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
   }
 
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
+    for (Transform transform : partitioning)
+      if (!"identity".equals(transform.name()))
+        refuse(transform.describe() + ": Mosaic tables have partitions by columns, and no buckets or clusters");
     Map<String, String> given = (Map<String, String>) properties;
     Snapshot snapshot = listed;
     listed = null;
     return partitioning.length > 0 && Options.isTable(given)
         ? new PartitionedTable(schema, partitioning, given, snapshot) : new MosaicTable(schema, partitioning, given, snapshot);
+  }
+
+  private static void refuse(String operation) {
+    Map<String, String> details = new LinkedHashMap<String, String>();
+    details.put("tableName", FORMAT);
+    details.put("operation", operation);
+    Platform.throwException(new AnalysisException("UNSUPPORTED_FEATURE.TABLE_OPERATION",
+        scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(details))));
   }
 
   /** df.write, in all modes and with partitionBy. The mode is decided here, and then the table writes. */

@@ -35,6 +35,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   private final boolean ofCatalog;
   private final boolean decided;
   private Snapshot snapshot;
+  private String comment;
 
   MosaicTable(StructType schema, Transform[] partitioning, Map<String, String> given, Snapshot snapshot) {
     this.schema = schema;
@@ -69,7 +70,13 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
       shown.put("location", path);
       shown.put("provider", MosaicSource.FORMAT);
     }
+    if (comment != null) shown.put("comment", comment);
     return Collections.unmodifiableMap(shown);
+  }
+
+  /** The comment that the catalog has; see MosaicExtensions. */
+  final void setComment(String comment) {
+    this.comment = comment;
   }
 
   /**

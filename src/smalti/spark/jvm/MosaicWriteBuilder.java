@@ -1,8 +1,7 @@
 package smalti.spark.jvm;
 
-import java.util.ArrayList;
+import java.sql.Timestamp;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SaveMode;
@@ -74,6 +73,7 @@ public class MosaicWriteBuilder implements SupportsOverwrite, SupportsDynamicOve
       } else {
         return null;
       }
+      if (value instanceof Timestamp) value = ((Timestamp) value).toInstant(); // whose text names its zone
       values.put(column, value == null ? null : String.valueOf(value));
     }
     return values;

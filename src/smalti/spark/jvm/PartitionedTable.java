@@ -9,12 +9,15 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
 
 /** A table of a catalog whose partitions can be shown and dropped. They are what its directories are. */
 public class PartitionedTable extends MosaicTable implements SupportsPartitionManagement {
@@ -65,7 +68,10 @@ public class PartitionedTable extends MosaicTable implements SupportsPartitionMa
   }
 
   private static String text(Object value, DataType type) {
-    return type instanceof DateType ? LocalDate.ofEpochDay(((Integer) value).longValue()).toString() : value.toString();
+    if (type instanceof DateType) return LocalDate.ofEpochDay(((Integer) value).longValue()).toString();
+    if (type instanceof TimestampType) return DateTimeUtils.microsToInstant(((Long) value).longValue()).toString();
+    if (type instanceof TimestampNTZType) return DateTimeUtils.microsToLocalDateTime(((Long) value).longValue()).toString();
+    return value.toString();
   }
 
   public boolean truncatePartition(InternalRow values) {

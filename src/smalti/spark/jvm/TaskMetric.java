@@ -1,5 +1,7 @@
 package smalti.spark.jvm;
 
+import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -29,11 +31,20 @@ final class TaskMetric implements CustomTaskMetric {
     return new CustomMetric[] {new FilesMetric(), new RowGroupsMetric(), new SkippedMetric(), new BytesMetric(), new PythonMillisMetric()};
   }
 
-  /** The figures of a report of Python's; none as long as there is no report. */
+  /** The figures of a task so far: a long number for each of all(). */
+  static CustomTaskMetric[] read(Worker worker) throws IOException {
+    CustomMetric[] all = all();
+    ByteBuffer numbers = ByteBuffer.wrap(worker.readBytes(8 * all.length));
+    CustomTaskMetric[] found = new CustomTaskMetric[all.length];
+    for (int place = 0; place < all.length; place++) found[place] = new TaskMetric(all[place].name(), numbers.getLong());
+    return found;
+  }
+
+  /** The figures of a report of Python's. */
   static CustomTaskMetric[] of(Map<String, Object> report) {
     List<CustomTaskMetric> found = new ArrayList<CustomTaskMetric>();
     for (CustomMetric metric : all()) {
-      Object value = report == null ? null : report.get(metric.name());
+      Object value = report.get(metric.name());
       if (value instanceof Number) found.add(new TaskMetric(metric.name(), ((Number) value).longValue()));
     }
     return (CustomTaskMetric[]) found.toArray(new CustomTaskMetric[found.size()]);
