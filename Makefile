@@ -10,6 +10,8 @@ KERNELS := $(shell find src -name '*.pyx' -o -name '*.pxd')
 # Compiled kernels are kept here by what they are made from, so that only a changed one is compiled again.
 export SMALTI_BUILD_CACHE ?= $(CURDIR)/build/kernels
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+# Tests wait for processes and servers half of the time, so there is one worker more than there are cores.
+WORKERS ?= $(shell expr $(JOBS) + 1)
 
 .PHONY: help demo bench-paimon test test-paimon test-oldest test-spark test-package wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
 .DELETE_ON_ERROR:
@@ -102,13 +104,13 @@ docs: $(VENV)/.docs
 
 test: lint browser
 	@echo ">> pytest"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 	@$(MAKE) --no-print-directory test-paimon
 
 # pypaimon allows no newer pyarrow than 19, so its tests have an environment of their own.
 test-paimon: $(PAIMON)/.installed
 	@echo ">> pytest, with pypaimon"
-	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup tests/paimon tests/test_paimon_guard.py
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/paimon tests/test_paimon_guard.py
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
 
 # Spark's tests run in pypaimon's environment; those with s3fs do not, which clashes with the fsspec that pypaimon pins.
@@ -116,9 +118,9 @@ test-paimon: $(PAIMON)/.installed
 APART := --ignore tests/report --ignore tests/docs --ignore tests/test_package.py
 test-oldest: $(OLDEST)/.installed $(PAIMON)/.installed
 	@echo ">> pytest, on pyarrow $(OLDEST_PYARROW)"
-	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup --ignore tests/spark $(APART)
+	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore tests/spark $(APART)
 	@echo ">> pytest, on pypaimon's pyarrow"
-	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup $(APART) \
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(APART) \
 		--ignore tests/test_stores.py --ignore tests/test_benchmarks.py
 
 # make test-spark SPARK=4.2.1: the Spark tests with a version other than the one they usually run with.
