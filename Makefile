@@ -128,7 +128,7 @@ test-spark: $(VENV)/.installed
 	@test -n "$(SPARK)" || { echo "which version? make test-spark SPARK=4.2.1"; exit 1; }
 	@echo ">> Spark $(SPARK)"
 	@test -d $(VENV)/spark-$(SPARK) || $(PIP) --no-deps --target $(VENV)/spark-$(SPARK) pyspark==$(SPARK)
-	@PYTHONPATH=$(CURDIR)/$(VENV)/spark-$(SPARK) $(BIN)/python -m pytest tests/spark tests/jobs/test_spark_engine.py
+	@PYTHONPATH=$(CURDIR)/$(VENV)/spark-$(SPARK) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/spark tests/jobs/test_spark_engine.py
 
 # The wheel is built from the sdist, so that a file that is missing from it is noticed. auditwheel then names the oldest
 # Linux that it runs on.

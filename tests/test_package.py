@@ -42,7 +42,8 @@ def sources(target: Path) -> Path:
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     for name in names:
-        if name and not name.startswith(("tests/", "docs/", "benchmarks/")) and (ROOT / name).is_file():
+        is_left_out = name.startswith(("tests/", "docs/", "benchmarks/")) and name != "tests/smoke.py"
+        if name and not is_left_out and (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
     return target

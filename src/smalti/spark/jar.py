@@ -79,7 +79,7 @@ def provider_jar(jars: Path | None = None) -> Path:
 
 def _sources() -> dict[str, str]:
     directory = resources.files("smalti.spark").joinpath("jvm")
-    return {item.name: item.read_text() for item in directory.iterdir() if item.name.endswith(".java")}
+    return {item.name: item.read_text("utf-8") for item in directory.iterdir() if item.name.endswith(".java")}
 
 
 def _digest() -> str:
@@ -94,7 +94,7 @@ def _build(path: Path, jars: Path) -> None:
         sources.mkdir()
         classes.mkdir()
         for name, text in _sources().items():
-            (sources / name).write_text(text)
+            (sources / name).write_text(text, "utf-8")
         compiler = [str(jar) for pattern in ("janino-*.jar", "commons-compiler-*.jar") for jar in jars.glob(pattern)]
         # The Java that Spark runs with; short runs are over before optimized code would pay.
         command = [ensure_java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
