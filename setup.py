@@ -122,8 +122,11 @@ def translated() -> list[Extension]:
         kept.mkdir(parents=True, exist_ok=True)
         for extension in made:
             shutil.copy2(extension.sources[0], files[extension.name])
+    here = Path.cwd()
     for extension in found:
-        extension.sources = [str(files[extension.name])]
+        source = files[extension.name]
+        # setuptools writes the names of sources down, and refuses absolute ones in what it has written.
+        extension.sources = [str(source.relative_to(here) if source.is_relative_to(here) else source)]
     return found
 
 

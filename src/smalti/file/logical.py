@@ -313,6 +313,8 @@ def _without_nulls(array: Any, presence: Any) -> Any:
         filled = pc.coalesce(array, pa.scalar(_some_value(type_), type_))
         return filled if filled.type == type_ else filled.cast(type_)  # Arrow answers with wider decimals
     except pa.ArrowNotImplementedError:
+        if pt.is_fixed_size_list(type_):  # Null lists have elements too, which are as good as any.
+            return pa.Array.from_buffers(type_, len(array), [None], offset=array.offset, children=[array.values])
         return array
 
 
