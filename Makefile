@@ -68,6 +68,8 @@ $(OLDEST)/.installed: $(VENV)/.installed
 	@echo ">> installing pyarrow $(OLDEST_PYARROW)"
 	@$(PYTHON) -m venv $(OLDEST)
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow==$(OLDEST_PYARROW) pyspark==4.3.0 \
+		$$($(BIN)/python -c "from importlib.metadata import requires; \
+			print(*[need for need in requires('smalti') if 'extra ==' not in need])") \
 		$$(echo $(call extra,dev) | tr ' ' '\n' | grep -Ev 'Cython|mypy|pyarrow-stubs|pyspark|ruff|selenium|setuptools')
 	@touch $@
 

@@ -17,6 +17,7 @@ from benchmarks.spark import fresh, tpch
 from benchmarks.spark.converting import convert
 from benchmarks.spark.reading import read
 from benchmarks.spark.shared import Shape, say
+from smalti.report.units import show_count
 
 WORKS = ("first", "many", "tpch", "read", "convert")
 DOCS = Path(__file__).parent.parent.parent / "docs" / "benchmarks"
@@ -147,7 +148,7 @@ def fresh_part(document: dict[str, Any]) -> str:
     for name, (label, goal) in labels.items():
         if name in document:
             found = document[name]
-            shape = f"{found['files']:,} files x {found['columns']:,} columns"
+            shape = f"{show_count(found['files'], 'file')} x {show_count(found['columns'], 'column')}"
             times = [f"{found[format_]['seconds']:.2f} s" for format_ in ("parquet", "mosaic")]
             processes = str(found["mosaic"]["processes"])
             rows.append(
