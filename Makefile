@@ -120,7 +120,8 @@ test-paimon: $(PAIMON)/.installed
 APART := --ignore tests/report --ignore tests/docs --ignore tests/test_package.py
 test-oldest: $(OLDEST)/.installed $(PAIMON)/.installed
 	@echo ">> pytest, on pyarrow $(OLDEST_PYARROW)"
-	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore tests/spark $(APART)
+	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore tests/spark \
+		--ignore tests/test_benchmarks.py $(APART)
 	@echo ">> pytest, on pypaimon's pyarrow"
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(APART) \
 		--ignore tests/test_stores.py --ignore tests/test_benchmarks.py

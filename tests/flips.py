@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +27,7 @@ def _plain() -> pa.Table:
 
 
 def _logical() -> pa.Table:
-    users = [None if i % 5 == 0 else {"age": i, "name": f"n{i}", "at": {"x": i / 2}} for i in range(25)]
+    users = [None if i % 5 == 0 else {"age": i, "name": f"n{i}", "at": {"x": np.float16(i / 2)}} for i in range(25)]
     table = pa.table(
         {
             "id": pa.array(range(25), pa.uint64()),

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 import smalti
+from tests.older_arrow import HAS
 from tests.reading_child import read_everything
 from tests.tables import matrix
 
@@ -292,7 +293,7 @@ HOSTILE: dict[str, tuple[Any, int | None]] = {
         None,
     ),
 }
-#: Cases that pyarrow itself dies of where they are more than a part of a batch.
+#: Cases that pyarrow itself dies of where they are more than a part of a batch, and before 20 in validating a batch.
 _ONLY_IN_BATCHES = {"C: an entry of a map is null"}
 
 
@@ -338,7 +339,7 @@ def _outcome(target: str, array: Any, kept: io.BytesIO) -> None:
 def main(target: str) -> None:
     """Try every case and print what came of it; a crash is seen from outside, by the line that is missing."""
     for name, (make, row) in HOSTILE.items():
-        if target != "mosaic" and name in _ONLY_IN_BATCHES:
+        if name in _ONLY_IN_BATCHES and (target != "mosaic" or not HAS["attrs"]):
             continue
         print(name, end=": ", flush=True)
         kept = io.BytesIO()

@@ -17,6 +17,7 @@ import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
 from smalti.file.casting import MAX_BYTES, fixed_bytes, null_array
+from smalti.memory import size_of
 from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, plan_column, width
 from smalti.spec import MAX_BLOCK_SIZE
 from smalti.types import is_legacy_timestamp, is_list_like, storage_type
@@ -394,7 +395,7 @@ def _take_room(rows: int, type_: Any, stored: Any, take: TakeBytes) -> None:
     size = rows * fixed_bytes(type_)
     if rows * (type_.list_size if pt.is_fixed_size_list(type_) else type_.byte_width) > MAX_BLOCK_SIZE:
         raise CorruptFileError("values of fixed size are too large", found=size, expected=MAX_BLOCK_SIZE)
-    take(min(max(0, size - stored.nbytes), MAX_BYTES))
+    take(min(max(0, size - size_of(stored)), MAX_BYTES))
 
 
 def _take_any(_: int) -> None:
