@@ -16,7 +16,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import smalti
 from smalti.io.sources import LocalSource
+from smalti.spark import plan
 from smalti.spark import source as spark_source
+from smalti.spark.options import parse_read_options
 from smalti.spark.source import MosaicDataSource
 from tests.docs.test_imports import SOURCE, imports
 
@@ -153,3 +155,21 @@ def test_a_write_resolves_its_path_once(tmp_path: Path, filesystems: Callable[[]
 def test_driver_and_tasks_stay_apart(module: str, other: str) -> None:
     names = {name for name, _ in imports(SOURCE / "smalti" / "spark" / f"{module}.py")}
     assert f"smalti.spark.{other}" not in names
+
+
+@pytest.mark.parametrize("most", [100, 10_000])
+def test_statistics_of_very_many_files_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Making them takes far longer than opening the files; then tasks skip row groups, by what they find there."""
+    for number in range(60):
+        smalti.write_table(pa.table({"x": [number], "y": [1]}), tmp_path / f"{number}.mosaic")
+    made = []
+    of = plan.FileFacts.of
+    monkeypatch.setattr(plan, "_MAX_STATISTICS", most)
+    monkeypatch.setattr(plan.FileFacts, "of", lambda opened, wanted: made.append(wanted) or of(opened, wanted))
+    table = plan.find_table(parse_read_options({"path": str(tmp_path), "smalti.provider": "1"}))
+    assert table.schema().names == ["x", "y"]
+    assert len(made) == 60
+    assert sum(made) == 60 if most == 10_000 else sum(made) <= 17  # those that threads were about to open
+    assert table.num_row_groups == 60
+    pieces = sum(map(len, table.splits(table.schema(), [("EqualTo", "x", 7)])))
+    assert pieces == 1 if most == 10_000 else pieces >= 60 - 17

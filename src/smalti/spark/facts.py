@@ -37,9 +37,9 @@ class FileFacts:
     types: Mapping[str, pa.DataType]
 
     @classmethod
-    def of(cls, opened: MosaicFile) -> FileFacts:
+    def of(cls, opened: MosaicFile, has_statistics: bool = True) -> FileFacts:
         groups = [opened.row_group(group) for group in range(opened.num_row_groups)]
-        found = [group.statistics for group in groups]
+        found = [group.statistics if has_statistics else {} for group in groups]
         # Fields of structs have statistics, too, under names that are no columns.
         columns = set(opened.column_names) if any(found) else set()
         statistics = tuple({name: _bounds(group[name]) for name in group if name in columns} for group in found)

@@ -84,6 +84,7 @@ class Table:
         self._schemas = SharedSchemas()
         self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
         self._facts: dict[str, FileFacts] = {}
+        self._values_of_a_file: int | None = None
         self._has_derived_schema = False
         self._stored_partitions: set[str] | None = None
 
@@ -94,7 +95,8 @@ class Table:
     def _find_schema(self) -> pa.Schema:
         merge = self.options.merge_schema
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            found = (pool.map if merge else map)(self._examine, self.files)
+            limit = self._split_bytes(self.files)
+            found = (pool.map if merge else map)(lambda file: self._examine(file, limit), self.files)
             pairs = zip(self.files, found, strict=True)
             readable = ((file.path, schema) for file, schema in pairs if schema is not None)
             schemas = list(readable if merge else islice(readable, 1))
@@ -149,7 +151,7 @@ class Table:
         large = {file.path for file in kept if file.size > limit_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(lambda file: self._examine(file, schema, limit_bytes), to_open))
+            list(pool.map(lambda file: self._examine(file, limit_bytes, schema), to_open))
         pieces = [
             smaller
             for file in kept
@@ -243,7 +245,18 @@ class Table:
     def _learn(self, file: FoundFile) -> None:
         with suppress(*UNREADABLE, OSError), MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
             self._note_stored(opened, file)
-            self._facts[file.path] = FileFacts.of(opened)
+            self._note_facts(opened, file)
+
+    def _note_facts(self, opened: MosaicFile, file: FoundFile) -> None:
+        """Remember what the index of a file tells, without statistics if those of all files would be too many.
+
+        Making them takes far longer than opening a file, so the first one stands for all.
+        """
+        is_little = (self._values_of_a_file or 0) * len(self.files) <= _MAX_STATISTICS
+        facts = FileFacts.of(opened, is_little)
+        if self._values_of_a_file is None:
+            self._values_of_a_file = facts.num_values
+        self._facts[file.path] = facts
 
     def _note_stored(self, opened: MosaicFile, file: FoundFile) -> None:
         stored = set(opened.columns.present(list(file.partition)))
@@ -330,14 +343,13 @@ class Table:
             return ()
         return self.files[:1] if self.options.is_planned or not self.options.merge_schema else self.files
 
-    def _examine(self, file: FoundFile, wanted: pa.Schema | None = None, limit: int | None = None) -> pa.Schema | None:
+    def _examine(self, file: FoundFile, limit: int, wanted: pa.Schema | None = None) -> pa.Schema | None:
         """Open a file, remember the pieces that it is cut into, and return its columns; None if it is skipped.
 
         `wanted` is the schema that Spark asks for, which the file must fit; without it, the whole file is looked at.
         A file of more than `limit` bytes is cut.
         """
         self._pieces[file.path] = []
-        limit = limit or self._split_bytes(self.files)
         try:
             with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
                 sensitive = self.options.case_sensitive
@@ -349,7 +361,7 @@ class Table:
                 self._pieces[file.path] = [_whole(file)]
                 self._note_stored(opened, file)
                 if self.options.is_planned:
-                    self._facts[file.path] = FileFacts.of(opened)
+                    self._note_facts(opened, file)
                 if file.size > limit:
                     columns = set(stored.names)
                     if wanted is None and self.options.columns is not None:
