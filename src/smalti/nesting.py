@@ -18,7 +18,7 @@ import pyarrow.types as pt
 from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
 from smalti.spec import MAX_NAME_SIZE, MAX_NESTING
-from smalti.types import is_legacy_timestamp, is_list_like, pack_descriptor, storage_type
+from smalti.types import is_legacy_timestamp, is_list_like, pack_descriptor, storage_kind, storage_type
 
 #: Bytes of a name that is too long for the format, as it is stored.
 SHORTENED_NAME_SIZE = 1000
@@ -100,16 +100,6 @@ def has_parts(type_: Any) -> bool:
         key = storage_kind(type_.key_type)
         return has_parts(type_.key_type) or has_parts(type_.item_type) or pt.is_nested(key)
     return False
-
-
-def storage_kind(type_: Any) -> pa.DataType:
-    """A type without what is wrapped around it: extension, dictionary, runs."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return storage_kind(type_.storage_type)
-    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
-        return storage_kind(type_.value_type)
-    kind: pa.DataType = type_
-    return kind
 
 
 @dataclass(frozen=True)

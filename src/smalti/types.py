@@ -6,7 +6,7 @@ the original type was is kept in the companion of the file; `smalti.nesting` doe
 
 from __future__ import annotations
 
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -70,6 +70,16 @@ def is_legacy_timestamp(type_: pa.DataType) -> bool:
 def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
     """Whether a type is a list, of any layout."""
     return type_.id in _LISTS
+
+
+def storage_kind(type_: Any) -> pa.DataType:
+    """A type without what is wrapped around it: extension, dictionary, runs."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return storage_kind(type_.storage_type)
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return storage_kind(type_.value_type)
+    kind: pa.DataType = type_
+    return kind
 
 
 def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:

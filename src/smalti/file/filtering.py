@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smalti.errors import CorruptFileError
 from smalti.file.columns import Columns, FilterColumn
-from smalti.file.logical import from_stored
+from smalti.file.logical import from_stored, misfit
 from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
 from smalti.predicate import GroupStatistics, Outcome, fit_values, match_mask, normalize_filters, prune
@@ -80,8 +79,7 @@ def _as_compared(array: pa.Array, column: FilterColumn) -> pa.Array:
         try:
             array = from_stored(array, column.type)
         except (pa.ArrowException, ValueError) as error:
-            reason = f"column does not fit what the companion says of it ({error})"
-            raise CorruptFileError(reason, column=column.stored) from None
+            raise misfit(column.stored, error) from None
     return array
 
 

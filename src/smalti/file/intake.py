@@ -12,7 +12,7 @@ from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.memory import size_of
-from smalti.nesting import LogicalColumn, leaves, plan_column, stored_columns, stored_schema
+from smalti.nesting import Leaf, LogicalColumn, leaves, plan_column, stored_columns, stored_schema
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 from smalti.types import has_statistics
 
@@ -131,12 +131,7 @@ class Intake:
     @cached_property
     def vectors(self) -> set[int]:
         """The stored columns that hold lists of one length."""
-        return {
-            self._starts[place] + at
-            for place, column in self.columns.items()
-            for at, leaf in enumerate(leaves(column.node))
-            if leaf is not None and pa.types.is_fixed_size_list(leaf.type)
-        }
+        return {place for place, leaf in self._leaves() if leaf is not None and pa.types.is_fixed_size_list(leaf.type)}
 
     def has_order(self, place: int) -> bool:
         """Whether a stored column can have minimum and maximum; where structs are is no value of theirs."""
@@ -145,12 +140,12 @@ class Intake:
     @cached_property
     def _presence(self) -> set[int]:
         """The stored columns that say where there are structs."""
-        return {
-            self._starts[place] + at
-            for place, column in self.columns.items()
-            for at, leaf in enumerate(leaves(column.node))
-            if leaf is None
-        }
+        return {place for place, leaf in self._leaves() if leaf is None}
+
+    def _leaves(self) -> Iterator[tuple[int, Leaf | None]]:
+        """The stored columns of those that are described, by their places, and the leaf that each holds."""
+        for place, column in self.columns.items():
+            yield from enumerate(leaves(column.node), self._starts[place])
 
     def _reorder(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         refuse_repeated(batch.schema.names)

@@ -250,9 +250,13 @@ class Assembly:
             except MemoryLimitError:
                 raise
             except (pa.ArrowException, ValueError, TypeError) as error:  # also those of ours, and of extension types
-                reason = f"column does not fit what the companion says of it ({error})"
-                raise CorruptFileError(reason, column=part.field.name) from None
+                raise misfit(part.field.name, error) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def misfit(column: str, error: Exception) -> CorruptFileError:
+    """The error of a stored column that cannot be what it is said to be, with what came of trying."""
+    return CorruptFileError(f"column does not fit what the companion says of it ({error})", column=column)
 
 
 def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: TakeBytes) -> Any:

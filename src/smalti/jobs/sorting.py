@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.logical import sort_key, take_rows
 from smalti.memory import size_of
-from smalti.nesting import storage_kind
+from smalti.types import storage_kind
 
 #: Arrow bytes of a chunk of the sorted result.
 CHUNK_BYTES = 128 << 20

@@ -70,28 +70,27 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
 def _fit_value(value: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
     if not value.is_valid:
         return pa.scalar(None, type_)
-    if pt.is_float16(value.type) and pt.is_floating(type_):
-        return value.cast(type_)
-    if _family(value.type) is not None and _family(value.type) == _family(type_):
-        return value.cast(type_)
-    return value
+    return value.cast(type_) if _is_another_layout(value.type, type_) else value
 
 
 def _fit_set(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """Values to look for among those of a type. One that the type cannot hold is none of them."""
     if pt.is_null(values.type) or not len(values):
         return pa.array([], type_)
-    if pt.is_float16(values.type) and pt.is_floating(type_):
-        return values.cast(type_)
     if pt.is_decimal(type_) and (pt.is_integer(values.type) or pt.is_decimal(values.type)):
         fitting = []
         for value in cast("list[int | Decimal | None]", values.to_pylist()):
             with suppress(pa.ArrowInvalid):
                 fitting.append(pa.scalar(None if value is None else Decimal(value), type_))
         return pa.array(fitting, type_)
-    if _family(values.type) is not None and _family(values.type) == _family(type_):
-        return values.cast(type_)
-    return values
+    return values.cast(type_) if _is_another_layout(values.type, type_) else values
+
+
+def _is_another_layout(given: pa.DataType, type_: pa.DataType) -> bool:
+    """Whether values of one type are values of the other that are held in another way; half floats are held by all."""
+    if pt.is_float16(given) and pt.is_floating(type_):
+        return True
+    return _family(given) is not None and _family(given) == _family(type_)
 
 
 def _family(type_: pa.DataType) -> str | None:

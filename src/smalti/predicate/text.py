@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +35,7 @@ from smalti.predicate.tree import (
     Or,
     Tree,
 )
+from smalti.types import storage_kind
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 #: Words that mean something after a column only, and stay usable as names of columns.
@@ -297,19 +298,11 @@ def _find_type(fields: list[pa.Field], path: str) -> pa.DataType | None:
     """The type of the values of a column, or of the field of a struct that a path leads to; None if there is none."""
     for field in fields:
         if field.name == path:
-            type_: pa.DataType = _bare(field.type)
-            return type_
+            return storage_kind(field.type)
     for field in fields:
-        inner = _bare(field.type)
+        inner = storage_kind(field.type)
         if path.startswith(field.name + ".") and pt.is_struct(inner):
             found = _find_type(list(inner), path.removeprefix(field.name + "."))
             if found is not None:
                 return found
     return None
-
-
-def _bare(type_: Any) -> Any:
-    """A type without what is wrapped around it: extension, dictionary, runs."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return _bare(type_.storage_type)
-    return _bare(type_.value_type) if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_) else type_

@@ -97,13 +97,20 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
 
   public static class MakeDirectoryRule extends AbstractFunction1 {
     public Object apply(Object session) {
-      return new WriteDirectories();
+      return new Everywhere(new WriteDirectory());
     }
   }
 
-  public static class WriteDirectories extends Rule {
+  /** A rule that changes every part of a plan that a function is defined at. */
+  public static class Everywhere extends Rule {
+    private final AbstractPartialFunction change;
+
+    Everywhere(AbstractPartialFunction change) {
+      this.change = change;
+    }
+
     public TreeNode apply(TreeNode plan) {
-      return plan.transformDown(new WriteDirectory());
+      return plan.transformDown(change);
     }
   }
 
@@ -129,19 +136,7 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
 
   public static class MakeLikeRule extends AbstractFunction1 {
     public Object apply(Object session) {
-      return new CreateLikes((SparkSession) session);
-    }
-  }
-
-  public static class CreateLikes extends Rule {
-    private final SparkSession session;
-
-    CreateLikes(SparkSession session) {
-      this.session = session;
-    }
-
-    public TreeNode apply(TreeNode plan) {
-      return plan.transformDown(new CreateLike(session));
+      return new Everywhere(new CreateLike((SparkSession) session));
     }
   }
 
@@ -203,19 +198,7 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
 
   public static class MakeCommentRule extends AbstractFunction1 {
     public Object apply(Object session) {
-      return new KeepComments((SparkSession) session);
-    }
-  }
-
-  public static class KeepComments extends Rule {
-    private final SparkSession session;
-
-    KeepComments(SparkSession session) {
-      this.session = session;
-    }
-
-    public TreeNode apply(TreeNode plan) {
-      return plan.transformDown(new KeepComment(session));
+      return new Everywhere(new KeepComment((SparkSession) session));
     }
   }
 
