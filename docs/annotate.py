@@ -188,7 +188,7 @@ def _walk_index(walk: _Walk, columns: list[tuple[str, str, int]]) -> None:
         walk.take(8, f"offset of bucket {bucket}: {offset:#04x}")
         walk.varint("{} bytes in the file")
         walk.varint("{} bytes unpacked (0 would mean paged)")
-    for _ in range(walk.varint("statistics of {} columns")):
+    for _ in range(walk.varint("columns with statistics: {}")):
         name, kind, width = columns[walk.varint("the column at place {} of the schema block")]
         if walk.varint("{} nulls") < rows:
             walk.value(kind, width, f'minimum of "{name}": ')
@@ -200,7 +200,7 @@ def _walk_footer(walk: _Walk) -> None:
     for size, text in ((8, "index at"), (8, "schema block at")):
         walk.take(size, f"{text} {int.from_bytes(walk.data[walk.at : walk.at + size], 'big'):#04x}")
     for text in ("buckets", "row groups"):
-        walk.take(4, f"{int.from_bytes(walk.data[walk.at : walk.at + 4], 'big')} {text}")
+        walk.take(4, f"{text}: {int.from_bytes(walk.data[walk.at : walk.at + 4], 'big')}")
     walk.take(1, "compression: 0 = none, 1 = zstd")
     walk.take(1, "version 1")
     walk.take(2, "reserved")
