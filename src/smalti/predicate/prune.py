@@ -136,7 +136,7 @@ class _Pruner:
                 true, false = _compare_bounds(op, column.min, column.max, others[0].min, others[0].max)
             case t.IsIn(_, values):
                 true, false = self.never, self.always
-                for value in values:
+                for value in _as_looked_for(values, column.min.type):
                     equal, unequal = self._compare("equal", column, value)
                     true, false = _either(true, equal), _both(false, unequal)
             case t.MatchText(_, "starts_with", text):
@@ -166,6 +166,17 @@ def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bo
     overlap = pc.and_(pc.less_equal(low, high2), pc.greater_equal(high, low2))
     differ = pc.or_(pc.not_equal(low, high2), pc.not_equal(high, low2))
     return _may(overlap), _may(differ)
+
+
+def _as_looked_for(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Values as Arrow's "is in" looks for them: in the type of the column, rounded to it, if they can be cast.
+
+    Compared as they are, 0.1 is no value of float32, and the row groups that hold the one next to it would be skipped.
+    """
+    try:
+        return values.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return values  # Arrow casts the column instead.
 
 
 def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bool], list[bool]]:

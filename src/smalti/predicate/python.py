@@ -41,10 +41,18 @@ def normalize_filters(filters: object) -> Filter:
         return filters
     if isinstance(filters, pc.Expression):
         tree, nested = _parse(filters)
-        # A filter reads a field of a struct as a column of its own, which the expression has to name like one.
-        return Filter(tree, to_expression(tree) if nested else filters, nested)
+        return Filter(tree, _by_paths(tree, nested) if nested else filters, nested)
     tree = filters if isinstance(filters, t.Tree) else _from_tuples(filters)
     return Filter(tree, to_expression(tree))
+
+
+def _by_paths(tree: t.Tree, nested: frozenset[str]) -> pc.Expression:
+    """The expression of a tree that reads fields of structs, which are columns of their own to a filter."""
+    try:
+        return to_expression(tree)
+    except TypeError:  # There is a part that the tree cannot say, and so no other name can be put into it.
+        expected = f"the path as one name: pc.field({min(nested)!r})"
+        raise SchemaError("a filter computes with a field of a struct", found=min(nested), expected=expected) from None
 
 
 def _from_tuples(filters: object) -> t.Tree:
