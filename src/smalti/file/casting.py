@@ -56,7 +56,7 @@ def null_array(rows: int, type_: Any) -> Any:
         raise MemoryLimitError.of(asked, 0, limit)
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(null_array(rows, type_.storage_type))
-    if not _has_runs(type_) or pt.is_run_end_encoded(type_):
+    if not has_runs(type_) or pt.is_run_end_encoded(type_):
         return pa.nulls(rows, type_)
     below = rows if pt.is_struct(type_) else rows * type_.list_size if pt.is_fixed_size_list(type_) else 0
     children = [null_array(below, type_.field(i).type) for i in range(type_.num_fields)]
@@ -66,12 +66,13 @@ def null_array(rows: int, type_: Any) -> Any:
     return pa.Array.from_buffers(type_, rows, [zeros] * (1 if is_plain else 3 if is_view else 2), children=children)
 
 
-def _has_runs(type_: Any) -> bool:
+def has_runs(type_: Any) -> bool:
+    """Whether there are run-end encoded arrays in a type."""
     if isinstance(type_, pa.BaseExtensionType):
-        return _has_runs(type_.storage_type)
+        return has_runs(type_.storage_type)
     if not pt.is_nested(type_) or pt.is_run_end_encoded(type_):
         return bool(pt.is_run_end_encoded(type_))
-    return any(_has_runs(type_.field(i).type) for i in range(type_.num_fields))
+    return any(has_runs(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
