@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -175,6 +176,30 @@ class TestFailedWriter:
         assert target.read_bytes() == old
         assert files(target) == ["t.mosaic"]
 
+    @pytest.mark.parametrize(
+        ("type_", "stored"),
+        [
+            (pa.uint8(), pa.array([300], pa.int16())),
+            (pa.null(), pa.array([5], pa.int32())),
+            (pa.binary(3), pa.array([b"four"])),
+            (pa.time64("us"), pa.array([-1])),
+        ],
+        ids=str,
+    )
+    def test_values_in_the_stored_type_must_fit_the_given_one(
+        self, type_: pa.DataType, stored: pa.Array, target: Path
+    ) -> None:
+        """They made files that could not be read, or lost their values."""
+        with pytest.raises(smalti.SchemaError, match="'x'"):
+            write_all(target, pa.schema([("x", type_)]), pa.table({"x": stored}))
+        assert files(target) == []
+
+    def test_batches_with_and_without_dictionaries(self, target: Path) -> None:
+        """Both are stored as texts; the entries of the file are those of all batches."""
+        coded = pa.array(["a", "b"]).dictionary_encode()
+        write_all(target, pa.schema([("x", coded.type)]), pa.table({"x": coded}), pa.table({"x": ["c", "a"]}))
+        assert smalti.read_table(target)["x"].to_pylist() == ["a", "b", "c", "a"]
+
     def test_a_bad_batch_inside_the_block(self, target: Path) -> None:
         with pytest.raises(smalti.SchemaError):
             write_all(target, SCHEMA, GOOD, BAD_BATCHES["missing column"])
@@ -200,9 +225,10 @@ def not_null(kind: pa.DataType) -> pa.Field:
     return pa.field("item", kind, nullable=False)
 
 
-def holed_list() -> pa.Array:
+def holed_list(elements: pa.Array | None = None) -> pa.Array:
     """A list whose NOT NULL element is null: Arrow lets one build it, the format's readers choke on it."""
-    return pa.ListArray.from_arrays([0, 2], pa.array([1, None], pa.int32()), type=pa.list_(not_null(pa.int32())))
+    elements = pa.array([1, None], pa.int32()) if elements is None else elements
+    return pa.ListArray.from_arrays([0, 2], elements, type=pa.list_(not_null(elements.type)))
 
 
 def holed_map() -> pa.Array:
@@ -215,9 +241,15 @@ def out_of_range(kind: pa.DataType, unscaled: int) -> pa.Array:
     return pa.Array.from_buffers(kind, 1, [None, data])
 
 
-def with_nulls_declared_away() -> pa.Table:
-    schema = pa.schema([pa.field("culprit", pa.int32(), nullable=False)])
-    return pa.Table.from_arrays([pa.array([1, None], pa.int32())], schema=schema)
+def holed_struct() -> pa.Array:
+    """Structs of which one is null, which its NOT NULL field may be there, and another has a null in that field."""
+    children = [pa.array([1, None, None], pa.int32())]
+    return pa.StructArray.from_arrays(children, fields=[not_null(pa.int32())], mask=pa.array([False, True, False]))
+
+
+def with_nulls_declared_away(column: pa.Array | None = None) -> pa.Table:
+    column = pa.array([1, None], pa.int32()) if column is None else column
+    return pa.Table.from_arrays([column], schema=pa.schema([pa.field("culprit", column.type, nullable=False)]))
 
 
 BAD_TABLES: dict[str, tuple[pa.Table, str]] = {
@@ -225,6 +257,9 @@ BAD_TABLES: dict[str, tuple[pa.Table, str]] = {
     "NOT NULL with a null": (with_nulls_declared_away(), "culprit"),
     "nested NOT NULL with a null": (pa.table({"culprit": holed_list()}), "culprit"),
     "nested map value NOT NULL with a null": (pa.table({"culprit": holed_map()}), "culprit"),
+    "a NOT NULL field of a struct with a null": (pa.table({"culprit": holed_struct()}), "culprit"),
+    "a NOT NULL struct that is null": (with_nulls_declared_away(pa.array([{"x": 1}, None])), "culprit"),
+    "a NOT NULL struct in a list": (pa.table({"culprit": holed_list(pa.array([{"x": 1}, None]))}), "culprit"),
     "decimal(18) beyond 64 bits": (pa.table({"culprit": out_of_range(pa.decimal128(18, 0), 1 << 64)}), "culprit"),
     "decimal(18) beyond 18 digits": (pa.table({"culprit": out_of_range(pa.decimal128(18, 0), 10**18)}), "culprit"),
     "decimal(3) holding 12345": (pa.table({"culprit": out_of_range(pa.decimal128(3, 0), 12345)}), "culprit"),
@@ -436,3 +471,40 @@ def test_options_cannot_be_changed() -> None:
     assert (options.compression, options.compression_level, options.checksum) == ("zstd", 1, True)
     assert (options.dict_max_bytes, options.dict_max_entries, options.layout) == (32768, 255, "balanced")
     assert (options.page_size_threshold, options.row_group_max_bytes) == (None, None)
+
+
+def test_what_our_reader_would_refuse_is_not_written(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single row cannot be cut: two gigabytes of it, or 2^28 elements, would be a file that nobody can read."""
+    module = "smalti.file.writer"
+    table = pa.table({"long": ["x" * 5000], "list": [[1] * 2000]})
+    for limit, match in (("MAX_BLOCK_SIZE", "too large"), ("MAX_ROWS", "too many elements")):
+        for threshold in (0, 1 << 30):
+            with monkeypatch.context() as patch, pytest.raises(smalti.SchemaError, match=match):
+                patch.setattr(f"{module}.{limit}", 1000)
+                smalti.write_table(table, target, page_size_threshold=threshold)
+    assert files(target) == []
+
+
+class _Little(io.RawIOBase):
+    """A file that takes at most 1,000 bytes at a time, as raw files may, and `room` bytes in all."""
+
+    def __init__(self, room: int) -> None:
+        self.taken = bytearray()
+        self._room = room
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(memoryview(data)[: min(1000, self._room - len(self.taken))])
+        self.taken += part
+        return len(part)
+
+
+def test_a_file_object_that_takes_little_at_a_time() -> None:
+    table = pa.table({"a": np.random.RandomState(0).rand(2000)})
+    little = _Little(1 << 20)
+    smalti.write_table(table, little)
+    assert_same(read(bytes(little.taken)), table)
+    with pytest.raises(OSError, match="takes no more"):
+        smalti.write_table(table, _Little(5000))

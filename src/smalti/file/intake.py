@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,9 +12,12 @@ from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.memory import size_of
-from smalti.nesting import Leaf, LogicalColumn, leaves, plan_column, stored_columns, stored_schema
+from smalti.nesting import Leaf, LogicalColumn, leaves, plan_column, stored_columns, stored_schema, with_room
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 from smalti.types import has_statistics
+
+#: The most that the narrowest run ends can count.
+MAX_INT16 = (1 << 15) - 1
 
 
 class Intake:
@@ -44,14 +47,19 @@ class Intake:
         self.descriptors = stored.descriptors
         self.columns = stored.columns
         self._starts = stored.starts
+        #: Whether columns are stored as they are given. Only then is a batch in the stored types one of the schema:
+        #: an int16 of 300 is no uint8, and would make a file that cannot be read.
+        self._is_stored = schema.equals(self.schema)
         self._entries: dict[str, pa.Array | None] = {}
+        #: Of columns whose entries are not remembered: how many there are at most, and those that came last.
+        self._forgotten: dict[str, tuple[int, pa.Array]] = {}
         check_names(self.schema.names)
         if self.schema.names != schema.names:
             (refuse_repeated if has_companion else check_names)(schema.names)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns of the schema, found by name, in its order and its stored types."""
-        if batch.schema.equals(self.schema):
+        if self._is_stored and batch.schema.equals(self.schema):
             return batch
         if batch.schema.names != self.given.names:
             batch = self._reorder(batch)
@@ -68,7 +76,7 @@ class Intake:
                     continue
                 if array.type != column.field.type:
                     array = _cast(array, column.field.type)
-                arrays += shred(array, column.node, partial(self._keep, column))
+                arrays += shred(array, column.node, column.field.nullable, partial(self._keep, column))
             except SchemaError as error:
                 raise error.locate(column=self.given.field(place).name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -77,21 +85,34 @@ class Intake:
         """Remember the entries of a dictionary, together with those of earlier batches, unless they are many."""
         name = column.stored[place].name
         known = self._entries.get(name, entries)
-        if known is None or len(entries) > MAX_ENTRIES:
-            self._entries[name] = None
-        elif known is entries or not entries.equals(known.slice(0, len(entries))):
+        if known is None:
+            count, last = self._forgotten[name]
+            if not entries.equals(last):
+                self._forgotten[name] = count + len(entries), entries
+            return
+        if known is not entries and entries.equals(known.slice(0, len(entries))):
+            return
+        merged, count = None, len(entries) if known is entries else len(known) + len(entries)
+        if len(entries) <= MAX_ENTRIES:
             try:
                 entries.validate(full=True)  # Those that no row uses are written too, and nobody else looks at them.
                 merged = pa.concat_arrays([known, entries]).unique().drop_null()
+                count = len(merged)
             except pa.ArrowNotImplementedError:
-                merged = None
+                pass
             except pa.ArrowException as error:
                 raise SchemaError("an entry of the dictionary is not valid", found=str(error)) from None
-            fits = merged is not None and len(merged) <= MAX_ENTRIES and size_of(merged) <= MAX_ENTRY_BYTES
-            self._entries[name] = merged if fits else None
+        if merged is not None and count <= MAX_ENTRIES and size_of(merged) <= MAX_ENTRY_BYTES:
+            self._entries[name] = merged
+        else:
+            self._entries[name], self._forgotten[name] = None, (count, entries)
 
-    def describe(self) -> Description | None:
-        """What the stored columns do not tell; None if they tell everything."""
+    def describe(self, most_rows: int) -> Description | None:
+        """What the stored columns do not tell; None if they tell everything.
+
+        Batches with dictionaries of their own, or with runs, become row groups of `most_rows` rows or elements at most,
+        which may be more than the indices or run ends of a single batch can count.
+        """
         if not self.columns and not self.given.metadata:
             return None
         columns = list(self.columns.values())
@@ -108,8 +129,20 @@ class Intake:
             if known is not None and size_of(known) <= room:
                 entries[name] = known
                 room -= size_of(known)
-        schema = pa.schema([column.field for column in columns]).with_metadata(self.given.metadata or {})
-        return Description(schema, names, entries)
+        fields = [column.field for column in columns]
+        if self._entries or most_rows > MAX_INT16:
+            fields = [self._with_room(column, entries, most_rows) for column in columns]
+        return Description(pa.schema(fields).with_metadata(self.given.metadata or {}), names, entries)
+
+    def _with_room(self, column: LogicalColumn, entries: Mapping[str, pa.Array], most_rows: int) -> pa.Field:
+        """The field of a column, with indices and run ends that can count what comes back in one batch."""
+        most_entries = 0
+        for name in (each.name for each in column.stored):
+            count = len(self._entries.get(name) or ()) if name not in self._forgotten else self._forgotten[name][0]
+            # Entries that are not in the companion come back as they are met, and there are no more than rows.
+            most_entries = max(most_entries, count if name in entries else min(count, most_rows))
+        type_ = with_room(column.field.type, most_entries, most_rows)
+        return column.field if type_ == column.field.type else column.field.with_type(type_)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""

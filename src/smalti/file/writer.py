@@ -40,7 +40,9 @@ from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
     FOOTER_SIZE,
+    MAX_BLOCK_SIZE,
     MAX_PAGED_CHILDREN,
+    MAX_ROWS,
     MAX_UINT32,
     Compression,
 )
@@ -149,6 +151,8 @@ class MosaicWriter:
         self._offset = 0
         self._index: list[bytes] = []
         self._rows = 0
+        #: Rows of the largest row group, or elements of an array or map column in it.
+        self._most_rows = 0
         self._records: list[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]]] = []
         self._failure: BaseException | None = None
         self._ended = False
@@ -308,6 +312,7 @@ class MosaicWriter:
         for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_nodes, results, strict=True):
             entries.append(BucketEntry(mode, self._offset, sum(map(len, blobs)), uncompressed_size))
             self._put(*blobs)
+            self._most_rows = max(self._most_rows, num_rows, *encoded.child_rows)
             first = nodes.first_column
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
         if self.options.stats_columns == "auto":
@@ -331,10 +336,22 @@ class MosaicWriter:
             and choose_paged(*encoded.counted(), threshold)
             and len(encoded.child_rows) <= MAX_PAGED_CHILDREN
         ):
-            slots = pack_slots(encoded.pages(), options.compression_level, options.checksum, may_store)
+            pages = encoded.pages()
+            self._check_readable(max((len(page) for page in pages if page is not None), default=0), encoded)
+            slots = pack_slots(pages, options.compression_level, options.checksum, may_store)
             return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
         block = encoded.monolithic()
+        self._check_readable(len(block) if options.codec is Compression.ZSTD else 0, encoded)
         return MONOLITHIC, [_deflate(block, options, may_store)], len(block), encoded
+
+    @staticmethod
+    def _check_readable(num_bytes: int, encoded: EncodedBucket) -> None:
+        """Refuse what our reader would refuse. Only a row group of a single row, which cannot be cut, is so large."""
+        if num_bytes > MAX_BLOCK_SIZE:
+            raise SchemaError("a row is too large for a bucket", found=num_bytes, expected=f"{MAX_BLOCK_SIZE} bytes")
+        if max(encoded.child_rows, default=0) > MAX_ROWS:
+            expected = f"at most {MAX_ROWS}"
+            raise SchemaError("a row has too many elements", found=max(encoded.child_rows), expected=expected)
 
     def _may_store(self, nodes: BucketNodes) -> bool:
         """Whether a bucket need not be compressed: it has vectors, which are often noise that is read as a whole."""
@@ -461,7 +478,7 @@ class MosaicWriter:
 
     def _pack_description(self) -> bytes:
         """What the companion says of columns; nothing if the stored ones tell everything."""
-        description = self._intake.describe()
+        description = self._intake.describe(self._most_rows)
         return b"" if description is None else pack_description(description)
 
     def abort(self) -> None:
