@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kudu_strategies import ELEMENTS, codecs, columns
 from kudu_vectors import BY_NAME
 
-from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
+from smalti.errors import CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.kudu import CFileReader, CFileWriter
 from smalti.kudu.checksum import crc32c
 from smalti.kudu.index import Entry, IndexBuilder, Level, pack_index_block, parse_index_block, walk_index
@@ -431,6 +431,21 @@ class TestWriter:
         writer.close()
         with pytest.raises(ValueError, match="closed"):
             writer.write(pa.array([[1]], INT32))
+
+    def test_a_writer_that_failed_stays_failed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who closes it afterwards must not believe that there is a file."""
+        writer = CFileWriter(tmp_path / "a.cfile", pa.int32(), block_size=512)
+
+        def full(_: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(writer._sink, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            writer.write(pa.array([list(range(1000))], INT32))
+        for call in (writer.close, lambda: writer.write(pa.array([[1]], INT32))):
+            with pytest.raises(MosaicError, match=r"failed earlier.*No space"):
+                call()
+        assert list(tmp_path.iterdir()) == []
 
     def test_little_at_a_time_is_not_slow(self) -> None:
         """One cell a call: what waits is not looked at again each time."""
