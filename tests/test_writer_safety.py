@@ -508,3 +508,24 @@ def test_a_file_object_that_takes_little_at_a_time() -> None:
     assert_same(read(bytes(little.taken)), table)
     with pytest.raises(OSError, match="takes no more"):
         smalti.write_table(table, _Little(5000))
+
+
+def test_texts_behind_two_gigabytes_of_others() -> None:
+    """A slice of a large column is small; the memory before it is never touched."""
+    start = (1 << 31) + 64
+    data = pa.allocate_buffer(start + 6)
+    memoryview(data).cast("B")[start:] = b"abcdef"
+    offsets = pa.array([start, start + 2, start + 6], pa.int64()).buffers()[1]
+    for type_ in (pa.large_string(), pa.large_binary()):
+        table = pa.table({"x": pa.Array.from_buffers(type_, 2, [None, offsets, data])})
+        assert read(written(table))["x"].to_pylist() == table["x"].to_pylist()
+
+
+def test_a_large_batch_is_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large texts may be more than texts can hold in one array. What is written is the same."""
+    table = matrix(1, 100).append_column("large", pa.array([f"{i}" * 20 for i in range(100)], pa.large_string()))
+    whole = written(table.combine_chunks())
+    for size in (20_000, 1):
+        monkeypatch.setattr("smalti.file.intake.MAX_PIECE", size)
+        assert written(table.combine_chunks()) == whole
+    assert_same(read(whole), table)

@@ -18,6 +18,8 @@ from smalti.types import has_statistics
 
 #: The most that the narrowest run ends can count.
 MAX_INT16 = (1 << 15) - 1
+#: Bytes of a batch, about, that are converted at a time: no column of it has more than 32-bit offsets can reach.
+MAX_PIECE = 1 << 30
 
 
 class Intake:
@@ -57,10 +59,19 @@ class Intake:
         if self.schema.names != schema.names:
             (refuse_repeated if has_companion else check_names)(schema.names)
 
-    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns of the schema, found by name, in its order and its stored types."""
+    def conform(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch with the columns of the schema, found by name, in its order and its stored types.
+
+        Large texts and lists may hold more in one array than the stored types can: then it comes in pieces.
+        """
         if self._is_stored and batch.schema.equals(self.schema):
-            return batch
+            yield batch
+            return
+        step = max(1, batch.num_rows // -(-size_of(batch) // MAX_PIECE)) if batch.num_rows else 1
+        for start in range(0, batch.num_rows or 1, step):
+            yield self._convert(batch if step >= batch.num_rows else batch.slice(start, step))
+
+    def _convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.names != self.given.names:
             batch = self._reorder(batch)
         if not batch.schema.equals(self.given):

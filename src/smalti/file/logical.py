@@ -134,7 +134,13 @@ def _change(array: Any, target: pa.DataType) -> Any:
         return _within_a_day(array.cast(target), source)
     if pt.is_decimal256(source) and pt.is_binary(target):
         return _decimals_to_bytes(array)
-    return array.cast(target)
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid:
+        if not (pt.is_large_string(source) or pt.is_large_binary(source)):
+            raise
+        # Arrow looks where texts lie, not how long they are: a slice behind the first 2 GiB has to be moved.
+        return pa.concat_arrays([array]).cast(target)
 
 
 def rebuild(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -260,17 +261,18 @@ class MosaicWriter:
                 copy = isinstance(data, (pa.RecordBatch, pa.Table))
             try:
                 for batch in arrow_batches(data):
-                    self._add(self._take_in(batch))
+                    for taken in self._take_in(batch):
+                        self._add(taken)
                 self._open.keep(copy)
             except BaseException as error:
                 self._fail(error)
                 raise
 
-    def _take_in(self, batch: pa.RecordBatch) -> InputBatch:
-        """A batch as it will be stored, after the proof that its arrays may be read."""
+    def _take_in(self, batch: pa.RecordBatch) -> Iterator[InputBatch]:
+        """A batch as it will be stored, in one piece or more, after the proof that its arrays may be read."""
         sound = self._inspector.inspect(batch)
-        conformed = self._intake.conform(sound.batch)
-        return sound if conformed is sound.batch else InputBatch(conformed)
+        for conformed in self._intake.conform(sound.batch):
+            yield sound if conformed is sound.batch else InputBatch(conformed)
 
     def _add(self, taken: InputBatch) -> None:
         """Check the values of a batch, then hand its rows to row groups, writing those that are full."""
@@ -577,8 +579,8 @@ def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, 
     writer = MosaicWriter(io.BytesIO(), data.schema, options)
     try:
         for batch in arrow_batches(data):
-            if batch.num_rows and not writer._open.is_full:
-                writer._open.take(writer._take_in(batch), 0)
+            for taken in writer._take_in(batch) if batch.num_rows and not writer._open.is_full else ():
+                writer._open.take(taken, 0)
         fixed = writer._layout
         if fixed is not None or not writer._open.num_rows:
             none = LayoutChoice(writer._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")
