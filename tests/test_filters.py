@@ -503,3 +503,22 @@ def test_computing_with_a_field_of_a_struct() -> None:
     with pytest.raises(smalti.SchemaError, match=r"pc.field\('user.age'\)"):
         read(data, filters=pc.field("user", "age") + 1 > 3)
     assert read(data, filters=pc.field("user.age") + 1 > 3).to_pylist() == [{"user": {"age": 3}}]
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["around those before", "around those after"])
+def test_thousands_of_alternatives(turn: int) -> None:
+    """Each is around the one before, deeper than Python's functions may call each other."""
+    table = pa.table({"a": range(3000), "b": range(3000)})
+    data = written(table, row_group_max_rows=500)
+    pairs = [[("a", "=", i), ("b", "=", i)] for i in range(0, 2400, 2)]
+    single = [(pc.field("a") == i) & (pc.field("b") == i) for i in range(0, 2400, 2)][::turn]
+    whole = single[0]
+    for each in single[1:]:
+        whole = whole | each if turn == 1 else each | whole
+    where = parse_where(" or ".join(f"a = {i} and b = {i}" for i in range(0, 2400, 2)), table.schema)
+    expected = list(range(0, 2400, 2))
+    for filters in (pairs, whole, where):
+        assert read(data, filters=filters)["a"].to_pylist() == expected
+    assert read(data, filters=~whole).num_rows == 1800
+    with smalti.open(data) as file:
+        assert file.matching_row_groups(whole) == [0, 1, 2, 3, 4]
