@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import random
 import struct
@@ -431,6 +432,17 @@ class TestWriter:
         writer.close()
         with pytest.raises(ValueError, match="closed"):
             writer.write(pa.array([[1]], INT32))
+
+    def test_a_writer_that_is_dropped_leaves_nothing(self, tmp_path: Path) -> None:
+        gc.disable()  # Who drops it last must be enough.
+        try:
+            writer = CFileWriter(tmp_path / "a.cfile", pa.int32(), block_size=512)
+            writer.write(pa.array([list(range(1000))] * 5, INT32))
+            assert len(list(tmp_path.iterdir())) == 1
+            del writer
+            assert list(tmp_path.iterdir()) == []
+        finally:
+            gc.enable()
 
     def test_a_writer_that_failed_stays_failed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who closes it afterwards must not believe that there is a file."""

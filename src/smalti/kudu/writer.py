@@ -7,6 +7,7 @@ complete.
 from __future__ import annotations
 
 import os
+import weakref
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
@@ -99,7 +100,9 @@ class CFileWriter:
         self._array = array
         self._checksum = checksum
         self._words = Dictionary(block_size) if self._encoding is Encoding.DICT else None
-        self._index = IndexBuilder(self._write_block)
+        # The index does not hold the writer, so that an abandoned writer is gone, with its temporary file, at once.
+        write_block = weakref.WeakMethod(self._write_block)
+        self._index = IndexBuilder(lambda body: write_block()(body))  # type: ignore[misc]  # it is there while it writes
         self._waiting: list[pa.Array] = []
         self._waiting_bytes = 0
         self._threshold = block_size
