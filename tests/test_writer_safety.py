@@ -183,6 +183,8 @@ class TestFailedWriter:
             (pa.null(), pa.array([5], pa.int32())),
             (pa.binary(3), pa.array([b"four"])),
             (pa.time64("us"), pa.array([-1])),
+            (pa.float16(), pa.array([0.1], pa.float32())),
+            (pa.list_(pa.float16()), pa.array([[0.1]], pa.list_(pa.float32()))),
         ],
         ids=str,
     )
@@ -193,6 +195,22 @@ class TestFailedWriter:
         with pytest.raises(smalti.SchemaError, match="'x'"):
             write_all(target, pa.schema([("x", type_)]), pa.table({"x": stored}))
         assert files(target) == []
+
+    @pytest.mark.parametrize("wrap", [lambda type_: type_, pa.list_, lambda type_: pa.map_(pa.string(), type_)])
+    def test_structs_are_matched_by_the_names_of_their_fields(self, wrap: Any, target: Path) -> None:
+        """Those of others have the same stored types; their values were lost."""
+        here = pa.struct([("a", pa.int32()), ("b", pa.int32())])
+        turned = pa.struct([("b", pa.int32()), ("a", pa.int32())])
+        other = pa.struct([("a", pa.int32()), ("c", pa.int32())])
+        value = {pa.types.is_list: [{"a": 1, "b": 2, "c": 3}], pa.types.is_map: [("k", {"a": 1, "b": 2, "c": 3})]}
+        cell = next((value[is_kind] for is_kind in value if is_kind(wrap(here))), {"a": 1, "b": 2, "c": 3})
+        schema = pa.schema([("x", wrap(here))])
+        with pytest.raises(smalti.SchemaError, match="another type than the schema"):
+            write_all(target, schema, pa.table({"x": pa.array([cell], wrap(other))}))
+        with contextlib.suppress(smalti.SchemaError):  # Older versions of Arrow want fields in their order.
+            write_all(target, schema, pa.table({"x": pa.array([cell], wrap(turned))}))
+        if target.exists():
+            assert smalti.read_table(target)["x"].to_pylist() == pa.array([cell], wrap(here)).to_pylist()
 
     def test_batches_with_and_without_dictionaries(self, target: Path) -> None:
         """Both are stored as texts; the entries of the file are those of all batches."""

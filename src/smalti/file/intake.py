@@ -12,9 +12,18 @@ from smalti.errors import SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.memory import size_of
-from smalti.nesting import Leaf, LogicalColumn, leaves, plan_column, stored_columns, stored_schema, with_room
+from smalti.nesting import (
+    Leaf,
+    LogicalColumn,
+    StoredColumn,
+    leaves,
+    plan_column,
+    stored_columns,
+    stored_schema,
+    with_room,
+)
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
-from smalti.types import has_statistics
+from smalti.types import has_statistics, storage_kind
 
 #: The most that the narrowest run ends can count.
 MAX_INT16 = (1 << 15) - 1
@@ -208,10 +217,10 @@ class Intake:
             if given.type == wanted.type:
                 continue
             try:
-                stored = [_stored_types(field) for field in (given, wanted)]
+                stored = [_stored_columns(field) for field in (given, wanted)]
             except SchemaError as error:
                 raise error.locate(column=given.name) from None
-            if len(stored[0]) != len(stored[1]) or not all(map(_same_storage, *stored)):
+            if not _same_columns(*stored) or (_has_half(wanted.type) and not _has_half(given.type)):
                 raise SchemaError(
                     "batch has another type than the schema",
                     column=wanted.name,
@@ -220,8 +229,22 @@ class Intake:
                 )
 
 
-def _stored_types(field: pa.Field) -> list[pa.DataType]:
-    return [column.type for column in stored_columns(plan_column(field.type, field.nullable), field.name, True)]
+def _stored_columns(field: pa.Field) -> list[StoredColumn]:
+    return stored_columns(plan_column(field.type, field.nullable), field.name, True)
+
+
+def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool:
+    """Whether a column is stored as another one would be. Arrow's cast drops fields of structs that have other names."""
+    types = {column.name: column.type for column in given}
+    return len(given) == len(wanted) and all(
+        column.name in types and _same_storage(types[column.name], column.type) for column in wanted
+    )
+
+
+def _has_half(type_: Any) -> bool:
+    """Whether there are 16-bit floats in a type, which Arrow's cast rounds others to."""
+    kind = storage_kind(type_)
+    return pa.types.is_float16(kind) or any(_has_half(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
