@@ -21,7 +21,8 @@ class Inspector:
 
     def __init__(self) -> None:
         self._extents: Extents | None = None
-        self._has_runs = False
+        #: The columns with runs, which the kernel passes over, with the values in them.
+        self._with_runs: list[int] = []
 
     def inspect(self, batch: pa.RecordBatch) -> InputBatch:
         """The batch, held through Arrow's C interface; of a batch whose buffers are not aligned, a copy.
@@ -40,11 +41,11 @@ class Inspector:
             return taken
         if self._extents is None or not self._extents.schema.equals(batch.schema):
             self._extents = Extents(batch.schema)
-            self._has_runs = any(map(has_runs, batch.schema.types))
+            self._with_runs = [i for i, type_ in enumerate(batch.schema.types) if has_runs(type_)]
         problem = self._extents.problem(taken)
         if problem is None:
-            if self._has_runs:  # Our check passes over runs and the values in them. They are few: Arrow's may be slow.
-                _validate_all(batch)
+            for i in self._with_runs:  # They are few, so Arrow may look at all of them, however long that takes.
+                _validate(batch.column(i), batch.schema.names[i])
             return taken
         column, nested, reason, row, found, expected = problem
         name = batch.schema.names[column]
@@ -58,11 +59,15 @@ class Inspector:
 
 def sound_array(array: pa.Array, name: str) -> pa.Array:
     """A single array after the same inspection; errors call it `name`."""
+    _validate(array, name, full=False)  # A batch cannot even be made of some arrays.
+    return Inspector().inspect(pa.record_batch([array], [name])).batch.column(0)
+
+
+def _validate(array: pa.Array, name: str, *, full: bool = True) -> None:
     try:
-        array.validate()  # a batch cannot even be made of some arrays
+        array.validate(full=full)
     except pa.ArrowException as error:
         raise SchemaError(f"Arrow array is not valid: {error}", column=name) from None
-    return Inspector().inspect(pa.record_batch([array], [name])).batch.column(0)
 
 
 def _unsound_column(batch: pa.RecordBatch, error: Exception) -> SchemaError:
@@ -78,12 +83,8 @@ def _unsound_column(batch: pa.RecordBatch, error: Exception) -> SchemaError:
 
 def _aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A copy with aligned buffers. Arrow checks all of the batch first, because copying trusts it as well."""
-    _validate_all(batch)
-    return pa.ipc.read_record_batch(batch.serialize(), batch.schema)
-
-
-def _validate_all(batch: pa.RecordBatch) -> None:
     try:
         batch.validate(full=True)
     except pa.ArrowException as error:
         raise _unsound_column(batch, error) from None
+    return pa.ipc.read_record_batch(batch.serialize(), batch.schema)
