@@ -549,3 +549,18 @@ def test_many_values_skip_what_few_would(case: str, monkeypatch: pytest.MonkeyPa
                     found.append((file.matching_row_groups(condition), repr(file.read(filters=condition).to_pylist())))
             assert found[0] == found[1]
             assert found[0][1] == repr(table.filter(condition).to_pylist())
+
+
+def test_moments_of_other_zones() -> None:
+    """A moment is the same in every zone; Arrow compares none of two different zones."""
+    noon = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.timezone.utc)
+    column = pa.array([noon, noon + datetime.timedelta(hours=1), None], pa.timestamp("ms", "Europe/Berlin"))
+    data = written(pa.table({"t": column, "row": [0, 1, 2]}), row_group_max_rows=1)
+    east = noon.astimezone(datetime.timezone(datetime.timedelta(hours=5)))
+    for moment in (noon, east, pa.scalar(noon, pa.timestamp("ns", "Asia/Tokyo"))):
+        for op, rows in (("=", [0]), ("!=", [1]), ("<=", [0]), (">", [1])):
+            assert read(data, filters=[("t", op, moment)])["row"].to_pylist() == rows
+        assert read(data, filters=[("t", "in", [moment])])["row"].to_pylist() == [0]
+    for condition in (pc.field("t") == noon.replace(tzinfo=None), pc.field("t").isin([noon.replace(tzinfo=None)])):
+        with pytest.raises((pa.ArrowTypeError, pa.ArrowNotImplementedError)):  # No one knows which zone is meant.
+            read(data, filters=condition)

@@ -196,6 +196,8 @@ def _as_looked_for(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
     Compared as they are, 0.1 is no value of float32, and the row groups that hold the one next to it would be skipped.
     """
+    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(values.type) and None in (type_.tz, values.type.tz):
+        return values  # If only one of them has a zone, Arrow refuses to look.
     try:
         return values.cast(type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
