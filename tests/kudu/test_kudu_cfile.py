@@ -433,6 +433,18 @@ class TestWriter:
         with pytest.raises(ValueError, match="closed"):
             writer.write(pa.array([[1]], INT32))
 
+    @pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])
+    def test_text_that_no_reader_takes_is_refused(self, type_: pa.DataType) -> None:
+        width = 4 if type_ == pa.string() else 8
+        offsets = pa.py_buffer((0).to_bytes(width, "little") + (1).to_bytes(width, "little"))
+        text = pa.Array.from_buffers(type_, 1, [None, offsets, pa.py_buffer(b"\xff")])
+        for array in (text, pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), text)):
+            nested = pa.types.is_list(array.type)
+            with pytest.raises(SchemaError, match="UTF"), CFileWriter(io.BytesIO(), type_, array=nested) as writer:
+                writer.write(array)
+            with CFileWriter(io.BytesIO(), pa.binary(), array=False) as writer:
+                writer.write(text.view(pa.binary() if width == 4 else pa.large_binary()))
+
     def test_a_writer_that_is_dropped_leaves_nothing(self, tmp_path: Path) -> None:
         gc.disable()  # Who drops it last must be enough.
         try:

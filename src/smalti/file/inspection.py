@@ -45,7 +45,7 @@ class Inspector:
         problem = self._extents.problem(taken)
         if problem is None:
             for i in self._with_runs:  # They are few, so Arrow may look at all of them, however long that takes.
-                _validate(batch.column(i), batch.schema.names[i])
+                _validate(batch.column(i), batch.schema.names[i], full=True)
             return taken
         column, nested, reason, row, found, expected = problem
         name = batch.schema.names[column]
@@ -57,13 +57,13 @@ class Inspector:
         )
 
 
-def sound_array(array: pa.Array, name: str) -> pa.Array:
-    """A single array after the same inspection; errors call it `name`."""
-    _validate(array, name, full=False)  # A batch cannot even be made of some arrays.
+def sound_array(array: pa.Array, name: str, *, full: bool = False) -> pa.Array:
+    """A single array after the same inspection; errors call it `name`. With `full`, texts are UTF-8 too."""
+    _validate(array, name, full=full)  # A batch cannot even be made of some arrays.
     return Inspector().inspect(pa.record_batch([array], [name])).batch.column(0)
 
 
-def _validate(array: pa.Array, name: str, *, full: bool = True) -> None:
+def _validate(array: pa.Array, name: str, *, full: bool) -> None:
     try:
         array.validate(full=full)
     except pa.ArrowException as error:
