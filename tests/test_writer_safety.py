@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
+from smalti.file import logical
 from tests.children import ROOT
 from tests.compare import assert_same
 from tests.files import read, written
@@ -539,11 +540,27 @@ def test_texts_behind_two_gigabytes_of_others() -> None:
         assert read(written(table))["x"].to_pylist() == table["x"].to_pylist()
 
 
-def test_a_large_batch_is_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large texts may be more than texts can hold in one array. What is written is the same."""
-    table = matrix(1, 100).append_column("large", pa.array([f"{i}" * 20 for i in range(100)], pa.large_string()))
-    whole = written(table.combine_chunks())
-    for size in (20_000, 1):
-        monkeypatch.setattr("smalti.file.intake.MAX_PIECE", size)
-        assert written(table.combine_chunks()) == whole
+def test_a_batch_that_is_too_large_is_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large texts, and values of dictionaries, may be more than texts can hold in one array."""
+    texts = pa.array([None if i % 7 == 0 else f"{i % 9}" * 20 for i in range(100)])
+    table = pa.table({"large": texts.cast(pa.large_string()), "coded": texts.dictionary_encode(), "id": range(100)})
+    whole = written(table)
+    change, sizes = logical._change, []
+
+    def narrow(array: Any, target: pa.DataType) -> Any:
+        if len(array) > 9 and not pa.types.is_integer(target):
+            raise pa.ArrowInvalid("array cannot contain more")
+        sizes.append(len(array))
+        return change(array, target)
+
+    monkeypatch.setattr(logical, "_change", narrow)
+    assert written(table) == whole
+    assert max(sizes) <= 9
     assert_same(read(whole), table)
+    with pytest.raises(smalti.SchemaError, match=r"'x'.*4 values"):  # The error is that of the whole.
+        monkeypatch.setattr(logical, "_change", lambda array, _: _refuse(f"{len(array)} values"))
+        written(pa.table({"x": pa.array(list("abcd"), pa.large_string())}))
+
+
+def _refuse(text: str) -> Any:
+    raise pa.ArrowInvalid(text)

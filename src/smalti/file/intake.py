@@ -27,8 +27,8 @@ from smalti.types import has_statistics, storage_kind
 
 #: The most that the narrowest run ends can count.
 MAX_INT16 = (1 << 15) - 1
-#: Bytes of a batch, about, that are converted at a time: no column of it has more than 32-bit offsets can reach.
-MAX_PIECE = 1 << 30
+#: Errors of arrays that cannot be stored, one of which may be that they are too large.
+_UNFIT = (SchemaError, pa.ArrowInvalid, pa.ArrowCapacityError)
 
 
 class Intake:
@@ -68,23 +68,33 @@ class Intake:
         if self.schema.names != schema.names:
             (refuse_repeated if has_companion else check_names)(schema.names)
 
-    def conform(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def conform(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """The batch with the columns of the schema, found by name, in its order and its stored types.
 
-        Large texts and lists may hold more in one array than the stored types can: then it comes in pieces.
+        It comes in pieces where one array of a stored type cannot hold a column: large texts and lists have longer
+        offsets, and the values of a dictionary may be far more than its indices.
         """
         if self._is_stored and batch.schema.equals(self.schema):
-            yield batch
-            return
-        step = max(1, batch.num_rows // -(-size_of(batch) // MAX_PIECE)) if batch.num_rows else 1
-        for start in range(0, batch.num_rows or 1, step):
-            yield self._convert(batch if step >= batch.num_rows else batch.slice(start, step))
-
-    def _convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+            return [batch]
         if batch.schema.names != self.given.names:
             batch = self._reorder(batch)
         if not batch.schema.equals(self.given):
             self._check_types(batch.schema)
+        return self._convert(batch)
+
+    def _convert(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        try:
+            return [self._convert_whole(batch)]
+        except _UNFIT as error:
+            if batch.num_rows < 2:
+                raise
+            middle = batch.num_rows // 2
+            try:
+                return self._convert(batch.slice(0, middle)) + self._convert(batch.slice(middle))
+            except _UNFIT:  # Then it was not too large, and the error of the whole says most.
+                raise error from None
+
+    def _convert_whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         from smalti.file.logical import shred, to_stored  # see there why not at the top
 
         arrays: list[pa.Array] = []
