@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any
 
@@ -161,16 +161,15 @@ class Intake:
                 room -= size_of(known)
         fields = [column.field for column in columns]
         if self._entries or most_rows > MAX_INT16:
-            fields = [self._with_room(column, entries, most_rows) for column in columns]
+            fields = [self._with_room(column, most_rows) for column in columns]
         return Description(pa.schema(fields).with_metadata(self.given.metadata or {}), names, entries)
 
-    def _with_room(self, column: LogicalColumn, entries: Mapping[str, pa.Array], most_rows: int) -> pa.Field:
-        """The field of a column, with indices and run ends that can count what comes back in one batch."""
+    def _with_room(self, column: LogicalColumn, most_rows: int) -> pa.Field:
+        """The field of a column, with indices and run ends that can count what comes back."""
         most_entries = 0
         for name in (each.name for each in column.stored):
             count = len(self._entries.get(name) or ()) if name not in self._forgotten else self._forgotten[name][0]
-            # Entries that are not in the companion come back as they are met, and there are no more than rows.
-            most_entries = max(most_entries, count if name in entries else min(count, most_rows))
+            most_entries = max(most_entries, count)
         type_ = with_room(column.field.type, most_entries, most_rows)
         return column.field if type_ == column.field.type else column.field.with_type(type_)
 
