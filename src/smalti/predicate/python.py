@@ -23,6 +23,8 @@ from smalti.predicate.evaluate import Filter, to_expression
 AnyFilter: TypeAlias = (
     "pc.Expression | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | t.Tree | Filter | None"
 )
+#: Arrow's functions that join two conditions.
+_JOINS: dict[str, type[t.And] | type[t.Or]] = {"and_kleene": t.And, "and": t.And, "or_kleene": t.Or, "or": t.Or}
 #: Arrow's numbers for what its "is in" does with nulls in the list of values.
 _MATCH_NULL, _SKIP_NULL = 0, 1
 
@@ -175,12 +177,11 @@ def _match_like(name: str, pattern: str) -> t.Tree:
 
 
 def _call(function: str, parts: list[t.Tree | _Chain], options: dict[str, pa.Scalar]) -> t.Tree | _Chain:
-    joins = {"and_kleene": t.And, "and": t.And, "or_kleene": t.Or, "or": t.Or}.get(function)
-    if joins is not None:
-        pieces = [part.parts_for(joins) if isinstance(part, _Chain) else [part] for part in parts]
-        for piece in pieces[1:]:
-            pieces[0].extend(piece)
-        return _Chain(joins, pieces[0])
+    kind = _JOINS.get(function)
+    if kind is not None and len(parts) == 2:
+        joined, other = (part.parts_for(kind) if isinstance(part, _Chain) else [part] for part in parts)
+        joined.extend(other)
+        return _Chain(kind, joined)
     arguments = [_settle(part) for part in parts]
     match function, arguments:
         case "invert", [operand]:
