@@ -218,6 +218,13 @@ class TestFailedWriter:
         coded = pa.array(["a", "b"]).dictionary_encode()
         write_all(target, pa.schema([("x", coded.type)]), pa.table({"x": coded}), pa.table({"x": ["c", "a"]}))
         assert smalti.read_table(target)["x"].to_pylist() == ["a", "b", "c", "a"]
+        many = pa.table({"x": [f"{i}" for i in range(200)]})
+        narrow = pa.dictionary(pa.int8(), pa.string())
+        for table in (many, pa.table({"x": many["x"].dictionary_encode()})):
+            write_all(target, pa.schema([("x", narrow)]), table)
+            found = smalti.read_table(target)["x"]
+            assert found.type.index_type == pa.int16()
+            assert found.to_pylist() == many["x"].to_pylist()
 
     def test_a_bad_batch_inside_the_block(self, target: Path) -> None:
         with pytest.raises(smalti.SchemaError):

@@ -25,8 +25,8 @@ from smalti.nesting import (
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 from smalti.types import has_statistics, storage_kind
 
-#: The most that the narrowest run ends can count.
-MAX_INT16 = (1 << 15) - 1
+#: The most that the narrowest run ends can count, and the widest that a row group needs.
+MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
 #: Errors of arrays that cannot be stored, one of which may be that they are too large.
 _UNFIT = (SchemaError, pa.ArrowInvalid, pa.ArrowCapacityError)
 
@@ -104,8 +104,8 @@ class Intake:
                 if column is None:
                     arrays.append(to_stored(array, self.schema.field(self._starts[place]).type))
                     continue
-                if array.type != column.field.type:
-                    array = _cast(array, column.field.type)
+                if array.type != column.field.type:  # Indices and run ends need not fit: `describe` sees to that.
+                    array = _cast(array, with_room(column.field.type, MAX_INT32, MAX_INT32))
                 arrays += shred(array, column.node, column.field.nullable, partial(self._keep, column))
             except SchemaError as error:
                 raise error.locate(column=self.given.field(place).name) from None
