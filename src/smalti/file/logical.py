@@ -57,7 +57,7 @@ def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep:
         out.append(to_stored(array, node.stored))
         _check_nulls(out[-1], nulls)
     elif isinstance(node, Wrapped):
-        _shred(array.storage, node.inner, nulls, out, keep)
+        _shred(getattr(array, "storage", array), node.inner, nulls, out, keep)
     elif isinstance(node, Group):
         _check_nulls(array, nulls)
         if node.has_presence:
