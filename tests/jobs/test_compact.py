@@ -168,6 +168,10 @@ def test_dictionaries_and_runs_that_are_too_many_together(tmp_path: Path) -> Non
         runs = pa.RunEndEncodedArray.from_arrays(pa.array([20_000], pa.int16()), pa.array([number]))
         tables.append(pa.table({"word": codes, "run": runs}))
     mosaic_files(tmp_path / "d", tables)
+    rows = [row for table in tables for row in table.to_pylist()]
+    jobs.compact(tmp_path / "d", tmp_path / "sorted", sort_by=[("word", "descending")])
+    found = smalti.read_table(tmp_path / "sorted").to_pylist()
+    assert found == sorted(rows, key=lambda row: row["word"], reverse=True)
     jobs.compact(tmp_path / "d")
     assert len(visible(tmp_path / "d")) == 1
-    assert smalti.read_table(tmp_path / "d").to_pylist() == [row for table in tables for row in table.to_pylist()]
+    assert smalti.read_table(tmp_path / "d").to_pylist() == rows
