@@ -564,3 +564,14 @@ def test_moments_of_other_zones() -> None:
     for condition in (pc.field("t") == noon.replace(tzinfo=None), pc.field("t").isin([noon.replace(tzinfo=None)])):
         with pytest.raises((pa.ArrowTypeError, pa.ArrowNotImplementedError)):  # No one knows which zone is meant.
             read(data, filters=condition)
+
+
+@pytest.mark.parametrize("type_", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
+def test_like_knows_texts_of_every_layout(type_: pa.DataType) -> None:
+    texts = pa.array(["ab", "b", None, "abc"])
+    column = texts.dictionary_encode().cast(type_) if pa.types.is_dictionary(type_) else texts.cast(type_)
+    data = written(pa.table({"x": column}), row_group_max_rows=1)
+    schema = pa.schema([("x", type_)])
+    for pattern, expected in (("a%", ["ab", "abc"]), ("%c", ["abc"]), ("b", ["b"]), ("_b%", ["ab", "abc"])):
+        found = read(data, filters=parse_where(f"x like '{pattern}'", schema))["x"].to_pylist()
+        assert found == expected

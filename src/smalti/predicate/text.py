@@ -221,7 +221,7 @@ class _Parser:
         if self.token.kind != "string":
             self.fail("a pattern in single quotes, such as 'sensor%'")
         pattern = self._take().text
-        if not (pt.is_string(type_) or pt.is_large_string(type_)):
+        if not (pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)):
             raise WhereError(f"--where: column {column!r} is not text, which 'like' is for", found=str(type_))
         return like_tree(column, pattern, type_, ignore_case=ignore_case)
 
