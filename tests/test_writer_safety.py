@@ -197,6 +197,13 @@ class TestFailedWriter:
             write_all(target, pa.schema([("x", type_)]), pa.table({"x": stored}))
         assert files(target) == []
 
+    def test_batches_with_and_without_runs(self, target: Path) -> None:
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), pa.array(["a", None]))
+        write_all(target, pa.schema([("x", runs.type)]), pa.table({"x": runs}), pa.table({"x": ["c", "c"]}))
+        found = smalti.read_table(target)["x"]
+        assert found.type == runs.type
+        assert found.to_pylist() == ["a", "a", None, "c", "c"]
+
     @pytest.mark.parametrize("wrap", [lambda type_: type_, pa.list_, lambda type_: pa.map_(pa.string(), type_)])
     def test_structs_are_matched_by_the_names_of_their_fields(self, wrap: Any, target: Path) -> None:
         """Those of others have the same stored types; their values were lost."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
@@ -258,8 +259,13 @@ def _has_half(type_: Any) -> bool:
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """An array of a batch as the type of the schema, which is stored as the same type; its values must fit."""
+    from smalti.file.logical import widen_values  # see there why not at the top
+
     try:
-        return array.cast(type_)
+        with suppress(pa.ArrowNotImplementedError):
+            return array.cast(type_)
+        converted: pa.Array = widen_values(array, type_)  # Arrow casts nothing to runs, for example.
+        return converted
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         found = f"{array.type}: {error}"
         raise SchemaError("batch has another type than the schema", found=found, expected=str(type_)) from None
