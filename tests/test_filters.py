@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import operator
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -509,19 +510,19 @@ def test_computing_with_a_field_of_a_struct() -> None:
 def test_thousands_of_alternatives(turn: int) -> None:
     """Each is around the one before, deeper than Python's functions may call each other."""
     table = pa.table({"a": range(3000), "b": range(3000)})
-    data = written(table, row_group_max_rows=500)
-    pairs = [[("a", "=", i), ("b", "=", i)] for i in range(0, 2400, 2)]
-    single = [(pc.field("a") == i) & (pc.field("b") == i) for i in range(0, 2400, 2)][::turn]
+    data = written(table, row_group_max_rows=1500)
+    expected = list(range(1400))
+    pairs = [[("a", "=", i), ("b", "=", i)] for i in expected]
+    single = [pc.field("a") == i for i in expected]
     whole = single[0]
     for each in single[1:]:
         whole = whole | each if turn == 1 else each | whole
-    where = parse_where(" or ".join(f"a = {i} and b = {i}" for i in range(0, 2400, 2)), table.schema)
-    expected = list(range(0, 2400, 2))
-    for filters in (pairs, whole, where):
+    where = parse_where(" or ".join(f"a = {i}" for i in expected), table.schema)
+    for filters in (pairs, whole, where) if turn == 1 else (whole,):
         assert read(data, filters=filters)["a"].to_pylist() == expected
-    assert read(data, filters=~whole).num_rows == 1800
+    assert read(data, filters=~whole).num_rows == 1600
     with smalti.open(data) as file:
-        assert file.matching_row_groups(whole) == [0, 1, 2, 3, 4]
+        assert file.matching_row_groups(whole) == [0]
 
 
 @pytest.mark.parametrize("case", ["int", "float", "text", "decimal", "date"])
@@ -540,11 +541,11 @@ def test_many_values_skip_what_few_would(case: str, monkeypatch: pytest.MonkeyPa
     field = pc.field("x")
     sets = [pool.slice(start, count) for start in range(len(pool)) for count in range(1, len(pool) + 1)]
     sets.append(pa.array([pool[0], None], pool.type))
-    for values in sets:
-        for condition in (field.isin(values), ~field.isin(values)):
+    for few in sets:
+        for condition in (field.isin(few), ~field.isin(few)):
             found = []
             for many in (64, 0):
-                monkeypatch.setattr("smalti.predicate.prune.MANY_VALUES", many)
+                monkeypatch.setattr(sys.modules["smalti.predicate.prune"], "MANY_VALUES", many)
                 with smalti.open(data) as file:
                     found.append((file.matching_row_groups(condition), repr(file.read(filters=condition).to_pylist())))
             assert found[0] == found[1]

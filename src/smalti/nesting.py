@@ -442,8 +442,8 @@ def with_room(type_: Any, entries: int, rows: int) -> pa.DataType:
     if pt.is_dictionary(type_):
         return pa.dictionary(_wide_enough(type_.index_type, entries - 1), type_.value_type, type_.ordered)
     if pt.is_run_end_encoded(type_):
-        ends = _wide_enough(type_.run_end_type, rows)
-        return pa.run_end_encoded(ends, with_room(type_.value_type, entries, rows))
+        values: Any = with_room(type_.value_type, entries, rows)
+        return pa.run_end_encoded(_wide_enough(type_.run_end_type, rows), values)
     if pt.is_struct(type_):
         return pa.struct([field.with_type(with_room(field.type, entries, rows)) for field in type_])
     if is_list_like(type_):

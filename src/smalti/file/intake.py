@@ -244,7 +244,7 @@ def _stored_columns(field: pa.Field) -> list[StoredColumn]:
 
 
 def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool:
-    """Whether a column is stored as another one would be. Arrow's cast drops fields of structs that have other names."""
+    """Whether a column is stored as another would be. Arrow's cast drops fields of structs that have other names."""
     types = {column.name: column.type for column in given}
     return len(given) == len(wanted) and all(
         column.name in types and _same_storage(types[column.name], column.type) for column in wanted

@@ -123,7 +123,7 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
 
 
 def _recounted(array: pa.Array, field: pa.Field) -> pa.Array:
-    """The array with the indices and run ends of a field, which Arrow changes without a look at the values if it can."""
+    """The array with the indices and run ends of a field, which Arrow changes without a look at values if it can."""
     try:
         return array if array.type == field.type else array.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

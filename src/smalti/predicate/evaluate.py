@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,8 +70,9 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
 def _fit_value(value: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
     if not value.is_valid:
         return pa.scalar(None, type_)
-    if _has_zone(value.type) and _has_zone(type_):  # A moment is the same in every zone, but Arrow compares no two.
-        return value.cast(pa.timestamp(value.type.unit, type_.tz))
+    zones = [each.tz for each in (value.type, type_) if isinstance(each, pa.TimestampType)]
+    if len(zones) == 2 and None not in zones:  # A moment is the same in every zone, but Arrow compares no two of them.
+        return value.cast(pa.timestamp(value.type.unit, zones[1]))
     return value.cast(type_) if _is_another_layout(value.type, type_) else value
 
 
@@ -93,10 +94,6 @@ def _is_another_layout(given: pa.DataType, type_: pa.DataType) -> bool:
     if pt.is_float16(given) and pt.is_floating(type_):
         return True
     return _family(given) is not None and _family(given) == _family(type_)
-
-
-def _has_zone(type_: Any) -> bool:
-    return bool(pt.is_timestamp(type_)) and type_.tz is not None
 
 
 def _family(type_: pa.DataType) -> str | None:

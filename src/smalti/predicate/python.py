@@ -110,13 +110,17 @@ class _Literal(t.Opaque):
 
 @dataclass
 class _Chain:
-    """Parts that are joined by `kind`. Programs make filters of thousands of alternatives, each around the one before."""
+    """Parts that are joined by `kind`. Programs make filters of thousands of them, each around the one before."""
 
     kind: type[t.And] | type[t.Or]
     parts: list[t.Tree | _Chain]
 
-    def parts_for(self, kind: type[t.And] | type[t.Or]) -> list[t.Tree | _Chain]:
-        return self.parts if kind is self.kind else [self]
+
+def _chained(kind: type[t.And] | type[t.Or], one: t.Tree | _Chain, other: t.Tree | _Chain) -> _Chain:
+    """Two parts as one chain, which takes in those that are of its kind."""
+    chain = one if isinstance(one, _Chain) and one.kind is kind else _Chain(kind, [one])
+    chain.parts += other.parts if isinstance(other, _Chain) and other.kind is kind else [other]
+    return chain
 
 
 def _settle(part: t.Tree | _Chain) -> t.Tree:
@@ -179,9 +183,7 @@ def _match_like(name: str, pattern: str) -> t.Tree:
 def _call(function: str, parts: list[t.Tree | _Chain], options: dict[str, pa.Scalar]) -> t.Tree | _Chain:
     kind = _JOINS.get(function)
     if kind is not None and len(parts) == 2:
-        joined, other = (part.parts_for(kind) if isinstance(part, _Chain) else [part] for part in parts)
-        joined.extend(other)
-        return _Chain(kind, joined)
+        return _chained(kind, *parts)
     arguments = [_settle(part) for part in parts]
     match function, arguments:
         case "invert", [operand]:

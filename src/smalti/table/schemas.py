@@ -54,7 +54,8 @@ def _widen_wrapped(a: Any, b: Any) -> pa.DataType | None:
         plain = [t.value_type if pt.is_dictionary(t) else t for t in (a, b)]
         return widen(*plain)
     if pt.is_run_end_encoded(a) and pt.is_run_end_encoded(b) and a.value_type == b.value_type:
-        return pa.run_end_encoded(_wider(a.run_end_type, b.run_end_type), a.value_type)
+        ends: Any = _wider(a.run_end_type, b.run_end_type)
+        return pa.run_end_encoded(ends, a.value_type)
     return None
 
 
