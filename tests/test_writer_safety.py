@@ -197,6 +197,16 @@ class TestFailedWriter:
             write_all(target, pa.schema([("x", type_)]), pa.table({"x": stored}))
         assert files(target) == []
 
+    def test_views_of_lists_for_a_column_of_lists(self, target: Path) -> None:
+        """Arrow's cast makes lists of negative length of those that do not follow each other."""
+        starts, sizes = pa.array([3, 0, 1], pa.int32()), pa.array([2, 3, 1], pa.int32())
+        views = pa.ListViewArray.from_arrays(starts, sizes, pa.array(range(6), pa.uint8()))
+        for type_ in (pa.list_(pa.uint8()), pa.large_list(pa.uint8())):
+            write_all(target, pa.schema([("x", type_)]), pa.table({"x": views}))
+            assert smalti.read_table(target)["x"].to_pylist() == [[3, 4], [0, 1, 2], [1]]
+        with pytest.raises(smalti.SchemaError, match="fixed size"):
+            write_all(target, pa.schema([("x", pa.list_(pa.uint8(), 2))]), pa.table({"x": views}))
+
     def test_batches_with_and_without_runs(self, target: Path) -> None:
         runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), pa.array(["a", None]))
         write_all(target, pa.schema([("x", runs.type)]), pa.table({"x": runs}), pa.table({"x": ["c", "c"]}))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
-from smalti.errors import SchemaError
+from smalti.errors import CorruptFileError, SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.memory import size_of
@@ -194,7 +195,7 @@ class Intake:
     @cached_property
     def vectors(self) -> set[int]:
         """The stored columns that hold lists of one length."""
-        return {place for place, leaf in self._leaves() if leaf is not None and pa.types.is_fixed_size_list(leaf.type)}
+        return {place for place, leaf in self._leaves() if leaf is not None and pt.is_fixed_size_list(leaf.type)}
 
     def has_order(self, place: int) -> bool:
         """Whether a stored column can have minimum and maximum; where structs are is no value of theirs."""
@@ -230,7 +231,8 @@ class Intake:
                 stored = [_stored_columns(field) for field in (given, wanted)]
             except SchemaError as error:
                 raise error.locate(column=given.name) from None
-            if not _same_columns(*stored) or (_has_half(wanted.type) and not _has_half(given.type)):
+            rounds = _has(wanted.type, pt.is_float16) and not _has(given.type, pt.is_float16)  # as Arrow's cast does
+            if rounds or not _same_columns(*stored):
                 raise SchemaError(
                     "batch has another type than the schema",
                     column=wanted.name,
@@ -251,10 +253,14 @@ def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool
     )
 
 
-def _has_half(type_: Any) -> bool:
-    """Whether there are 16-bit floats in a type, which Arrow's cast rounds others to."""
+def _has(type_: Any, is_kind: Callable[[pa.DataType], bool]) -> bool:
+    """Whether there are types of a kind in a type."""
     kind = storage_kind(type_)
-    return pa.types.is_float16(kind) or any(_has_half(kind.field(i).type) for i in range(kind.num_fields))
+    return is_kind(kind) or any(_has(kind.field(i).type, is_kind) for i in range(kind.num_fields))
+
+
+def _is_list_view(type_: pa.DataType) -> bool:
+    return pt.is_list_view(type_) or pt.is_large_list_view(type_)
 
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -262,11 +268,13 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     from smalti.file.logical import widen_values  # see there why not at the top
 
     try:
+        # Arrow casts nothing to runs, for example, and makes lists of negative length of views that are not in order.
         with suppress(pa.ArrowNotImplementedError):
-            return array.cast(type_)
-        converted: pa.Array = widen_values(array, type_)  # Arrow casts nothing to runs, for example.
+            if not _has(array.type, _is_list_view):
+                return array.cast(type_)
+        converted: pa.Array = widen_values(array, type_)
         return converted
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, CorruptFileError) as error:
         found = f"{array.type}: {error}"
         raise SchemaError("batch has another type than the schema", found=found, expected=str(type_)) from None
 
@@ -275,9 +283,9 @@ def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
     """Whether types differ at most in names and nullability of nested fields; the values are checked for nulls."""
     if a == b:
         return True
-    if pa.types.is_list(a) and pa.types.is_list(b):
+    if pt.is_list(a) and pt.is_list(b):
         return _same_storage(a.value_type, b.value_type)
-    if pa.types.is_map(a) and pa.types.is_map(b):
+    if pt.is_map(a) and pt.is_map(b):
         return _same_storage(a.key_type, b.key_type) and _same_storage(a.item_type, b.item_type)
     return False
 
