@@ -187,7 +187,6 @@ class TestFailedWriter:
             (pa.float16(), pa.array([0.1], pa.float32())),
             (pa.list_(pa.float16()), pa.array([[0.1]], pa.list_(pa.float32()))),
         ],
-        ids=str,
     )
     def test_values_in_the_stored_type_must_fit_the_given_one(
         self, type_: pa.DataType, stored: pa.Array, target: Path
