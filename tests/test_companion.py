@@ -353,3 +353,14 @@ def test_entries_that_are_not_kept_need_no_wider_indices(monkeypatch: pytest.Mon
         found = read(written(given))
         assert found["x"].to_pylist() == given["x"].to_pylist()
         assert found["x"].type.index_type == expected
+
+
+@pytest.mark.parametrize("type_", [pa.float16(), pa.float32(), pa.float64()])
+def test_entries_that_are_equal_and_not_the_same(type_: pa.DataType) -> None:
+    """0.0 equals -0.0; a file with only one of them in its dictionary could not be read."""
+    values = [0.0, -0.0, float("nan"), 1.0, -0.0]
+    arrays = [pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array([v]).cast(type_)) for v in values]
+    given = pa.Table.from_batches([pa.record_batch([array], ["x"]) for array in arrays])
+    found = read(written(given))
+    assert found.schema == given.schema
+    assert repr([float(value) for value in found["x"].to_pylist()]) == repr(values)

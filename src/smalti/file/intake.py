@@ -119,10 +119,10 @@ class Intake:
         known = self._entries.get(name, entries)
         if known is None:
             count, last = self._forgotten[name]
-            if not entries.equals(last):
+            if not _same_entries(entries, last):
                 self._forgotten[name] = count + len(entries), entries
             return
-        if known is not entries and entries.equals(known.slice(0, len(entries))):
+        if known is not entries and _same_entries(entries, known.slice(0, len(entries))):
             return
         merged, count = None, len(entries) if known is entries else len(known) + len(entries)
         if len(entries) <= MAX_ENTRIES:
@@ -239,6 +239,14 @@ class Intake:
                     found=str(given.type),
                     expected=str(wanted.type),
                 )
+
+
+def _same_entries(one: pa.Array, other: pa.Array) -> bool:
+    """Whether two dictionaries are the same, to the bit: 0.0 and -0.0 are equal, but one cannot stand for the other."""
+    if pt.is_floating(one.type):
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
+        one, other = one.view(bits), other.view(bits)
+    return one.equals(other)
 
 
 def _stored_columns(field: pa.Field) -> list[StoredColumn]:
