@@ -144,8 +144,8 @@ class _Pruner:
                 # The bounds of a partition value are the same, and decide; others say nothing about texts in between.
                 matches, differ = getattr(pc, op)(column.min, text), _may(pc.not_equal(column.min, column.max))
                 true, false = _either(_may(matches), differ), _either(_may(pc.invert(matches)), differ)
-        if floating:
-            false = self.always  # some value may be NaN
+        if floating or (isinstance(tree, t.IsIn) and pa.types.is_floating(tree.values.type)):
+            false = self.always  # some value may be NaN; and 0.0 is not -0.0 where a list is looked through
         return _Answer(_both(true, may_value), _both(false, may_value), may_null)
 
     def _look_for(self, values: pa.Array, column: GroupStatistics) -> tuple[list[bool], list[bool]]:
