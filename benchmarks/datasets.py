@@ -223,6 +223,12 @@ def narrow(rng: np.random.RandomState, columns: int, rows: int) -> pa.Table:
     return pa.table({f"{name}_{i:02d}": make() for i, (name, make) in enumerate(cycle)})
 
 
+def vectors(rng: np.random.RandomState, columns: int, rows: int) -> pa.Table:
+    """Embeddings: 256 numbers a row, as close to noise as those that models make."""
+    numbers = (bell(rng, columns * rows * 256) * 0.1).astype(np.float32).reshape(columns, -1)
+    return pa.table({f"embedding_{i:02d}": pa.FixedSizeListArray.from_arrays(numbers[i], 256) for i in range(columns)})
+
+
 def telemetry(rng: np.random.RandomState, columns: int, rows: int) -> pa.Table:
     """Sensors over time: numbers of five kinds, an ``id`` that ascends, ten equal runs, and a number from 0 to 999."""
     labels = pa.array(CATEGORIES[:12])
@@ -283,6 +289,7 @@ DATASETS = {
         Dataset("wide-4500", 10_000, 4_500, wide, "the announcement's table, 4,500 rows"),
         Dataset("sparse", 10_000, 1_500, sparse, "numbers with holes"),
         Dataset("narrow", 24, 500_000, narrow, "few columns, many rows: not what Mosaic is for"),
+        Dataset("vectors", 4, 20_000, vectors, "embeddings of 256 numbers: lists that hardly compress"),
         Dataset("telemetry", 2_000, 50_000, telemetry, "sensors over time, for reads with a filter"),
         Dataset("growth-1000", 1_000, 50, wide, "growth with the number of columns"),
         Dataset("growth-10000", 10_000, 50, wide, "growth with the number of columns"),

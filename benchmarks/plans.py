@@ -52,6 +52,9 @@ REPEATING = ("smalti", "reference", "parquet-file", "feather", "lance")
 # Ours and Parquet's, with their default row groups and with ten, by the two readers of Parquet.
 FILTERING = ("smalti-statistics", "smalti-groups", "parquet", "parquet-groups", "polars", "polars-groups")
 
+# Those that take lists of one length.
+VECTORS = ("smalti", "smalti-small", "parquet", "parquet-file", "feather", "lance")
+
 # The three aims, the layouts they choose from as explicit options, and whom to compare with.
 AIMS = ("smalti-small", "smalti", "smalti-fast")
 LAYOUT_PEERS = (*AIMS, "smalti-100", "smalti-1000", "smalti-paged", "reference", "parquet", "feather", "lance")
@@ -94,6 +97,7 @@ FULL = (
     Plan(DATASETS["sparse"], reads=(1, 10, 100, None), peaks=("write", "read-all"), levels=(1,)),
     TELEMETRY,
     Plan(DATASETS["narrow"], reads=(1, None), peaks=("write", "read-all")),
+    Plan(DATASETS["vectors"], reads=(1, None), peaks=("write", "read-all"), peers=VECTORS),
     Plan(DATASETS["growth-1000"], reads=(1,), peaks=("read-1",)),
     Plan(DATASETS["growth-10000"], reads=(1,), peaks=("read-1",)),
     Plan(DATASETS["growth-30000"], reads=(1,), peaks=("read-1",), peers=QUICK),

@@ -54,6 +54,7 @@ def digest(table: pa.Table) -> str:
         ("sparse", "a65d72ad08a2db02"),
         ("narrow", "27c0cc150e607366"),
         ("telemetry", "c2c653e0e5cb7d5f"),
+        ("vectors", "0fe8d8a047b2055d"),
     ],
 )
 def test_a_data_set_is_the_same_everywhere(name, expected):
