@@ -126,6 +126,12 @@ def _views(*words: int) -> pa.Array:
     return imported(pa.string_view(), c_array(len(words) // 4, [None, int32s(*words), b"x" * 100, int64s(100)]))
 
 
+def _runs(ends: list[int], values: pa.Array) -> pa.Array:
+    """Runs as they are said to be; pyarrow's constructor would look at them."""
+    type_ = pa.run_end_encoded(pa.int32(), values.type)
+    return pa.Array.from_buffers(type_, ends[-1], [None], children=[pa.array(ends, pa.int32()), values])
+
+
 def _coded(indices: pa.Array, entries: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, entries, safe=False)
 
@@ -286,6 +292,12 @@ HOSTILE: dict[str, tuple[Any, int | None]] = {
                 pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(int32s(0, 1, 2)), pa.py_buffer(b"a\xff")]),
             )
         ),
+        None,
+    ),
+    "views in runs": (lambda: _batch(_runs([1, 2], _views(3, 0, 0, 0, 20, 0, 7, 0))), None),
+    "large texts in runs": (lambda: _batch(_runs([1, 2], _binary(pa.large_binary(), int64s(0, 1 << 40, 3), 2))), None),
+    "runs that go back, in a struct": (
+        lambda: _batch(pa.StructArray.from_arrays([_runs([900_000, 2], pa.array(["a", "b"]))], ["x"])),
         None,
     ),
     "a dictionary of no rows": (

@@ -172,6 +172,10 @@ def test_a_path_that_leads_to_two_things_is_refused_where_it_cannot_be_meant() -
     assert read(data, filters=[("a.b", "=", 1)])["a.b"].to_pylist() == [1]
     with pytest.raises(smalti.SchemaError, match="leads to two things"):
         read(data, filters=pc.field("a", "b") == 1)  # took the column
+    narrow = pa.table({"a": pa.array([{"b": 1}, {"b": 2}]), "a.b": pa.array([2, 1], pa.uint8())})
+    with pytest.raises(smalti.SchemaError, match="leads to two things"):
+        read(written(narrow), filters=pc.field("a", "b") == 1)  # also one that the companion describes
+    assert read(written(narrow), columns=["a.b"]).to_pydict() == {"a.b": [2, 1]}
     twice = pa.struct([("b.c", pa.int64()), ("b", pa.struct([("c", pa.int64())]))])
     data = written(pa.table({"a": pa.array([{"b.c": 1, "b": {"c": 2}}, {"b.c": 2, "b": {"c": 1}}], twice)}))
     assert read(data, filters=[("a.b.c", "=", 1)])["a"].to_pylist() == [{"b.c": 1, "b": {"c": 2}}]  # the first field

@@ -76,3 +76,16 @@ def test_what_is_stored(path: Path, name: str) -> None:
     assert stored.schema.field("id").type == pa.int32()
     assert pa.table(smalti.scan(path / name, logical=False)).equals(stored)
     assert smalti.dataset(path, logical=False).to_table().equals(stored)
+
+
+@pytest.mark.parametrize("name", ["", "a.mosaic"])
+def test_a_field_of_a_struct_is_no_column_of_a_schema(path: Path, name: str) -> None:
+    """It came as nulls, like a column that is not there."""
+    wanted = pa.schema([("user.age", pa.int64())])
+    with pytest.raises(smalti.SchemaError, match=r"names a field of a struct: found user\.age"):
+        smalti.read_table(path / name, schema=wanted)
+    with pytest.raises(smalti.SchemaError, match=r"names a field of a struct"):
+        smalti.scan(path / name, schema=wanted).to_table()
+    with smalti.open(path / "a.mosaic") as file, pytest.raises(smalti.SchemaError, match=r"names a field of a struct"):
+        file.read(schema=wanted)
+    assert smalti.read_table(path / name, schema=pa.schema([("nope.age", pa.int8())]))["nope.age"].null_count == 3

@@ -301,3 +301,66 @@ def test_the_layout_and_the_summary_tell_of_it(data: bytes) -> None:
         writer.write(TABLE)
     assert writer.summary is not None
     assert '<td style="text-align:left">u8: int16</td>' in writer.summary._repr_html_()
+
+
+def coded(start: int, count: int, type_: pa.DataType) -> pa.Array:
+    """Texts that no other start gives, as a dictionary with narrow indices."""
+    entries = pa.array([f"{start + i}" for i in range(count)])
+    return pa.DictionaryArray.from_arrays(pa.array(range(count), type_), entries)
+
+
+def runs(rows: int) -> pa.Array:
+    return pa.RunEndEncodedArray.from_arrays(pa.array([rows - 1, rows], pa.int16()), pa.array(["x", None]))
+
+
+def in_structs(array: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([array], ["f"])
+
+
+def in_lists(array: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, 1, len(array)], pa.int32()), array)
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, in_structs, in_lists], ids=["plain", "structs", "lists"])
+@pytest.mark.parametrize(
+    ("one", "other", "narrow", "wide"),
+    [
+        (coded(0, 100, pa.int8()), coded(500, 28, pa.int8()), "indices=int8", None),
+        (coded(0, 100, pa.int8()), coded(500, 29, pa.int8()), "indices=int8", "indices=int16"),
+        (coded(0, 200, pa.uint8()), coded(500, 56, pa.uint8()), "indices=uint8", None),
+        (coded(0, 200, pa.uint8()), coded(500, 57, pa.uint8()), "indices=uint8", "indices=int16"),
+        (runs(17_000), runs(15_767), "run_ends: int16", None),
+        (runs(17_000), runs(15_768), "run_ends: int16", "run_ends: int32"),
+    ],
+)
+def test_batches_that_are_more_together_than_their_type_can_count(
+    wrap: Any, one: pa.Array, other: pa.Array, narrow: str, wide: str | None
+) -> None:
+    """Each batch is good by itself, but they become one row group, which could not be read."""
+    given = pa.Table.from_batches([pa.record_batch([wrap(array)], ["x"]) for array in (one, other)])
+    assert narrow in str(given.schema)
+    found = read(written(given))
+    found.validate(full=True)
+    assert found["x"].to_pylist() == given["x"].to_pylist()
+    assert (wide or narrow) in str(found.schema)
+
+
+def test_entries_that_are_not_kept_need_no_wider_indices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smalti.file.intake.MAX_ENTRY_BYTES", 100)
+    same = coded(0, 100, pa.int8())
+    for arrays, expected in (([same, same], pa.int8()), ([same, coded(500, 29, pa.int8())], pa.int16())):
+        given = pa.Table.from_batches([pa.record_batch([array], ["x"]) for array in arrays])
+        found = read(written(given))
+        assert found["x"].to_pylist() == given["x"].to_pylist()
+        assert found["x"].type.index_type == expected
+
+
+@pytest.mark.parametrize("type_", [pa.float16(), pa.float32(), pa.float64()])
+def test_entries_that_are_equal_and_not_the_same(type_: pa.DataType) -> None:
+    """0.0 equals -0.0; a file with only one of them in its dictionary could not be read."""
+    values = [0.0, -0.0, float("nan"), 1.0, -0.0]
+    arrays = [pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array([v]).cast(type_)) for v in values]
+    given = pa.Table.from_batches([pa.record_batch([array], ["x"]) for array in arrays])
+    found = read(written(given))
+    assert found.schema == given.schema
+    assert repr([float(value) for value in found["x"].to_pylist()]) == repr(values)

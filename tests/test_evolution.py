@@ -31,6 +31,7 @@ PAIRS: list[tuple[pa.DataType, pa.DataType, pa.DataType | None]] = [
     (pa.binary(4), pa.binary(8), pa.binary()),
     (pa.dictionary(pa.int8(), S), S, S),
     (pa.dictionary(pa.int8(), S), pa.dictionary(pa.int16(), S), pa.dictionary(pa.int32(), S)),
+    (pa.run_end_encoded(pa.int16(), S), pa.run_end_encoded(pa.int32(), S), pa.run_end_encoded(pa.int32(), S)),
     (pa.duration("s"), pa.duration("ns"), pa.duration("ns")),
     (pa.duration("s"), pa.int64(), pa.int64()),
     (pa.time64("us"), pa.time64("ns"), pa.time64("ns")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import operator
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,7 @@ from smalti.predicate import normalize_filters, prune_partitions
 from smalti.predicate.text import parse_where
 from tests.compare import assert_same
 from tests.files import read, written
+from tests.older_arrow import array_of
 from tests.strategies import examples, values
 from tests.tables import matrix
 
@@ -469,3 +471,107 @@ def test_decimals_and_numbers_of_other_digits(op: str, value: str, tmp_path: Pat
     filters = [("p", op, asked)]
     assert smalti.read_table(tmp_path / "a.mosaic", filters=filters)["p"].to_pylist() == expected
     assert smalti.dataset(tmp_path).to_table(filters=filters)["p"].to_pylist() == expected
+
+
+ROUNDED: dict[str, tuple[pa.Array, Any]] = {
+    "float32 and double": (pa.array([0.1, 0.1], pa.float32()), 0.1),
+    "float32 and an integer it cannot hold": (pa.array([16777216.0], pa.float32()), 16777217.0),
+    "float32 and decimal": (pa.array([0.1], pa.float32()), Decimal("0.1")),
+    "decimal and double": (pa.array([Decimal("2.50")], pa.decimal128(9, 2)), 2.501),
+    "date and timestamp": (pa.array([datetime.date(2020, 1, 1)]), datetime.datetime(2020, 1, 1, 12)),
+    "date64 and timestamp": (pa.array([datetime.date(2020, 1, 1)], pa.date64()), datetime.datetime(2020, 1, 1, 12)),
+    "seconds and microseconds": (
+        pa.array([datetime.datetime(2020, 1, 1)], pa.timestamp("s")), datetime.datetime(2020, 1, 1, 0, 0, 0, 5)
+    ),
+    "integers and a fraction": (pa.array([1, 2]), 1.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ROUNDED)
+def test_values_in_a_list_are_rounded_to_the_column(case: str) -> None:
+    """Arrow does that to rows, so statistics must not skip a row group of which it would keep some."""
+    column, value = ROUNDED[case]
+    table = pa.table({"a": column})
+    data = written(table, row_group_max_rows=1, stats_columns=["a"])
+    among = pc.field("a").isin([value])
+    for condition in (among, ~among):
+        expected = table.filter(condition)["a"].to_pylist()
+        assert read(data, filters=condition)["a"].to_pylist() == expected
+    assert read(data, filters=[("a", "in", [value])])["a"].to_pylist() == table.filter(among)["a"].to_pylist()
+
+
+def test_computing_with_a_field_of_a_struct() -> None:
+    data = written(pa.table({"user": [{"age": 3}, {"age": 1}]}))
+    with pytest.raises(smalti.SchemaError, match=r"pc.field\('user.age'\)"):
+        read(data, filters=pc.field("user", "age") + 1 > 3)
+    assert read(data, filters=pc.field("user.age") + 1 > 3).to_pylist() == [{"user": {"age": 3}}]
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["around those before", "around those after"])
+def test_thousands_of_alternatives(turn: int) -> None:
+    """Each is around the one before, deeper than Python's functions may call each other."""
+    table = pa.table({"a": range(3000), "b": range(3000)})
+    data = written(table, row_group_max_rows=1500)
+    expected = list(range(1400))
+    pairs = [[("a", "=", i), ("b", "=", i)] for i in expected]
+    single = [pc.field("a") == i for i in expected]
+    whole = single[0]
+    for each in single[1:]:
+        whole = whole | each if turn == 1 else each | whole
+    where = parse_where(" or ".join(f"a = {i}" for i in expected), table.schema)
+    for filters in (pairs, whole, where) if turn == 1 else (whole,):
+        assert read(data, filters=filters)["a"].to_pylist() == expected
+    assert read(data, filters=~whole).num_rows == 1600
+    with smalti.open(data) as file:
+        assert file.matching_row_groups(whole) == [0]
+
+
+@pytest.mark.parametrize("case", ["int", "float", "text", "decimal", "date"])
+def test_many_values_skip_what_few_would(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are compared in another order, so that thousands cost no more than a few."""
+    columns: dict[str, list[Any]] = {
+        "int": [1, 1, None, 5, 9, 9, None, None],
+        "float": [1.0, 1.0, NAN, 5.0, 0.0, -0.0, None, NAN],
+        "text": ["a", "a", None, "f", "k", "k", None, None],
+        "decimal": [Decimal(1), Decimal(1), None, Decimal(5), Decimal(9), Decimal(9), None, None],
+        "date": [datetime.date(2020, 1, day) if day else None for day in (1, 1, 0, 5, 9, 9, 0, 0)],
+    }
+    table = pa.table({"x": columns[case]})
+    data = written(table, row_group_max_rows=2, stats_columns=["x"])
+    pool = table["x"].combine_chunks().drop_null().unique()
+    field = pc.field("x")
+    sets = [pool.slice(start, count) for start in range(len(pool)) for count in range(1, len(pool) + 1)]
+    sets.append(pa.array([pool[0], None], pool.type))
+    for few in sets:
+        for condition in (field.isin(few), ~field.isin(few)):
+            found = []
+            for many in (64, 0):
+                monkeypatch.setattr(sys.modules["smalti.predicate.prune"], "MANY_VALUES", many)
+                with smalti.open(data) as file:
+                    found.append((file.matching_row_groups(condition), repr(file.read(filters=condition).to_pylist())))
+            assert found[0] == found[1]
+            assert found[0][1] == repr(table.filter(condition).to_pylist())
+
+
+def test_moments_of_other_zones() -> None:
+    """A moment is the same in every zone; Arrow compares none of two different zones."""
+    noon = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.timezone.utc)
+    column = pa.array([noon, noon + datetime.timedelta(hours=1), None], pa.timestamp("ms", "Europe/Berlin"))
+    data = written(pa.table({"t": column, "row": [0, 1, 2]}), row_group_max_rows=1)
+    east = noon.astimezone(datetime.timezone(datetime.timedelta(hours=5)))
+    for moment in (noon, east, pa.scalar(noon, pa.timestamp("ns", "Asia/Tokyo"))):
+        for op, rows in (("=", [0]), ("!=", [1]), ("<=", [0]), (">", [1])):
+            assert read(data, filters=[("t", op, moment)])["row"].to_pylist() == rows
+        assert read(data, filters=[("t", "in", [moment])])["row"].to_pylist() == [0]
+    for condition in (pc.field("t") == noon.replace(tzinfo=None), pc.field("t").isin([noon.replace(tzinfo=None)])):
+        with pytest.raises((pa.ArrowTypeError, pa.ArrowNotImplementedError)):  # No one knows which zone is meant.
+            read(data, filters=condition)
+
+
+@pytest.mark.parametrize("type_", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
+def test_like_knows_texts_of_every_layout(type_: pa.DataType) -> None:
+    data = written(pa.table({"x": array_of(["ab", "b", None, "abc"], type_)}), row_group_max_rows=1)
+    schema = pa.schema([("x", type_)])
+    for pattern, expected in (("a%", ["ab", "abc"]), ("%c", ["abc"]), ("b", ["b"]), ("_b%", ["ab", "abc"])):
+        found = read(data, filters=parse_where(f"x like '{pattern}'", schema))["x"].to_pylist()
+        assert found == expected

@@ -139,3 +139,13 @@ def test_slices_hold_the_rows_of_the_row_group(layout: str, monkeypatch: pytest.
                 filtered = list(file.iter_batches(columns=table.column_names[:20], filters=condition))
                 rows = sum(batch.num_rows for batch in filtered)
                 assert rows == file.count_rows(condition) == num_rows - whole[name].null_count
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none"])
+def test_every_bucket_counts(compression: str) -> None:
+    """Blocks that are not compressed take no memory to inflate, and so give none back."""
+    table = pa.table({f"c{i:02d}": pa.array(range(i, i + 1000)) for i in range(50)})
+    data = written(table, compression=compression, num_buckets=50)
+    assert smalti.read_table(data, memory_limit=500_000).equals(table)
+    with pytest.raises(smalti.MemoryLimitError):
+        smalti.read_table(data, memory_limit=300_000)

@@ -121,6 +121,32 @@ def test_a_file_is_closed_while_others_read_it(tmp_path: Path) -> None:
         in_threads(act)
 
 
+def test_a_closed_file_is_not_read(tmp_path: Path) -> None:
+    """Also where there was nothing to close, and where the answer would be at hand."""
+    smalti.write_table(pa.table({"a": [1]}), tmp_path / "t.mosaic")
+    data = (tmp_path / "t.mosaic").read_bytes()
+    called = smalti.ReadAt(lambda offset, size: data[offset : offset + size], len(data), is_remote=True)
+    for source in (tmp_path / "t.mosaic", data, io.BytesIO(data), called, pa.BufferReader(data)):
+        file = smalti.open(source)
+        file.read()
+        rest = file.iter_batches()
+        file.close()
+        with pytest.raises(ValueError, match="closed"):
+            file.read()
+        with pytest.raises(ValueError, match="closed"):
+            next(rest)
+        with pytest.raises(ValueError, match="closed"):
+            file.row_group(0).read([])
+    assert smalti.read_table(called).num_rows == 1
+    cfile = io.BytesIO()
+    with kudu.CFileWriter(cfile, pa.int64(), array=False) as writer:
+        writer.write(pa.array([1]))
+    reader = kudu.CFileReader(cfile)
+    reader.close()
+    with pytest.raises(ValueError, match="closed"):
+        reader.read()
+
+
 def test_threads_share_a_dataset_that_is_replaced(tmp_path: Path) -> None:
     """Every read gives one of the two tables, with its own columns, while the files change underneath."""
     states = [{"a": [1, 2]}, {"a": [1, 2], "b": ["x", "y"]}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
+from smalti.file import logical
 from tests.children import ROOT
 from tests.compare import assert_same
 from tests.files import read, written
@@ -175,6 +177,71 @@ class TestFailedWriter:
         assert target.read_bytes() == old
         assert files(target) == ["t.mosaic"]
 
+    @pytest.mark.parametrize(
+        ("type_", "stored"),
+        [
+            (pa.uint8(), pa.array([300], pa.int16())),
+            (pa.null(), pa.array([5], pa.int32())),
+            (pa.binary(3), pa.array([b"four"])),
+            (pa.time64("us"), pa.array([-1])),
+            (pa.float16(), pa.array([0.1], pa.float32())),
+            (pa.list_(pa.float16()), pa.array([[0.1]], pa.list_(pa.float32()))),
+        ],
+    )
+    def test_values_in_the_stored_type_must_fit_the_given_one(
+        self, type_: pa.DataType, stored: pa.Array, target: Path
+    ) -> None:
+        """They made files that could not be read, or lost their values."""
+        with pytest.raises(smalti.SchemaError, match="'x'"):
+            write_all(target, pa.schema([("x", type_)]), pa.table({"x": stored}))
+        assert files(target) == []
+
+    def test_views_of_lists_for_a_column_of_lists(self, target: Path) -> None:
+        """Arrow's cast makes lists of negative length of those that do not follow each other."""
+        starts, sizes = pa.array([3, 0, 1], pa.int32()), pa.array([2, 3, 1], pa.int32())
+        views = pa.ListViewArray.from_arrays(starts, sizes, pa.array(range(6), pa.uint8()))
+        for type_ in (pa.list_(pa.uint8()), pa.large_list(pa.uint8())):
+            write_all(target, pa.schema([("x", type_)]), pa.table({"x": views}))
+            assert smalti.read_table(target)["x"].to_pylist() == [[3, 4], [0, 1, 2], [1]]
+        with pytest.raises(smalti.SchemaError, match="fixed size"):
+            write_all(target, pa.schema([("x", pa.list_(pa.uint8(), 2))]), pa.table({"x": views}))
+
+    def test_batches_with_and_without_runs(self, target: Path) -> None:
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int16()), pa.array(["a", None]))
+        write_all(target, pa.schema([("x", runs.type)]), pa.table({"x": runs}), pa.table({"x": ["c", "c"]}))
+        found = smalti.read_table(target)["x"]
+        assert found.type == runs.type
+        assert found.to_pylist() == ["a", "a", None, "c", "c"]
+
+    @pytest.mark.parametrize("wrap", [lambda type_: type_, pa.list_, lambda type_: pa.map_(pa.string(), type_)])
+    def test_structs_are_matched_by_the_names_of_their_fields(self, wrap: Any, target: Path) -> None:
+        """Those of others have the same stored types; their values were lost."""
+        here = pa.struct([("a", pa.int32()), ("b", pa.int32())])
+        turned = pa.struct([("b", pa.int32()), ("a", pa.int32())])
+        other = pa.struct([("a", pa.int32()), ("c", pa.int32())])
+        value = {pa.types.is_list: [{"a": 1, "b": 2, "c": 3}], pa.types.is_map: [("k", {"a": 1, "b": 2, "c": 3})]}
+        cell = next((value[is_kind] for is_kind in value if is_kind(wrap(here))), {"a": 1, "b": 2, "c": 3})
+        schema = pa.schema([("x", wrap(here))])
+        with pytest.raises(smalti.SchemaError, match="another type than the schema"):
+            write_all(target, schema, pa.table({"x": pa.array([cell], wrap(other))}))
+        with contextlib.suppress(smalti.SchemaError):  # Older versions of Arrow want fields in their order.
+            write_all(target, schema, pa.table({"x": pa.array([cell], wrap(turned))}))
+        if target.exists():
+            assert smalti.read_table(target)["x"].to_pylist() == pa.array([cell], wrap(here)).to_pylist()
+
+    def test_batches_with_and_without_dictionaries(self, target: Path) -> None:
+        """Both are stored as texts; the entries of the file are those of all batches."""
+        coded = pa.array(["a", "b"]).dictionary_encode()
+        write_all(target, pa.schema([("x", coded.type)]), pa.table({"x": coded}), pa.table({"x": ["c", "a"]}))
+        assert smalti.read_table(target)["x"].to_pylist() == ["a", "b", "c", "a"]
+        many = pa.table({"x": [f"{i}" for i in range(200)]})
+        narrow = pa.dictionary(pa.int8(), pa.string())
+        for table in (many, pa.table({"x": many["x"].dictionary_encode()})):
+            write_all(target, pa.schema([("x", narrow)]), table)
+            found = smalti.read_table(target)["x"]
+            assert found.type.index_type == pa.int16()
+            assert found.to_pylist() == many["x"].to_pylist()
+
     def test_a_bad_batch_inside_the_block(self, target: Path) -> None:
         with pytest.raises(smalti.SchemaError):
             write_all(target, SCHEMA, GOOD, BAD_BATCHES["missing column"])
@@ -200,9 +267,10 @@ def not_null(kind: pa.DataType) -> pa.Field:
     return pa.field("item", kind, nullable=False)
 
 
-def holed_list() -> pa.Array:
+def holed_list(elements: pa.Array | None = None) -> pa.Array:
     """A list whose NOT NULL element is null: Arrow lets one build it, the format's readers choke on it."""
-    return pa.ListArray.from_arrays([0, 2], pa.array([1, None], pa.int32()), type=pa.list_(not_null(pa.int32())))
+    elements = pa.array([1, None], pa.int32()) if elements is None else elements
+    return pa.ListArray.from_arrays([0, 2], elements, type=pa.list_(not_null(elements.type)))
 
 
 def holed_map() -> pa.Array:
@@ -215,9 +283,15 @@ def out_of_range(kind: pa.DataType, unscaled: int) -> pa.Array:
     return pa.Array.from_buffers(kind, 1, [None, data])
 
 
-def with_nulls_declared_away() -> pa.Table:
-    schema = pa.schema([pa.field("culprit", pa.int32(), nullable=False)])
-    return pa.Table.from_arrays([pa.array([1, None], pa.int32())], schema=schema)
+def holed_struct() -> pa.Array:
+    """Structs of which one is null, which its NOT NULL field may be there, and another has a null in that field."""
+    children = [pa.array([1, None, None], pa.int32())]
+    return pa.StructArray.from_arrays(children, fields=[not_null(pa.int32())], mask=pa.array([False, True, False]))
+
+
+def with_nulls_declared_away(column: pa.Array | None = None) -> pa.Table:
+    column = pa.array([1, None], pa.int32()) if column is None else column
+    return pa.Table.from_arrays([column], schema=pa.schema([pa.field("culprit", column.type, nullable=False)]))
 
 
 BAD_TABLES: dict[str, tuple[pa.Table, str]] = {
@@ -225,6 +299,9 @@ BAD_TABLES: dict[str, tuple[pa.Table, str]] = {
     "NOT NULL with a null": (with_nulls_declared_away(), "culprit"),
     "nested NOT NULL with a null": (pa.table({"culprit": holed_list()}), "culprit"),
     "nested map value NOT NULL with a null": (pa.table({"culprit": holed_map()}), "culprit"),
+    "a NOT NULL field of a struct with a null": (pa.table({"culprit": holed_struct()}), "culprit"),
+    "a NOT NULL struct that is null": (with_nulls_declared_away(pa.array([{"x": 1}, None])), "culprit"),
+    "a NOT NULL struct in a list": (pa.table({"culprit": holed_list(pa.array([{"x": 1}, None]))}), "culprit"),
     "decimal(18) beyond 64 bits": (pa.table({"culprit": out_of_range(pa.decimal128(18, 0), 1 << 64)}), "culprit"),
     "decimal(18) beyond 18 digits": (pa.table({"culprit": out_of_range(pa.decimal128(18, 0), 10**18)}), "culprit"),
     "decimal(3) holding 12345": (pa.table({"culprit": out_of_range(pa.decimal128(3, 0), 12345)}), "culprit"),
@@ -436,3 +513,78 @@ def test_options_cannot_be_changed() -> None:
     assert (options.compression, options.compression_level, options.checksum) == ("zstd", 1, True)
     assert (options.dict_max_bytes, options.dict_max_entries, options.layout) == (32768, 255, "balanced")
     assert (options.page_size_threshold, options.row_group_max_bytes) == (None, None)
+
+
+def test_what_our_reader_would_refuse_is_not_written(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single row cannot be cut: two gigabytes of it, or 2^28 elements, would be a file that nobody can read."""
+    module = "smalti.file.writer"
+    table = pa.table({"long": ["x" * 5000], "list": [[1] * 2000]})
+    for limit, match in (("MAX_BLOCK_SIZE", "too large"), ("MAX_ROWS", "too many elements")):
+        for threshold in (0, 1 << 30):
+            with monkeypatch.context() as patch:
+                patch.setattr(f"{module}.{limit}", 1000)
+                with pytest.raises(smalti.SchemaError, match=match):
+                    smalti.write_table(table, target, page_size_threshold=threshold)
+    assert files(target) == []
+
+
+class _Little(io.RawIOBase):
+    """A file that takes at most 1,000 bytes at a time, as raw files may, and `room` bytes in all."""
+
+    def __init__(self, room: int) -> None:
+        self.taken = bytearray()
+        self._room = room
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(memoryview(data)[: min(1000, self._room - len(self.taken))])
+        self.taken += part
+        return len(part)
+
+
+def test_a_file_object_that_takes_little_at_a_time() -> None:
+    table = pa.table({"a": np.random.RandomState(0).rand(2000)})
+    little = _Little(1 << 20)
+    smalti.write_table(table, little)
+    assert_same(read(bytes(little.taken)), table)
+    with pytest.raises(OSError, match="takes no more"):
+        smalti.write_table(table, _Little(5000))
+
+
+def test_texts_behind_two_gigabytes_of_others() -> None:
+    """A slice of a large column is small; the memory before it is never touched."""
+    start = (1 << 31) + 64
+    data = pa.allocate_buffer(start + 6)
+    memoryview(data).cast("B")[start:] = b"abcdef"
+    offsets = pa.array([start, start + 2, start + 6], pa.int64()).buffers()[1]
+    for type_ in (pa.large_string(), pa.large_binary()):
+        table = pa.table({"x": pa.Array.from_buffers(type_, 2, [None, offsets, data])})
+        assert read(written(table))["x"].to_pylist() == table["x"].to_pylist()
+
+
+def test_a_batch_that_is_too_large_is_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large texts, and values of dictionaries, may be more than texts can hold in one array."""
+    texts = pa.array([None if i % 7 == 0 else f"{i % 9}" * 20 for i in range(100)])
+    table = pa.table({"large": texts.cast(pa.large_string()), "coded": texts.dictionary_encode(), "id": range(100)})
+    whole = written(table)
+    change, sizes = logical._change, []
+
+    def narrow(array: Any, target: pa.DataType) -> Any:
+        if len(array) > 9 and not pa.types.is_integer(target):
+            raise pa.ArrowInvalid("array cannot contain more")
+        sizes.append(len(array))
+        return change(array, target)
+
+    monkeypatch.setattr(logical, "_change", narrow)
+    assert written(table) == whole
+    assert max(sizes) <= 9
+    assert_same(read(whole), table)
+    monkeypatch.setattr(logical, "_change", lambda array, _: _refuse(f"{len(array)} values"))
+    with pytest.raises(smalti.SchemaError, match=r"'x'.*4 values"):  # The error is that of the whole.
+        written(pa.table({"x": pa.array(list("abcd"), pa.large_string())}))
+
+
+def _refuse(text: str) -> Any:
+    raise pa.ArrowInvalid(text)

@@ -425,6 +425,42 @@ def with_entry(type_: Any, entry: pa.Field) -> pa.DataType:
     return pa.list_(entry, type_.list_size) if pt.is_fixed_size_list(type_) else pa.list_(entry)
 
 
+def with_room(type_: Any, entries: int, rows: int) -> pa.DataType:
+    """The type, with wider indices or run ends where those it has cannot count so many entries or rows.
+
+    An extension type has one storage type, and is left away where that would have to change.
+
+    Examples
+    --------
+    >>> with_room(pa.dictionary(pa.int8(), pa.string()), 129, 0).index_type
+    DataType(int16)
+    """
+    room: pa.DataType = type_
+    if isinstance(type_, pa.BaseExtensionType):
+        inner = with_room(type_.storage_type, entries, rows)
+        return room if inner == type_.storage_type else inner
+    if pt.is_dictionary(type_):
+        return pa.dictionary(_wide_enough(type_.index_type, entries - 1), type_.value_type, type_.ordered)
+    if pt.is_run_end_encoded(type_):
+        values: Any = with_room(type_.value_type, entries, rows)
+        return pa.run_end_encoded(_wide_enough(type_.run_end_type, rows), values)
+    if pt.is_struct(type_):
+        return pa.struct([field.with_type(with_room(field.type, entries, rows)) for field in type_])
+    if is_list_like(type_):
+        return with_entry(type_, type_.value_field.with_type(with_room(type_.value_type, entries, rows)))
+    if pt.is_map(type_):
+        fields = type_.key_field, type_.item_field
+        widened = [field.with_type(with_room(field.type, entries, rows)) for field in fields]
+        room = pa.map_(*widened, type_.keys_sorted)  # type: ignore[call-overload]
+    return room
+
+
+def _wide_enough(type_: Any, number: int) -> Any:
+    """The type of integers, or the next wider one that holds a number."""
+    candidates = type_, pa.int16(), pa.int32(), pa.int64()
+    return next(each for each in candidates if number < 1 << each.bit_width - pt.is_signed_integer(each))
+
+
 def project_schema(schema: pa.Schema, names: Sequence[str]) -> tuple[pa.Schema, list[str]]:
     """The fields that names and paths ask for, as a read gives them, and the names that are not there.
 

@@ -157,3 +157,21 @@ def test_killed_in_its_commit(tmp_path: Path, method: str, after: int) -> None:
     assert len(visible(tmp_path / "d")) == 1
     assert rows_of(tmp_path / "d").equals(table)
     assert hidden(tmp_path) == []
+
+
+def test_dictionaries_and_runs_that_are_too_many_together(tmp_path: Path) -> None:
+    """The files are good by themselves; gathered, they have more entries and rows than their types can count."""
+    tables = []
+    for number in range(2):
+        entries = pa.array([f"{number} {i}" for i in range(100)])
+        codes = pa.DictionaryArray.from_arrays(pa.array([i % 100 for i in range(20_000)], pa.int8()), entries)
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([20_000], pa.int16()), pa.array([number]))
+        tables.append(pa.table({"word": codes, "run": runs}))
+    mosaic_files(tmp_path / "d", tables)
+    rows = [row for table in tables for row in table.to_pylist()]
+    jobs.compact(tmp_path / "d", tmp_path / "sorted", sort_by=[("word", "descending")])
+    found = smalti.read_table(tmp_path / "sorted").to_pylist()
+    assert found == sorted(rows, key=lambda row: row["word"], reverse=True)
+    jobs.compact(tmp_path / "d")
+    assert len(visible(tmp_path / "d")) == 1
+    assert smalti.read_table(tmp_path / "d").to_pylist() == rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import random
 import struct
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from kudu_strategies import ELEMENTS, codecs, columns
 from kudu_vectors import BY_NAME
 
-from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
+from smalti.errors import CorruptFileError, MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.kudu import CFileReader, CFileWriter
 from smalti.kudu.checksum import crc32c
 from smalti.kudu.index import Entry, IndexBuilder, Level, pack_index_block, parse_index_block, walk_index
@@ -431,6 +432,44 @@ class TestWriter:
         writer.close()
         with pytest.raises(ValueError, match="closed"):
             writer.write(pa.array([[1]], INT32))
+
+    @pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])
+    def test_text_that_no_reader_takes_is_refused(self, type_: pa.DataType) -> None:
+        width = 4 if type_ == pa.string() else 8
+        offsets = pa.py_buffer((0).to_bytes(width, "little") + (1).to_bytes(width, "little"))
+        text = pa.Array.from_buffers(type_, 1, [None, offsets, pa.py_buffer(b"\xff")])
+        for array in (text, pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), text)):
+            nested = pa.types.is_list(array.type)
+            with pytest.raises(SchemaError, match="UTF"), CFileWriter(io.BytesIO(), type_, array=nested) as writer:
+                writer.write(array)
+            with CFileWriter(io.BytesIO(), pa.binary(), array=False) as writer:
+                writer.write(text.view(pa.binary() if width == 4 else pa.large_binary()))
+
+    def test_a_writer_that_is_dropped_leaves_nothing(self, tmp_path: Path) -> None:
+        gc.disable()  # Who drops it last must be enough.
+        try:
+            writer = CFileWriter(tmp_path / "a.cfile", pa.int32(), block_size=512)
+            writer.write(pa.array([list(range(1000))] * 5, INT32))
+            assert len(list(tmp_path.iterdir())) == 1
+            del writer
+            assert list(tmp_path.iterdir()) == []
+        finally:
+            gc.enable()
+
+    def test_a_writer_that_failed_stays_failed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who closes it afterwards must not believe that there is a file."""
+        writer = CFileWriter(tmp_path / "a.cfile", pa.int32(), block_size=512)
+
+        def full(_: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(writer._sink, "write", full)
+        with pytest.raises(OSError, match="No space"):
+            writer.write(pa.array([list(range(1000))], INT32))
+        for call in (writer.close, lambda: writer.write(pa.array([[1]], INT32))):
+            with pytest.raises(MosaicError, match=r"failed earlier.*No space"):
+                call()
+        assert list(tmp_path.iterdir()) == []
 
     def test_little_at_a_time_is_not_slow(self) -> None:
         """One cell a call: what waits is not looked at again each time."""

@@ -67,6 +67,17 @@ def test_both_read_what_either_writes(writer: Any) -> None:
     assert ours.read_table(lambda offset, size: data[offset : offset + size], len(data), ["x"]).column_names == ["x"]
 
 
+def test_a_row_group_is_one_batch_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large row groups are cut where they are iterated over, and this is not where."""
+    monkeypatch.setattr("smalti.file.scan.SLICE_BYTES", 1000)
+    table = rows(0, 2000)
+    data = encoded(ours, table, num_buckets=2)
+    with opened(ours, data) as mine:
+        assert pa.Table.from_batches([mine.read_row_group(0)]).equals(table)
+        mine.project([])
+        assert mine.read_row_group(0).num_rows == 2000
+
+
 @pytest.mark.parametrize(
     "name", [name for name, type_ in SCALARS.items() if has_statistics(type_) and name != "decneg"]
 )

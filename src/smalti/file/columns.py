@@ -99,10 +99,10 @@ class LogicalView:
                     self.ambiguous.add(path)
                 self.paths.setdefault(path, name)
         free = [path for path in self.paths if path not in taken]
-        for path, type_ in zip(free, describe(free), strict=True):
-            if type_ is not None or path in self._places:  # Another column has this name.
-                del self.paths[path]
-                self.ambiguous.add(path)
+        others = {path for path, type_ in zip(free, describe(free), strict=True) if type_ is not None}
+        for path in [path for path in self.paths if path in others or path in self._places]:
+            del self.paths[path]  # Another column has this name.
+            self.ambiguous.add(path)
         free = [name for name in made if name not in taken]
         for name, type_ in zip(free, describe(free), strict=True):
             if type_ is not None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from smalti._core.extents import Extents, is_flat
 from smalti._core.input import InputBatch
 from smalti.errors import SchemaError
+from smalti.file.casting import has_part
 
 
 class Inspector:
@@ -20,6 +22,8 @@ class Inspector:
 
     def __init__(self) -> None:
         self._extents: Extents | None = None
+        #: The columns with runs, which the kernel passes over, with the values in them.
+        self._with_runs: list[int] = []
 
     def inspect(self, batch: pa.RecordBatch) -> InputBatch:
         """The batch, held through Arrow's C interface; of a batch whose buffers are not aligned, a copy.
@@ -38,8 +42,12 @@ class Inspector:
             return taken
         if self._extents is None or not self._extents.schema.equals(batch.schema):
             self._extents = Extents(batch.schema)
+            types = enumerate(batch.schema.types)
+            self._with_runs = [i for i, type_ in types if has_part(type_, pt.is_run_end_encoded)]
         problem = self._extents.problem(taken)
         if problem is None:
+            for i in self._with_runs:  # They are few, so Arrow may look at all of them, however long that takes.
+                _validate(batch.column(i), batch.schema.names[i], full=True)
             return taken
         column, nested, reason, row, found, expected = problem
         name = batch.schema.names[column]
@@ -51,13 +59,17 @@ class Inspector:
         )
 
 
-def sound_array(array: pa.Array, name: str) -> pa.Array:
-    """A single array after the same inspection; errors call it `name`."""
+def sound_array(array: pa.Array, name: str, *, full: bool = False) -> pa.Array:
+    """A single array after the same inspection; errors call it `name`. With `full`, texts are UTF-8 too."""
+    _validate(array, name, full=full)  # A batch cannot even be made of some arrays.
+    return Inspector().inspect(pa.record_batch([array], [name])).batch.column(0)
+
+
+def _validate(array: pa.Array, name: str, *, full: bool) -> None:
     try:
-        array.validate()  # a batch cannot even be made of some arrays
+        array.validate(full=full)
     except pa.ArrowException as error:
         raise SchemaError(f"Arrow array is not valid: {error}", column=name) from None
-    return Inspector().inspect(pa.record_batch([array], [name])).batch.column(0)
 
 
 def _unsound_column(batch: pa.RecordBatch, error: Exception) -> SchemaError:

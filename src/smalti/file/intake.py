@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
-from smalti.errors import SchemaError
+from smalti.errors import CorruptFileError, SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.memory import size_of
-from smalti.nesting import Leaf, LogicalColumn, leaves, plan_column, stored_columns, stored_schema
+from smalti.nesting import (
+    Leaf,
+    LogicalColumn,
+    StoredColumn,
+    leaves,
+    plan_column,
+    stored_columns,
+    stored_schema,
+    with_room,
+)
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
-from smalti.types import has_statistics
+from smalti.types import has_statistics, storage_kind
+
+#: The most that the narrowest run ends can count, and the widest that a row group needs.
+MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
+#: Errors of arrays that cannot be stored, one of which may be that they are too large.
+_UNFIT = (SchemaError, pa.ArrowInvalid, pa.ArrowCapacityError)
 
 
 class Intake:
@@ -44,19 +60,43 @@ class Intake:
         self.descriptors = stored.descriptors
         self.columns = stored.columns
         self._starts = stored.starts
+        #: Whether columns are stored as they are given. Only then is a batch in the stored types one of the schema:
+        #: an int16 of 300 is no uint8, and would make a file that cannot be read.
+        self._is_stored = schema.equals(self.schema)
         self._entries: dict[str, pa.Array | None] = {}
+        #: Of columns whose entries are not remembered: how many there are at most, and those that came last.
+        self._forgotten: dict[str, tuple[int, pa.Array]] = {}
         check_names(self.schema.names)
         if self.schema.names != schema.names:
             (refuse_repeated if has_companion else check_names)(schema.names)
 
-    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns of the schema, found by name, in its order and its stored types."""
-        if batch.schema.equals(self.schema):
-            return batch
+    def conform(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The batch with the columns of the schema, found by name, in its order and its stored types.
+
+        It comes in pieces where one array of a stored type cannot hold a column: large texts and lists have longer
+        offsets, and the values of a dictionary may be far more than its indices.
+        """
+        if self._is_stored and batch.schema.equals(self.schema):
+            return [batch]
         if batch.schema.names != self.given.names:
             batch = self._reorder(batch)
         if not batch.schema.equals(self.given):
             self._check_types(batch.schema)
+        return self._convert(batch)
+
+    def _convert(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        try:
+            return [self._convert_whole(batch)]
+        except _UNFIT as error:
+            if batch.num_rows < 2:
+                raise
+            middle = batch.num_rows // 2
+            try:
+                return self._convert(batch.slice(0, middle)) + self._convert(batch.slice(middle))
+            except _UNFIT:  # Then it was not too large, and the error of the whole says most.
+                raise error from None
+
+    def _convert_whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         from smalti.file.logical import shred, to_stored  # see there why not at the top
 
         arrays: list[pa.Array] = []
@@ -66,9 +106,9 @@ class Intake:
                 if column is None:
                     arrays.append(to_stored(array, self.schema.field(self._starts[place]).type))
                     continue
-                if array.type != column.field.type:
-                    array = _cast(array, column.field.type)
-                arrays += shred(array, column.node, partial(self._keep, column))
+                if array.type != column.field.type:  # Indices and run ends need not fit: `describe` sees to that.
+                    array = _cast(array, with_room(column.field.type, MAX_INT32, MAX_INT32))
+                arrays += shred(array, column.node, column.field.nullable, partial(self._keep, column))
             except SchemaError as error:
                 raise error.locate(column=self.given.field(place).name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -77,21 +117,34 @@ class Intake:
         """Remember the entries of a dictionary, together with those of earlier batches, unless they are many."""
         name = column.stored[place].name
         known = self._entries.get(name, entries)
-        if known is None or len(entries) > MAX_ENTRIES:
-            self._entries[name] = None
-        elif known is entries or not entries.equals(known.slice(0, len(entries))):
+        if known is None:
+            count, last = self._forgotten[name]
+            if not _same_entries(entries, last):
+                self._forgotten[name] = count + len(entries), entries
+            return
+        if known is not entries and _same_entries(entries, known.slice(0, len(entries))):
+            return
+        merged, count = None, len(entries) if known is entries else len(known) + len(entries)
+        if len(entries) <= MAX_ENTRIES:
             try:
                 entries.validate(full=True)  # Those that no row uses are written too, and nobody else looks at them.
                 merged = pa.concat_arrays([known, entries]).unique().drop_null()
+                count = len(merged)
             except pa.ArrowNotImplementedError:
-                merged = None
+                pass
             except pa.ArrowException as error:
                 raise SchemaError("an entry of the dictionary is not valid", found=str(error)) from None
-            fits = merged is not None and len(merged) <= MAX_ENTRIES and size_of(merged) <= MAX_ENTRY_BYTES
-            self._entries[name] = merged if fits else None
+        if merged is not None and count <= MAX_ENTRIES and size_of(merged) <= MAX_ENTRY_BYTES:
+            self._entries[name] = merged
+        else:
+            self._entries[name], self._forgotten[name] = None, (count, entries)
 
-    def describe(self) -> Description | None:
-        """What the stored columns do not tell; None if they tell everything."""
+    def describe(self, most_rows: int) -> Description | None:
+        """What the stored columns do not tell; None if they tell everything.
+
+        Batches with dictionaries of their own, or with runs, become row groups of `most_rows` rows or elements at most,
+        which may be more than the indices or run ends of a single batch can count.
+        """
         if not self.columns and not self.given.metadata:
             return None
         columns = list(self.columns.values())
@@ -108,8 +161,19 @@ class Intake:
             if known is not None and size_of(known) <= room:
                 entries[name] = known
                 room -= size_of(known)
-        schema = pa.schema([column.field for column in columns]).with_metadata(self.given.metadata or {})
-        return Description(schema, names, entries)
+        fields = [column.field for column in columns]
+        if self._entries or most_rows > MAX_INT16:
+            fields = [self._with_room(column, most_rows) for column in columns]
+        return Description(pa.schema(fields).with_metadata(self.given.metadata or {}), names, entries)
+
+    def _with_room(self, column: LogicalColumn, most_rows: int) -> pa.Field:
+        """The field of a column, with indices and run ends that can count what comes back."""
+        most_entries = 0
+        for name in (each.name for each in column.stored):
+            count = len(self._entries.get(name) or ()) if name not in self._forgotten else self._forgotten[name][0]
+            most_entries = max(most_entries, count)
+        type_ = with_room(column.field.type, most_entries, most_rows)
+        return column.field if type_ == column.field.type else column.field.with_type(type_)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""
@@ -131,7 +195,7 @@ class Intake:
     @cached_property
     def vectors(self) -> set[int]:
         """The stored columns that hold lists of one length."""
-        return {place for place, leaf in self._leaves() if leaf is not None and pa.types.is_fixed_size_list(leaf.type)}
+        return {place for place, leaf in self._leaves() if leaf is not None and pt.is_fixed_size_list(leaf.type)}
 
     def has_order(self, place: int) -> bool:
         """Whether a stored column can have minimum and maximum; where structs are is no value of theirs."""
@@ -164,10 +228,11 @@ class Intake:
             if given.type == wanted.type:
                 continue
             try:
-                stored = [_stored_types(field) for field in (given, wanted)]
+                stored = [_stored_columns(field) for field in (given, wanted)]
             except SchemaError as error:
                 raise error.locate(column=given.name) from None
-            if len(stored[0]) != len(stored[1]) or not all(map(_same_storage, *stored)):
+            rounds = _has(wanted.type, pt.is_float16) and not _has(given.type, pt.is_float16)  # as Arrow's cast does
+            if rounds or not _same_columns(*stored):
                 raise SchemaError(
                     "batch has another type than the schema",
                     column=wanted.name,
@@ -176,15 +241,48 @@ class Intake:
                 )
 
 
-def _stored_types(field: pa.Field) -> list[pa.DataType]:
-    return [column.type for column in stored_columns(plan_column(field.type, field.nullable), field.name, True)]
+def _same_entries(one: pa.Array, other: pa.Array) -> bool:
+    """Whether two dictionaries are the same, to the bit: 0.0 and -0.0 are equal, but one cannot stand for the other."""
+    if pt.is_floating(one.type):
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
+        one, other = one.view(bits), other.view(bits)
+    return one.equals(other)
+
+
+def _stored_columns(field: pa.Field) -> list[StoredColumn]:
+    return stored_columns(plan_column(field.type, field.nullable), field.name, True)
+
+
+def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool:
+    """Whether a column is stored as another would be. Arrow's cast drops fields of structs that have other names."""
+    types = {column.name: column.type for column in given}
+    return len(given) == len(wanted) and all(
+        column.name in types and _same_storage(types[column.name], column.type) for column in wanted
+    )
+
+
+def _has(type_: Any, is_kind: Callable[[pa.DataType], bool]) -> bool:
+    """Whether there are types of a kind in a type."""
+    kind = storage_kind(type_)
+    return is_kind(kind) or any(_has(kind.field(i).type, is_kind) for i in range(kind.num_fields))
+
+
+def _is_list_view(type_: pa.DataType) -> bool:
+    return pt.is_list_view(type_) or pt.is_large_list_view(type_)
 
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """An array of a batch as the type of the schema, which is stored as the same type; its values must fit."""
+    from smalti.file.logical import widen_values  # see there why not at the top
+
     try:
-        return array.cast(type_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        # Arrow casts nothing to runs, for example, and makes lists of negative length of views that are not in order.
+        with suppress(pa.ArrowNotImplementedError):
+            if not _has(array.type, _is_list_view):
+                return array.cast(type_)
+        converted: pa.Array = widen_values(array, type_)
+        return converted
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, CorruptFileError) as error:
         found = f"{array.type}: {error}"
         raise SchemaError("batch has another type than the schema", found=found, expected=str(type_)) from None
 
@@ -193,9 +291,9 @@ def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
     """Whether types differ at most in names and nullability of nested fields; the values are checked for nulls."""
     if a == b:
         return True
-    if pa.types.is_list(a) and pa.types.is_list(b):
+    if pt.is_list(a) and pt.is_list(b):
         return _same_storage(a.value_type, b.value_type)
-    if pa.types.is_map(a) and pa.types.is_map(b):
+    if pt.is_map(a) and pt.is_map(b):
         return _same_storage(a.key_type, b.key_type) and _same_storage(a.item_type, b.item_type)
     return False
 

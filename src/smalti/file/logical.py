@@ -32,38 +32,50 @@ TakeBytes = Callable[[int], None]
 # --- from what is given to what is stored -------------------------------------------------------------------------
 
 
-def shred(array: pa.Array, node: Node, keep: KeepEntries | None = None) -> list[pa.Array]:
+def shred(array: pa.Array, node: Node, nullable: bool = True, keep: KeepEntries | None = None) -> list[pa.Array]:
     """The stored columns of an array, in the order of `smalti.nesting.stored_columns`.
 
     Raises
     ------
     SchemaError
-        If a value does not fit, such as a date64 with a time of day.
+        If a value does not fit, such as a date64 with a time of day, or a null where there must be none.
     """
     out: list[pa.Array] = []
-    _shred(array, node, out, keep)
+    _shred(array, node, None if nullable else 0, out, keep)
     return out
 
 
-def _shred(array: Any, node: Node, out: list[pa.Array], keep: KeepEntries | None) -> None:
+def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep: KeepEntries | None) -> None:
+    """`nulls` is how many nulls the array may have, None for any number: a NOT NULL field has those of its struct.
+
+    What is stored does not tell a null of the field from one of the struct, so nobody could notice later.
+    """
     if isinstance(node, Leaf):
         entries = None if keep is None else _entries_of(array)
         if keep is not None and entries is not None:
             keep(len(out), entries)
         out.append(to_stored(array, node.stored))
+        _check_nulls(out[-1], nulls)
     elif isinstance(node, Wrapped):
-        _shred(array.storage, node.inner, out, keep)
+        _shred(getattr(array, "storage", array), node.inner, nulls, out, keep)
     elif isinstance(node, Group):
+        _check_nulls(array, nulls)
         if node.has_presence:
             out.append(array.is_valid())
-        for (_, inner), child in zip(node.fields, struct_fields(array), strict=True):
-            _shred(child, inner, out, keep)
+        for (_, inner), field, child in zip(node.fields, node.type, struct_fields(array), strict=True):
+            _shred(child, inner, None if field.nullable else array.null_count, out, keep)
     else:
+        _check_nulls(array, nulls)
         offsets, mask, elements = _elements(array)
         start = len(out)
         keep_below = None if keep is None else lambda place, entries: keep(start + place, entries)
-        for part in shred(elements, node.entry, keep_below):
+        for part in shred(elements, node.entry, entry_field(node.type).nullable, keep_below):
             out.append(pa.ListArray.from_arrays(offsets, part, mask=mask))
+
+
+def _check_nulls(array: Any, most: int | None) -> None:
+    if most is not None and array.null_count > most:
+        raise SchemaError("nulls in a column that is NOT NULL", found=array.null_count - most)
 
 
 def _entries_of(array: Any) -> Any:
@@ -122,7 +134,13 @@ def _change(array: Any, target: pa.DataType) -> Any:
         return _within_a_day(array.cast(target), source)
     if pt.is_decimal256(source) and pt.is_binary(target):
         return _decimals_to_bytes(array)
-    return array.cast(target)
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid:
+        if not (pt.is_large_string(source) or pt.is_large_binary(source)):
+            raise
+        # Arrow looks where texts lie, not how long they are: a slice behind the first 2 GiB has to be moved.
+        return pa.concat_arrays([array]).cast(target)
 
 
 def rebuild(

@@ -17,7 +17,7 @@ from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bo
 from smalti.file.intake import arrow_batches
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
-from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
+from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter, refuse_fields
 from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
@@ -176,7 +176,7 @@ class MosaicFile(Scannable):
         """
         if schema is not None:
             target = chosen_fields(schema, columns)
-            plan = self._plan(self.columns.present(target.names), one_filter(filters, filter), row_groups)
+            plan = self._plan(self._present(target.names), one_filter(filters, filter), row_groups)
             return pa.Table.from_batches(list(cast_batches(arrow_batches(self._table(plan)), target)), schema=target)
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
         return self._table(plan)
@@ -254,7 +254,9 @@ class MosaicFile(Scannable):
         return self._project(columns).schema
 
     def _present(self, names: Sequence[str]) -> list[str]:
-        return self.columns.present(names)
+        whole = self.columns.whole(names)
+        refuse_fields(set(self.columns.present(names)).difference(whole))
+        return whole
 
     def _scan_table(self, scan: Scan) -> pa.Table:
         return self._table(self._plan(scan.columns, scan.filters, None), scan.progress)

@@ -202,12 +202,19 @@ class Scanner:
         self.tail = tail
         self.memory_limit = memory_limit
         self._cache = cache
+        self._is_closed = False
 
     def close(self) -> None:
         """Close the file and let the cache go, so that no read works by chance of what is in it."""
+        self._is_closed = True
         self.source.close()
         if self._cache is not None:
             self._cache.close()
+
+    @property
+    def _is_compressed(self) -> bool:
+        """Whether blocks are decompressed, and count; else they are the bytes of the file."""
+        return self.tail.footer.compression is Compression.ZSTD
 
     def batches(self, plan: ScanPlan, allowance: Allowance) -> Iterator[pa.RecordBatch]:
         """The result of a scan, one batch for each row group that has rows. All of them count, because all are kept."""
@@ -363,6 +370,8 @@ class Scanner:
         among `fetched`, or in the cache, only slots that are missing are read. Buckets among `whole` are read in one
         piece, paged or not, because all of their columns will be wanted.
         """
+        if self._is_closed:  # Not every source has something to close.
+            raise ValueError(f"read of a closed file: {self.source.name or 'in memory'}")
         buckets, ranges = [], []
         for read in reads:
             known = fetched.get(read.bucket)
@@ -421,7 +430,7 @@ class Scanner:
             inflated = self.inflate_pages(group, reads, fetched, allowance)
             for at, read, bucket in zip(run, reads, fetched, strict=True):
                 try:
-                    if bucket.entry.mode == MONOLITHIC and bucket.block is None:
+                    if bucket.entry.mode == MONOLITHIC and bucket.block is None and self._is_compressed:
                         inflated += bucket.entry.uncompressed_size
                     views = self.views(read.nodes, bucket, num_rows, allowance)
                     batch.decode(views, read.columns, read.places, selected, first)
@@ -478,7 +487,7 @@ class Scanner:
         if bucket.entry.mode == MONOLITHIC:
             if bucket.block is None:
                 block: bytes | memoryview = bucket.data
-                if self.tail.footer.compression is Compression.ZSTD:
+                if self._is_compressed:
                     allowance.take(bucket.entry.uncompressed_size)
                     block = inflate_bucket(bucket.data, bucket.entry.uncompressed_size)
                 bucket.block = view_block(nodes, block, num_rows)

@@ -7,15 +7,16 @@ its own (`smalti.polars`, `smalti.duckdb`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError, ReplacedError
+from smalti.errors import MosaicError, ReplacedError, SchemaError
 from smalti.extras import optional_module
 from smalti.file.casting import cast_batches, chosen_fields
+from smalti.nesting import field_paths
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -43,6 +44,13 @@ def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> It
         del batch
 
 
+def refuse_fields(fields: Collection[str]) -> None:
+    """Refuse to read fields of structs as columns of a schema: they would come as the nulls of a missing column."""
+    if fields:
+        expected = "the struct, with the fields that are wanted"
+        raise SchemaError("a schema to read as names a field of a struct", found=min(fields), expected=expected)
+
+
 Self = TypeVar("Self", bound="Scannable")
 
 
@@ -64,8 +72,12 @@ class Scannable(ABC):
         """The schema of a read."""
 
     def _present(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that are there."""
-        there = set(self._scan_schema(None).names)
+        """Those of the names of a schema to read as that are columns."""
+        schema = self._scan_schema(None)
+        there = set(schema.names)
+        missing = {name for name in names if name not in there and "." in name}
+        if missing:
+            refuse_fields(missing.intersection(field_paths(schema)))
         return [name for name in names if name in there]
 
     @abstractmethod

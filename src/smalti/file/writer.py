@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -40,7 +41,9 @@ from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
     FOOTER_SIZE,
+    MAX_BLOCK_SIZE,
     MAX_PAGED_CHILDREN,
+    MAX_ROWS,
     MAX_UINT32,
     Compression,
 )
@@ -149,6 +152,8 @@ class MosaicWriter:
         self._offset = 0
         self._index: list[bytes] = []
         self._rows = 0
+        #: Rows of the largest row group, or elements of an array or map column in it.
+        self._most_rows = 0
         self._records: list[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]]] = []
         self._failure: BaseException | None = None
         self._ended = False
@@ -256,17 +261,18 @@ class MosaicWriter:
                 copy = isinstance(data, (pa.RecordBatch, pa.Table))
             try:
                 for batch in arrow_batches(data):
-                    self._add(self._take_in(batch))
+                    for taken in self._take_in(batch):
+                        self._add(taken)
                 self._open.keep(copy)
             except BaseException as error:
                 self._fail(error)
                 raise
 
-    def _take_in(self, batch: pa.RecordBatch) -> InputBatch:
-        """A batch as it will be stored, after the proof that its arrays may be read."""
+    def _take_in(self, batch: pa.RecordBatch) -> Iterator[InputBatch]:
+        """A batch as it will be stored, in one piece or more, after the proof that its arrays may be read."""
         sound = self._inspector.inspect(batch)
-        conformed = self._intake.conform(sound.batch)
-        return sound if conformed is sound.batch else InputBatch(conformed)
+        for conformed in self._intake.conform(sound.batch):
+            yield sound if conformed is sound.batch else InputBatch(conformed)
 
     def _add(self, taken: InputBatch) -> None:
         """Check the values of a batch, then hand its rows to row groups, writing those that are full."""
@@ -308,6 +314,7 @@ class MosaicWriter:
         for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_nodes, results, strict=True):
             entries.append(BucketEntry(mode, self._offset, sum(map(len, blobs)), uncompressed_size))
             self._put(*blobs)
+            self._most_rows = max(self._most_rows, num_rows, *encoded.child_rows)
             first = nodes.first_column
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
         if self.options.stats_columns == "auto":
@@ -331,10 +338,22 @@ class MosaicWriter:
             and choose_paged(*encoded.counted(), threshold)
             and len(encoded.child_rows) <= MAX_PAGED_CHILDREN
         ):
-            slots = pack_slots(encoded.pages(), options.compression_level, options.checksum, may_store)
+            pages = encoded.pages()
+            self._check_readable(max((len(page) for page in pages if page is not None), default=0), encoded)
+            slots = pack_slots(pages, options.compression_level, options.checksum, may_store)
             return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
         block = encoded.monolithic()
+        self._check_readable(len(block) if options.codec is Compression.ZSTD else 0, encoded)
         return MONOLITHIC, [_deflate(block, options, may_store)], len(block), encoded
+
+    @staticmethod
+    def _check_readable(num_bytes: int, encoded: EncodedBucket) -> None:
+        """Refuse what our reader would refuse. Only a row group of a single row, which cannot be cut, is so large."""
+        if num_bytes > MAX_BLOCK_SIZE:
+            raise SchemaError("a row is too large for a bucket", found=num_bytes, expected=f"{MAX_BLOCK_SIZE} bytes")
+        if max(encoded.child_rows, default=0) > MAX_ROWS:
+            expected = f"at most {MAX_ROWS}"
+            raise SchemaError("a row has too many elements", found=max(encoded.child_rows), expected=expected)
 
     def _may_store(self, nodes: BucketNodes) -> bool:
         """Whether a bucket need not be compressed: it has vectors, which are often noise that is read as a whole."""
@@ -461,7 +480,7 @@ class MosaicWriter:
 
     def _pack_description(self) -> bytes:
         """What the companion says of columns; nothing if the stored ones tell everything."""
-        description = self._intake.describe()
+        description = self._intake.describe(self._most_rows)
         return b"" if description is None else pack_description(description)
 
     def abort(self) -> None:
@@ -560,8 +579,8 @@ def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, 
     writer = MosaicWriter(io.BytesIO(), data.schema, options)
     try:
         for batch in arrow_batches(data):
-            if batch.num_rows and not writer._open.is_full:
-                writer._open.take(writer._take_in(batch), 0)
+            for taken in writer._take_in(batch) if batch.num_rows and not writer._open.is_full else ():
+                writer._open.take(taken, 0)
         fixed = writer._layout
         if fixed is not None or not writer._open.num_rows:
             none = LayoutChoice(writer._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")

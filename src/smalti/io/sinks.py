@@ -10,6 +10,8 @@ upload that fails stays open and is paid for, because pyarrow offers no way to a
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import re
 import shutil
@@ -211,7 +213,14 @@ class FileObjectSink:
         self._file = file
 
     def write(self, data: Any) -> None:
-        self._file.write(data)
+        written = self._file.write(data)
+        if isinstance(self._file, io.RawIOBase):  # Only these may take less than they are given.
+            data = memoryview(data).cast("B")
+            while written is not None and 0 < written < len(data):
+                data = data[written:]
+                written = self._file.write(data)
+            if written != len(data):
+                raise OSError(errno.EAGAIN, "the file takes no more bytes", self.name)
 
     def commit(self) -> None:
         if hasattr(self._file, "flush"):

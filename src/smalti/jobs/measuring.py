@@ -194,8 +194,9 @@ def _measure(task: MeasureTask, place: Place, request: ReadRequest, report: Repo
         columns = {field.name: ColumnMeasure(field.type) for field in intake.schema}
         rows = 0
         for batch, num_bytes in reader.batches():
-            for column, array in zip(columns.values(), intake.conform(batch).columns, strict=True):
-                column.add(array)
+            for piece in intake.conform(batch):
+                for column, array in zip(columns.values(), piece.columns, strict=True):
+                    column.add(array)
             rows += batch.num_rows
             report(batch.num_rows, num_bytes)
     if task.layout:

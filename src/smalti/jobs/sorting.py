@@ -12,13 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import MosaicError, SchemaError, no_column
+from smalti.file.casting import widen_array
 from smalti.file.logical import sort_key, take_rows
 from smalti.memory import size_of
+from smalti.nesting import with_room
 from smalti.types import storage_kind
 
 #: Arrow bytes of a chunk of the sorted result.
 CHUNK_BYTES = 128 << 20
 ORDERS = ("ascending", "descending")
+#: More than the rows of a chunk, or entries of its dictionaries.
+MAX_COUNT = (1 << 31) - 1
 
 #: Returns all batches from the start, each time it is called.
 Batches = Callable[[], Iterator[tuple[pa.RecordBatch, int]]]
@@ -91,7 +95,12 @@ def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBatch:
-    """The rows of `order`, in that order."""
+    """The rows of `order`, in that order.
+
+    Dictionaries and runs of several batches may be more together than their types can count: they get wider ones, in
+    which they stay if they have to. Writers of Mosaic take them.
+    """
+    wide = [field.with_type(with_room(field.type, MAX_COUNT, MAX_COUNT)) for field in schema]
     by_number = pc.sort_indices(order)
     wanted = order.take(by_number)
     parts = []
@@ -100,14 +109,32 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
         end = base + batch.num_rows
         stop = at + pc.less(wanted.slice(at), pa.scalar(end, pa.uint64())).true_count if at < len(wanted) else at
         if stop > at:
-            parts.append(_take(batch, pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
+            widened = pa.RecordBatch.from_arrays(list(map(_recounted, batch.columns, wide)), schema=pa.schema(wide))
+            parts.append(_take(widened, pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
         base, at = end, stop
         if at == len(wanted):
             break
     gathered = _concatenate(parts) if len(parts) > 1 else parts[0]
     # by_number[k] is the place in `order` of the k-th gathered row, so its inverse puts the rows in order.
     result = _take(gathered, pc.sort_indices(by_number))
-    return pa.RecordBatch.from_arrays(result.columns, schema=schema)
+    columns = list(map(_narrowed, result.columns, schema))
+    fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields).with_metadata(schema.metadata or {}))
+
+
+def _recounted(array: pa.Array, field: pa.Field) -> pa.Array:
+    """The array with the indices and run ends of a field, which Arrow changes without a look at values if it can."""
+    try:
+        return array if array.type == field.type else array.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return widen_array(array, field)
+
+
+def _narrowed(array: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return _recounted(array, field)
+    except SchemaError:
+        return array
 
 
 def _take(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:

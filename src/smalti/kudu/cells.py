@@ -92,7 +92,9 @@ def sound_cells(array: pa.Array) -> pa.Array:
 
     The buffers of empty arrays may be missing, which Arrow's functions do not expect: they are made anew.
     """
-    array = sound_array(array, "cells")
+    element = element_type_of(array.type)
+    is_text = pa.types.is_string(element) or pa.types.is_large_string(element)
+    array = sound_array(array, "cells", full=is_text)  # Readers refuse texts that are not UTF-8.
     if not len(array):
         nothing: pa.Array = pa.array([], array.type)
         return nothing

@@ -7,12 +7,13 @@ complete.
 from __future__ import annotations
 
 import os
+import weakref
 from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
 from smalti import threads
-from smalti.errors import SchemaError
+from smalti.errors import MosaicError, SchemaError
 from smalti.io import open_sink
 from smalti.kudu.blocks import encode_array_body, encode_plain_body, wrap_block
 from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list, lengths_of, sound_cells
@@ -85,6 +86,7 @@ class CFileWriter:
         filesystem: FileSystem | str | None = None,
     ) -> None:
         self._closed = True  # until there is something to close
+        self._failure: BaseException | None = None
         self._lock = threads.OwnLock("a CFileWriter")
         element_type = element_type_of(element_type)
         self._data_type = data_type_of(element_type)
@@ -98,7 +100,9 @@ class CFileWriter:
         self._array = array
         self._checksum = checksum
         self._words = Dictionary(block_size) if self._encoding is Encoding.DICT else None
-        self._index = IndexBuilder(self._write_block)
+        # The index does not hold the writer, so that an abandoned writer is gone, with its temporary file, at once.
+        write_block = weakref.WeakMethod(self._write_block)
+        self._index = IndexBuilder(lambda body: write_block()(body))  # type: ignore[misc]  # it is there while it writes
         self._waiting: list[pa.Array] = []
         self._waiting_bytes = 0
         self._threshold = block_size
@@ -122,6 +126,7 @@ class CFileWriter:
             self._write(array)
 
     def _write(self, array: pa.Array | pa.ChunkedArray) -> None:
+        self._check_sound()
         if self._closed:
             raise ValueError("write to a closed CFileWriter")
         chunks = [self._fitted(chunk) for chunk in (array.chunks if isinstance(array, pa.ChunkedArray) else [array])]
@@ -130,8 +135,8 @@ class CFileWriter:
         try:
             for chunk in chunks:
                 self._take(chunk)
-        except BaseException:  # when the disk is full, for example, some blocks may be written and others not
-            self.abort()
+        except BaseException as error:  # when the disk is full, for example, some blocks may be written, others not
+            self._fail(error)
             raise
         self.num_values += len(array)
 
@@ -141,6 +146,7 @@ class CFileWriter:
             self._close()
 
     def _close(self) -> None:
+        self._check_sound()
         if self._closed:
             return
         try:
@@ -150,9 +156,18 @@ class CFileWriter:
             self._append(pack_footer(self._footer()))
             self._sink.commit()
             self._closed = True
-        except BaseException:
-            self.abort()
+        except BaseException as error:
+            self._fail(error)
             raise
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = error
+        self.abort()
+
+    def _check_sound(self) -> None:
+        """A writer that failed stays failed: whoever closes it must not believe that there is a file."""
+        if self._failure is not None:
+            raise MosaicError("writer failed earlier and wrote nothing", found=str(self._failure))
 
     def abort(self) -> None:
         """Give up; no file appears under the path. In a forked child this does nothing: the file is the parent's."""

@@ -14,6 +14,7 @@ import pyarrow.types as pt
 import smalti
 from smalti.errors import UnsupportedFeatureError
 from smalti.file.columns import Columns, SharedSchemas
+from smalti.file.intake import arrow_batches
 from smalti.format.statistics import ColumnStatistics
 from smalti.types import is_legacy_timestamp
 
@@ -193,8 +194,11 @@ class MosaicReader:
         self._columns = list(dict.fromkeys(columns))
 
     def read_row_group(self, rg_index: int) -> pa.RecordBatch:
-        (batch,) = self._file.iter_batches(columns=self._columns, row_groups=[rg_index])
-        return batch
+        # Not by `iter_batches`, which cuts a large row group and has no batch for one without rows.
+        table = self._file.read(self._columns, row_groups=[rg_index])
+        for batch in arrow_batches(table):
+            return batch
+        return pa.RecordBatch.from_arrays([pa.array([], type_) for type_ in table.schema.types], schema=table.schema)
 
     def read_all(self) -> pa.Table:
         return self._file.read(self._columns)

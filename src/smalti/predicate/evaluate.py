@@ -70,6 +70,9 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
 def _fit_value(value: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
     if not value.is_valid:
         return pa.scalar(None, type_)
+    zones = [each.tz for each in (value.type, type_) if isinstance(each, pa.TimestampType)]
+    if len(zones) == 2 and None not in zones:  # A moment is the same in every zone, but Arrow compares no two of them.
+        return value.cast(pa.timestamp(value.type.unit, zones[1]))
     return value.cast(type_) if _is_another_layout(value.type, type_) else value
 
 

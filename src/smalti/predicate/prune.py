@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 
 from smalti.predicate import tree as t
 
+#: More values of an "is in" than this are compared all at once, with one row group after the other.
+MANY_VALUES = 64
 #: One side of a comparison: a bound for each row group, or a value that is the same for all.
 _Bound: TypeAlias = "pa.Array | pa.Scalar"
 
@@ -135,10 +137,7 @@ class _Pruner:
             case t.CompareColumns(_, op):
                 true, false = _compare_bounds(op, column.min, column.max, others[0].min, others[0].max)
             case t.IsIn(_, values):
-                true, false = self.never, self.always
-                for value in values:
-                    equal, unequal = self._compare("equal", column, value)
-                    true, false = _either(true, equal), _both(false, unequal)
+                true, false = self._look_for(_as_looked_for(values, column.min.type), column)
             case t.MatchText(_, "starts_with", text):
                 true, false = _compare_prefix(column.min, column.max, text)
             case t.MatchText(_, op, text):
@@ -148,6 +147,22 @@ class _Pruner:
         if floating:
             false = self.always  # some value may be NaN
         return _Answer(_both(true, may_value), _both(false, may_value), may_null)
+
+    def _look_for(self, values: pa.Array, column: GroupStatistics) -> tuple[list[bool], list[bool]]:
+        """May the column be among the values, may it be something else?
+
+        Values are compared with all row groups, or row groups with all values: there may be very many of either.
+        """
+        true, false = self.never, self.always
+        if len(values) <= MANY_VALUES:
+            for value in values:
+                equal, unequal = self._compare("equal", column, value)
+                true, false = _either(true, equal), _both(false, unequal)
+            return true, false
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            return self.always, self.always  # as in `_compare`
+        found = [_between(values, low, high) for low, high in zip(column.min, column.max, strict=True)]
+        return [hit for hit, _ in found], [not is_only for _, is_only in found]
 
     def _compare(self, op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[list[bool], list[bool]]:
         if pa.types.is_floating(value.type) and value.as_py() != value.as_py():
@@ -166,6 +181,27 @@ def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bo
     overlap = pc.and_(pc.less_equal(low, high2), pc.greater_equal(high, low2))
     differ = pc.or_(pc.not_equal(low, high2), pc.not_equal(high, low2))
     return _may(overlap), _may(differ)
+
+
+def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, bool]:
+    """Whether one of the values may lie from `low` to `high`, and whether it is all that can."""
+    if not (low.is_valid and high.is_valid):
+        return True, False
+    hit = bool(pc.any(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))).as_py())
+    return hit, hit and bool(pc.equal(low, high).as_py())
+
+
+def _as_looked_for(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Values as Arrow's "is in" looks for them: in the type of the column, rounded to it, if they can be cast.
+
+    Compared as they are, 0.1 is no value of float32, and the row groups that hold the one next to it would be skipped.
+    """
+    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(values.type) and None in (type_.tz, values.type.tz):
+        return values  # If only one of them has a zone, Arrow refuses to look.
+    try:
+        return values.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return values  # Arrow casts the column instead.
 
 
 def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bool], list[bool]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import TypeAlias, cast
 
 import pyarrow as pa
@@ -24,6 +23,8 @@ from smalti.predicate.evaluate import Filter, to_expression
 AnyFilter: TypeAlias = (
     "pc.Expression | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | t.Tree | Filter | None"
 )
+#: Arrow's functions that join two conditions.
+_JOINS: dict[str, type[t.And] | type[t.Or]] = {"and_kleene": t.And, "and": t.And, "or_kleene": t.Or, "or": t.Or}
 #: Arrow's numbers for what its "is in" does with nulls in the list of values.
 _MATCH_NULL, _SKIP_NULL = 0, 1
 
@@ -41,10 +42,18 @@ def normalize_filters(filters: object) -> Filter:
         return filters
     if isinstance(filters, pc.Expression):
         tree, nested = _parse(filters)
-        # A filter reads a field of a struct as a column of its own, which the expression has to name like one.
-        return Filter(tree, to_expression(tree) if nested else filters, nested)
+        return Filter(tree, _by_paths(tree, nested) if nested else filters, nested)
     tree = filters if isinstance(filters, t.Tree) else _from_tuples(filters)
     return Filter(tree, to_expression(tree))
+
+
+def _by_paths(tree: t.Tree, nested: frozenset[str]) -> pc.Expression:
+    """The expression of a tree that reads fields of structs, which are columns of their own to a filter."""
+    try:
+        return to_expression(tree)
+    except TypeError:  # There is a part that the tree cannot say, and so no other name can be put into it.
+        expected = f"the path as one name: pc.field({min(nested)!r})"
+        raise SchemaError("a filter computes with a field of a struct", found=min(nested), expected=expected) from None
 
 
 def _from_tuples(filters: object) -> t.Tree:
@@ -54,8 +63,8 @@ def _from_tuples(filters: object) -> t.Tree:
     for group in [filters] if isinstance(filters[0], tuple) else filters:
         if not isinstance(group, (list, tuple)) or not group:
             raise SchemaError("a group of filters must be a list of (column, op, value)", found=group)
-        alternatives.append(reduce(t.And, map(_from_tuple, group)))
-    return reduce(t.Or, alternatives)
+        alternatives.append(t.join(t.And, list(map(_from_tuple, group))))
+    return t.join(t.Or, alternatives)
 
 
 def _from_tuple(condition: object) -> t.Tree:
@@ -99,19 +108,54 @@ class _Literal(t.Opaque):
     value: pa.Scalar
 
 
+@dataclass
+class _Chain:
+    """Parts that are joined by `kind`. Programs make filters of thousands of them, each around the one before."""
+
+    kind: type[t.And] | type[t.Or]
+    parts: list[t.Tree | _Chain]
+
+
+def _chained(kind: type[t.And] | type[t.Or], one: t.Tree | _Chain, other: t.Tree | _Chain) -> _Chain:
+    """Two parts as one chain, which takes in those that are of its kind."""
+    chain = one if isinstance(one, _Chain) and one.kind is kind else _Chain(kind, [one])
+    chain.parts += other.parts if isinstance(other, _Chain) and other.kind is kind else [other]
+    return chain
+
+
+def _settle(part: t.Tree | _Chain) -> t.Tree:
+    return t.join(part.kind, [_settle(each) for each in part.parts]) if isinstance(part, _Chain) else part
+
+
 def _parse(expression: pc.Expression) -> tuple[t.Tree, frozenset[str]]:
-    """The tree of an expression, and the names in it that were written as a way into structs, field by field."""
+    """The tree of an expression, and the names in it that were written as a way into structs, field by field.
+
+    Calls that are not complete wait in a list: there may be more of them than Python can have functions at work.
+    """
     _, arguments = cast("tuple[object, tuple[pa.Buffer]]", expression.__reduce__())
     batch = pa.ipc.open_file(arguments[0]).get_batch(0)
     pairs = iter(schema_metadata(batch.schema.__arrow_c_schema__()))
     nested: set[str] = set()
-    return _parse_part(*next(pairs), pairs, batch, nested), frozenset(nested)
+    waiting: list[tuple[str, list[t.Tree | _Chain], dict[str, pa.Scalar]]] = []
+    part: t.Tree | _Chain
+    for kind, value in pairs:
+        if kind == b"call":
+            waiting.append((value.decode(), [], {}))
+            continue
+        if kind == b"options":
+            waiting[-1][2].update(dict(batch.column(int(value))[0]))
+            continue
+        part = _call(*waiting.pop()) if kind == b"end" else _parse_leaf(kind, value, pairs, batch, nested)
+        if not waiting:
+            return _settle(part), frozenset(nested)
+        waiting[-1][1].append(part)
+    raise MosaicError("filter ends early")
 
 
-def _parse_part(
+def _parse_leaf(
     kind: bytes, value: bytes, pairs: Iterator[tuple[bytes, bytes]], batch: pa.RecordBatch, nested: set[str]
 ) -> t.Tree:
-    """One part of the prefix list: a field, a literal, or a call with its arguments and options."""
+    """A field or a literal of the prefix list."""
     if kind == b"field_ref":
         return _Field((value.decode(),))
     if kind == b"nested_field_ref":  # a field of a struct, which files know by its path
@@ -120,18 +164,7 @@ def _parse_part(
         return _Field((path,))
     if kind == b"literal":
         return _Literal((), batch.column(int(value))[0])
-    if kind != b"call":
-        raise MosaicError("filter uses a part this version does not know", found=f"{kind!r} {value!r}")
-    arguments: list[t.Tree] = []
-    options: dict[str, pa.Scalar] = {}
-    for kind, inner in pairs:
-        if kind == b"end":
-            break
-        if kind == b"options":
-            options = dict(batch.column(int(inner))[0])
-        else:
-            arguments.append(_parse_part(kind, inner, pairs, batch, nested))
-    return _call(value.decode(), arguments, options)
+    raise MosaicError("filter uses a part this version does not know", found=f"{kind!r} {value!r}")
 
 
 def _match_like(name: str, pattern: str) -> t.Tree:
@@ -147,12 +180,12 @@ def _match_like(name: str, pattern: str) -> t.Tree:
     )
 
 
-def _call(function: str, arguments: list[t.Tree], options: dict[str, pa.Scalar]) -> t.Tree:
+def _call(function: str, parts: list[t.Tree | _Chain], options: dict[str, pa.Scalar]) -> t.Tree | _Chain:
+    kind = _JOINS.get(function)
+    if kind is not None and len(parts) == 2:
+        return _chained(kind, *parts)
+    arguments = [_settle(part) for part in parts]
     match function, arguments:
-        case (("and_kleene" | "and"), [left, right]):
-            return t.And(left, right)
-        case (("or_kleene" | "or"), [left, right]):
-            return t.Or(left, right)
         case "invert", [operand]:
             return t.Not(operand)
         case _, [_Field((name,)), _Literal(_, value)] if function in t.COMPARISONS:

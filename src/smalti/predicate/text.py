@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import reduce
 from typing import NoReturn
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from smalti.predicate.tree import (
     Opaque,
     Or,
     Tree,
+    join,
 )
 from smalti.types import storage_kind
 
@@ -153,16 +153,16 @@ class _Parser:
         raise WhereError("--where", found=_excerpt(self._text, self.token.at), expected=expected)
 
     def either(self, depth: int) -> Tree:
-        tree = self._both(depth)
+        parts = [self._both(depth)]
         while self._accept("keyword", "or"):
-            tree = Or(tree, self._both(depth))
-        return tree
+            parts.append(self._both(depth))
+        return join(Or, parts)
 
     def _both(self, depth: int) -> Tree:
-        tree = self._negated(depth)
+        parts = [self._negated(depth)]
         while self._accept("keyword", "and"):
-            tree = And(tree, self._negated(depth))
-        return tree
+            parts.append(self._negated(depth))
+        return join(And, parts)
 
     def _negated(self, depth: int) -> Tree:
         if depth > _MAX_DEPTH:
@@ -221,7 +221,7 @@ class _Parser:
         if self.token.kind != "string":
             self.fail("a pattern in single quotes, such as 'sensor%'")
         pattern = self._take().text
-        if not (pt.is_string(type_) or pt.is_large_string(type_)):
+        if not (pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)):
             raise WhereError(f"--where: column {column!r} is not text, which 'like' is for", found=str(type_))
         return like_tree(column, pattern, type_, ignore_case=ignore_case)
 
@@ -283,7 +283,7 @@ class _Parser:
             return IsIn(column, pa.array(scalars, type_))
         # 1.5 among integers and the like: no one type holds the list, but single comparisons give the same answer.
         comparisons: list[Tree] = [Compare(column, "equal", scalar) for scalar in scalars]
-        return reduce(Or, comparisons)
+        return join(Or, comparisons)
 
     def _flag(self, column: str) -> Tree:
         type_ = self._type(column)

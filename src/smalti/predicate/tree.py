@@ -7,8 +7,9 @@ is null, and a row is kept where the whole tree is true. Other modules parse int
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,8 @@ COMPARISONS = frozenset(OPERATORS.values())
 SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 #: Arrow's names for what it is to have a text at the beginning, at the end, anywhere.
 TEXT_MATCHES = ("starts_with", "ends_with", "match_substring")
+#: So many conditions are joined one after the other, as they are written.
+MAX_IN_A_ROW = 16
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,20 @@ class Opaque:
 
 Condition = Compare | CompareColumns | IsIn | MatchText | IsNull
 Tree = Condition | And | Or | Not | Opaque
+
+
+def join(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
+    """All parts under one `And` or `Or`. Many become a tree of little depth, because trees are walked by recursion.
+
+    Examples
+    --------
+    >>> join(Or, [IsNull("a"), IsNull("b"), IsNull("c")])
+    Or(left=Or(left=IsNull(column='a', ...), right=IsNull(column='b', ...)), right=IsNull(column='c', ...))
+    """
+    if len(parts) <= MAX_IN_A_ROW:
+        return reduce(kind, parts)
+    middle = len(parts) // 2
+    return kind(join(kind, parts[:middle]), join(kind, parts[middle:]))
 
 
 def columns_of(tree: Tree) -> Iterator[str]:

@@ -43,7 +43,7 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def _widen_wrapped(a: Any, b: Any) -> pa.DataType | None:
-    """Extension types and dictionaries, by what they wrap."""
+    """Extension types, dictionaries and runs, by what they wrap."""
     if isinstance(a, pa.BaseExtensionType) or isinstance(b, pa.BaseExtensionType):
         if isinstance(a, pa.BaseExtensionType) and isinstance(b, pa.BaseExtensionType):
             return None
@@ -53,6 +53,9 @@ def _widen_wrapped(a: Any, b: Any) -> pa.DataType | None:
     if pt.is_dictionary(a) or pt.is_dictionary(b):
         plain = [t.value_type if pt.is_dictionary(t) else t for t in (a, b)]
         return widen(*plain)
+    if pt.is_run_end_encoded(a) and pt.is_run_end_encoded(b) and a.value_type == b.value_type:
+        ends: Any = _wider(a.run_end_type, b.run_end_type)
+        return pa.run_end_encoded(ends, a.value_type)
     return None
 
 
