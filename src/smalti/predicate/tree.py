@@ -105,6 +105,15 @@ Condition = Compare | CompareColumns | IsIn | MatchText | IsNull
 Tree = Condition | And | Or | Not | Opaque
 
 
+def conjuncts(tree: Tree) -> Iterator[Tree]:
+    """The conditions that are joined by AND at the top of the tree."""
+    if isinstance(tree, And):
+        yield from conjuncts(tree.left)
+        yield from conjuncts(tree.right)
+    else:
+        yield tree
+
+
 def columns_of(tree: Tree) -> Iterator[str]:
     """Every column the tree reads, in the order of the tree and as often as it is named there."""
     match tree:
