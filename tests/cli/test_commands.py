@@ -179,6 +179,19 @@ def test_bench(run: Any, tmp_path: Path, suffix: str) -> None:
     assert "Parquet / Mosaic" in run("bench", path, "--rounds", 1).out
 
 
+def test_bench_of_types_that_are_not_stored_as_they_are(run: Any, tmp_path: Path) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"]))
+    columns = {
+        "s": [{"x": 1}, None],
+        "l": [[{"y": "a"}], []],
+        "r": runs,
+        "": [1, 2],
+        "u": pa.array([1, 2], pa.uint64()),
+    }
+    smalti.write_table(pa.table(columns), tmp_path / "t.mosaic")
+    assert run("bench", tmp_path / "t.mosaic", "--rounds", 1).code == 0
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_what_is_read(run: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "500")

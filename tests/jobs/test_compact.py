@@ -111,7 +111,25 @@ def test_sorted_columns_get_statistics(tmp_path: Path) -> None:
     summary = jobs.compact(tmp_path / "d", sort_by="id")
     with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
         found = file.row_group(0).statistics
-    assert {name: (item.min, item.max) for name, item in found.items()} == {"id": (0, 199)}
+    assert (found["id"].min, found["id"].max) == (0, 199)
+    assert len(found) > 1, "a table of few columns has statistics of all of them"
+
+
+def test_wide_tables_keep_their_statistics(tmp_path: Path) -> None:
+    """Keys that are looked up by statistics are still found so after the table was compacted."""
+    columns = {f"c{i:03d}": pa.array([i, i + 1]) for i in range(150)}
+    for number in range(2):
+        table = pa.table({"id": [2 * number, 2 * number + 1], "s": [{"x": number}] * 2, **columns})
+        (tmp_path / "d").mkdir(exist_ok=True)
+        smalti.write_table(table, tmp_path / f"d/{number}.mosaic", stats_columns=["id", "s.x"])
+    for sort_by, expected in ((None, {"id", "s.x"}), ("c007", {"id", "s.x", "c007"})):
+        summary = jobs.compact(tmp_path / "d", sort_by=sort_by)
+        with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
+            assert set(file.row_group(0).statistics) == expected
+            assert file.row_group(0).statistics["id"].max == 3
+    summary = jobs.compact(tmp_path / "d", options=smalti.WriterOptions(stats_columns=["c001"]))
+    with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
+        assert set(file.row_group(0).statistics) == {"c001"}
 
 
 def test_options_rewrite_even_large_files(tmp_path: Path) -> None:
@@ -130,6 +148,15 @@ def test_unknown_sort_column_and_order(tmp_path: Path) -> None:
     with pytest.raises(smalti.MosaicError, match="unknown sort order"):
         jobs.compact(tmp_path / "d", sort_by=[("id", "up")])
     assert len(visible(tmp_path / "d")) == 4
+
+
+def test_a_link_to_another_directory_of_the_table(tmp_path: Path) -> None:
+    """Both names lead to the same files, whose rows would take the place of themselves twice."""
+    mosaic_files(tmp_path / "t/2024", [mixed(5), mixed(5)])
+    (tmp_path / "t/latest").symlink_to("2024")
+    with pytest.raises(smalti.MosaicError, match="two paths lead to the same file, through a symbolic link"):
+        jobs.compact(tmp_path / "t")
+    assert smalti.dataset(tmp_path / "t/2024").count_rows() == 10
 
 
 def test_a_skipped_file_stays(tmp_path: Path) -> None:

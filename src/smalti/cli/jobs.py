@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -122,7 +123,8 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
+def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions | None:
+    """What is asked of writers; None if nothing is, which jobs tell from options that are all at their defaults."""
     names = _names(options.stats)
     values = {
         "compression": options.compression,
@@ -134,7 +136,8 @@ def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
         "row_group_max_rows": options.row_group_rows,
         "stats_columns": ("all" if names == ["all"] else tuple(names)) if names else None,
     }
-    return smalti.WriterOptions(**{name: value for name, value in values.items() if value is not None})
+    given = {name: value for name, value in values.items() if value is not None}
+    return smalti.WriterOptions(**given) if given else None
 
 
 def _names(patterns: list[str] | None) -> list[str]:
@@ -142,14 +145,31 @@ def _names(patterns: list[str] | None) -> list[str]:
 
 
 def _column_names(options: argparse.Namespace) -> list[str] | None:
-    """The columns asked for. Globs are matched with the columns of the source."""
+    """The columns asked for. Globs are matched with the columns of the source, and so are names that have a comma."""
     names = _names(options.columns)
     if not any(map(is_pattern, names)):
-        return names or None
+        whole = {name for name in options.columns or () if "," in name} & set(_first_names(options))
+        return [
+            name for part in options.columns or () for name in ([part] if part in whole else _names([part]))
+        ] or None
     from smalti.cli.sources import column_names, open_table
 
     with open_table(options.sources, options.source_format) as opened:
         return select_columns(column_names(opened), options.columns)
+
+
+def _first_names(options: argparse.Namespace) -> list[str]:
+    """The columns of the first file, if names with commas are asked for. What is wrong with it, the job will say."""
+    if not any("," in name for name in options.columns or ()):
+        return []
+    from smalti.cli.sources import list_inputs
+    from smalti.jobs.formats.tables import FormatTable
+
+    try:
+        listing, formats = list_inputs(options.sources, options.source_format)
+        return FormatTable(replace(listing, files=listing.files[:1]), formats[:1]).schema.names
+    except (MosaicError, OSError):
+        return []
 
 
 def _print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport) -> None:
@@ -194,6 +214,7 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
 def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
     """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
     from smalti.cli.sources import list_inputs
+    from smalti.io.places import is_local
     from smalti.jobs.formats.registry import format_by_name
 
     if options.target_format is None:
@@ -202,8 +223,9 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
     if len(listing.files) > 1:
         raise MosaicError("standard output takes one file", path=options.sources[0], found=len(listing.files))
     with tempfile.TemporaryDirectory(prefix="smalti-stdout-") as directory:
-        # The one file of a directory, so that the result is one file too.
-        options.sources = [listing.files[0].path] if listing.directory else options.sources
+        # The one file of a directory or pattern, so that the result is one file too.
+        if listing.directory or is_local(listing.filesystem):
+            options.sources = [listing.files[0].path]
         made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
         options.target = str(made)
         _convert(options, screen)

@@ -12,9 +12,10 @@ from typing import Any
 
 from pypaimon.schema.data_types import PyarrowFieldParser
 
+from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import AnyFileSystem, Place
-from smalti.jobs.formats.reading import ReadRequest, content_errors
+from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.profiling import Profile
 from smalti.jobs.profiling import profile as profile_files
@@ -77,11 +78,14 @@ def convert(
     try:
         for file, (format_, _) in zip(listing.files, formats, strict=True):
             place = Place(listing.filesystem, file.path)
-            with content_errors(file.path, format_.title), closing(format_.reader(place, request)) as reader:
-                for batch, num_bytes in reader.batches():
-                    writer.write(batch, file.partition)
-                    rows += batch.num_rows
-                    meter.add(batch.num_rows, num_bytes)
+            try:
+                with content_errors(file.path, format_.title), closing(format_.reader(place, request)) as reader:
+                    for batch, num_bytes in reader.batches():
+                        writer.write(batch, file.partition)
+                        rows += batch.num_rows
+                        meter.add(batch.num_rows, num_bytes)
+            except SchemaDrift as error:  # The table says the types: there are no others to try.
+                raise SchemaError(f"values do not fit the table: {error}", path=file.path) from None
             meter.add(0, 0, done=1)
         messages = writer.finish()
     except BaseException:

@@ -152,7 +152,7 @@ class MosaicDataset(Dataset):
             listing = find()
             return replace(listing, files=[file for file in listing.files if file.path in files])
 
-        return MosaicDataset(find_only, schema, self._partitioned, *self._limits)
+        return MosaicDataset(find_only, schema, self._partitioned, *self._limits, self._logical)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
@@ -288,13 +288,19 @@ class MosaicDataset(Dataset):
         output = self._find_schema() if names is None else self._types(names)
         needed = output
         if scan.filters is not None:
-            from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
+            # slow to import, see smalti.file.filtering
+            from smalti.predicate import normalize_filters, prune_partitions, undecided
 
             filter_ = normalize_filters(scan.filters)
             needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
             fields = self._unstored_partitions()
             partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
-            files = list(compress(files, prune_partitions(filter_.tree, partitions)))
+            matching = prune_partitions(filter_.tree, partitions)
+            files, partitions = list(compress(files, matching)), list(compress(partitions, matching))
+            if self._variants is not None:  # Otherwise a file that was not looked into may store a partition column.
+                # Without the conditions that partitions meet, files can apply the others by themselves.
+                left = undecided(filter_.tree, partitions)
+                filter_ = None if left is None else filter_.with_tree(left)
 
         asked = output.names if names is None else names
 
@@ -306,7 +312,7 @@ class MosaicDataset(Dataset):
             opened.columns.refuse_ambiguous(filter_.nested)
             columns = self._stored(opened, [*asked, *filter_.columns])
             adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
-            return FileRead(columns, None, lambda batch: _filtered(adapter.adapt(batch), filter_, output))
+            return FileRead(columns, None, lambda batch: filtered(adapter.adapt(batch), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
             return kept.take(file.path) or self._open(file)
@@ -385,7 +391,8 @@ def nearest(columns: Columns, names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+    """The rows of a batch that match, with the columns of `output`. A filter names fields of structs by their paths."""
     from smalti.file.logical import as_compared, filter_rows
     from smalti.predicate import fit_values, match_mask
 
