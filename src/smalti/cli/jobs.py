@@ -78,12 +78,12 @@ def _is_paimon(path: str) -> bool:
 
 
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist at the target")
     parser.add_argument(
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="stop at a file that cannot be read, or leave it out",
+        help="what to do about a file that cannot be read: stop, or leave it out (default raise)",
     )
     parser.add_argument("--workers", type=whole_number, metavar="N", help="run N tasks at once (default: one per core)")
     _add_engine(parser)
@@ -98,7 +98,7 @@ def _engine_and_care(options: argparse.Namespace) -> dict[str, Any]:
 def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how Mosaic is written")
     group.add_argument("--compression", choices=("zstd", "none"), help="how blocks are compressed (default zstd)")
-    group.add_argument("--level", type=int, metavar="N", help="level of zstd, 1 to 22 (default 1)")
+    group.add_argument("--level", type=int, metavar="N", help="level of zstd, -7 to 22 (default 1)")
     group.add_argument(
         "--layout",
         choices=LAYOUTS,
@@ -111,14 +111,21 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
         "--page-size",
         type=byte_count,
         metavar="SIZE",
-        help="compress columns apart that have so many bytes (default: chosen by samples)",
+        help="compress each column by itself in buckets whose columns have SIZE bytes on average "
+        "(default: chosen by samples)",
     )
     group.add_argument(
-        "--row-group-bytes", type=byte_count, metavar="SIZE", help="begin a row group after so many bytes, such as 64M"
+        "--row-group-bytes",
+        type=byte_count,
+        metavar="SIZE",
+        help="begin a new row group after SIZE bytes, such as 64M (default: 256M, or more for very wide tables)",
     )
-    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="begin a row group after N rows")
+    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="begin a new row group after N rows")
     group.add_argument(
-        "--stats", action="append", metavar="NAMES", help="columns to keep minimum and maximum of, or 'all'"
+        "--stats",
+        action="append",
+        metavar="NAMES",
+        help="columns to keep minimum and maximum of, with commas between, or 'all' (default: all, up to 100 columns)",
     )
 
 
@@ -166,12 +173,12 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
     add_format(parser)
-    about = f"the format of the target, if its suffix does not tell it: {FORMATS}"
+    about = f"the format of the target, if its suffix does not say it: {FORMATS}"
     parser.add_argument("--to", dest="target_format", metavar="FORMAT", help=about)
     parser.add_argument(
         "--no-resume",
         action="store_true",
-        help="start from the beginning, also if an earlier run of the same job was interrupted",
+        help="start from the beginning, even if an earlier run of the same job was interrupted",
     )
     _add_care_and_engine(parser)
     _add_writer_options(parser)
@@ -246,8 +253,11 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
 def arguments_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a directory of Mosaic files")
     parser.add_argument("target", metavar="TARGET", nargs="?", help="where the new files go (default: in place)")
-    parser.add_argument("--file-bytes", type=byte_count, metavar="SIZE", help="how large files should get, such as 1G")
-    parser.add_argument("--sort-by", metavar="NAMES", help="order rows by these columns, with commas between")
+    parser.add_argument(
+        "--file-bytes", type=byte_count, metavar="SIZE", help="how large files should get, such as 1G (default 256M)"
+    )
+    about = "sort the rows of each new file by these columns, separated by commas"
+    parser.add_argument("--sort-by", metavar="NAMES", help=about)
     _add_care_and_engine(parser)
     _add_writer_options(parser)
     _add_plain(parser)

@@ -33,7 +33,7 @@ from smalti.report.units import show_count
 
 def add_stored(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--stored", action="store_true", help="also show how columns are stored whose type the format does not have"
+        "--stored", action="store_true", help="also show how columns are stored if the format does not have their type"
     )
 
 
