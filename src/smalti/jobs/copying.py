@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
+from smalti.file.writer import MAX_AUTO_STATISTICS
 from smalti.io.places import Place
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
@@ -41,7 +42,7 @@ class CopySettings:
     sort_by : tuple of (str, str)
         Column and order of each sort key.
     keys_get_statistics : bool
-        Whether the sort keys, and no other columns, get statistics.
+        Whether the sort keys get statistics in tables that are too wide to have them by default.
     skip_errors : bool
         Whether a piece that cannot be read is left out, and not a failure of the task.
     """
@@ -219,12 +220,13 @@ class _OutputWriter:
         options = self._settings.options
         if self._settings.keys_get_statistics:
             stored = stored_schema(schema).schema
-            keys = [
-                name
-                for name, _ in self._settings.sort_by
-                if name in stored.names and has_statistics(stored.field(name).type)
-            ]
-            options = replace(options, stats_columns=tuple(keys))
+            if len(stored) > MAX_AUTO_STATISTICS:
+                keys = [
+                    name
+                    for name, _ in self._settings.sort_by
+                    if name in stored.names and has_statistics(stored.field(name).type)
+                ]
+                options = replace(options, stats_columns=tuple(keys))
         return self._settings.target.format.writer(place, schema, options)
 
     def _end(self) -> None:
