@@ -129,7 +129,8 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
+def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions | None:
+    """The values of `_add_writer_options`; None if none is given, so that `compact` leaves large files as they are."""
     names = _names(options.stats)
     values = {
         "compression": options.compression,
@@ -141,7 +142,8 @@ def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
         "row_group_max_rows": options.row_group_rows,
         "stats_columns": ("all" if names == ["all"] else tuple(names)) if names else None,
     }
-    return smalti.WriterOptions(**{name: value for name, value in values.items() if value is not None})
+    given = {name: value for name, value in values.items() if value is not None}
+    return smalti.WriterOptions(**given) if given else None
 
 
 def _names(patterns: list[str] | None) -> list[str]:
@@ -222,9 +224,16 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
 def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
     from smalti import jobs
 
+    writer_options = _writer_options(options)
     if _is_paimon(options.target):
         from smalti import paimon
 
+        if writer_options is not None:
+            raise MosaicError(
+                "how the files of a Paimon table are written is said by options of the table, such as "
+                "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
+                path=options.target,
+            )
         mode: Literal["append", "overwrite"] = "overwrite" if options.overwrite else "append"
         with ProgressBar(screen.err) as progress:
             return paimon.convert(
@@ -241,7 +250,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
             options.target,
             source_format=options.source_format,
             target_format=options.target_format,
-            options=_writer_options(options),
+            options=writer_options,
             columns=_column_names(options),
             resume=not options.no_resume,
             progress=progress,
