@@ -152,7 +152,7 @@ class MosaicDataset(Dataset):
             listing = find()
             return replace(listing, files=[file for file in listing.files if file.path in files])
 
-        return MosaicDataset(find_only, schema, self._partitioned, *self._limits)
+        return MosaicDataset(find_only, schema, self._partitioned, *self._limits, self._logical)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
