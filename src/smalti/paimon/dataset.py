@@ -113,7 +113,8 @@ class PaimonDataset(Dataset):
 
             filter_ = normalize_filters(scan.filters)
         splits = self.splits(filter_)
-        return SplitReader(self.table, output, filter_).batches(splits, self._budget(splits), scan.progress)
+        reader = SplitReader(self.table, output, filter_, self._limits[1])
+        return reader.batches(splits, self._budget(splits), scan.progress)
 
 
 def dataset(
@@ -141,8 +142,11 @@ def dataset(
         The newest snapshot at this moment: milliseconds since 1970, a time, or text such as ``2026-11-16 12:00:00``.
     storage : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.places.locate`.
-    readahead, memory_limit
+    readahead : int, optional
         As in `smalti.dataset`.
+    memory_limit : int, optional
+        Bytes that reading a file may hold at a time, see `smalti.open`. What pypaimon merges does not count, and
+        `to_table` keeps all rows.
 
     Raises
     ------
