@@ -129,12 +129,13 @@ def dataset(
 ) -> PaimonDataset:
     """Open a Paimon table as of one snapshot: by default the newest at this moment.
 
-    pypaimon decides which files and rows the snapshot has. Files whose rows are the table's, which is most of an append
-    table, are read by smalti; what has to be merged goes through pypaimon, with smalti reading the files inside it.
+    pypaimon decides which files and rows the snapshot has. smalti reads files that hold rows of the table as they are,
+    which is most of an append table. Rows that have to be merged are read by pypaimon, which reads the files with
+    smalti.
 
     Parameters
     ----------
-    table : path, URI, or table of a catalog of pypaimon's
+    table : path, URI, or table of a pypaimon catalog
     snapshot : int, optional
         The id of a snapshot.
     tag : str, optional
