@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +25,7 @@ def describe(peers: list[Peer]) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "load_at_start": os.getloadavg()[0],
+        "busy_at_start": busy_share(),
         "pyarrow": version("pyarrow"),
         "numpy": version("numpy"),
         "peers": {
@@ -36,6 +38,25 @@ def describe(peers: list[Peer]) -> dict[str, Any]:
             for peer in peers
         },
     }
+
+
+def busy_share(seconds: float = 3.0) -> float | None:
+    """The share of all processors that other processes take while this one waits; None where it cannot be told.
+
+    The load average would count what this machine did minutes ago, such as the benchmark that ran before this one.
+    """
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    before = _ticks(stat)
+    time.sleep(seconds)
+    ticks = [after - first for first, after in zip(before, _ticks(stat), strict=True)]
+    idle = ticks[3] + ticks[4]  # idle, and waiting for a disk
+    return 1 - idle / max(1, sum(ticks))
+
+
+def _ticks(stat: Path) -> list[int]:
+    return [int(number) for number in stat.read_text().split("\n", 1)[0].split()[1:9]]
 
 
 def commit() -> str | None:

@@ -15,6 +15,8 @@ from benchmarks.datasets import DATASETS
 from benchmarks.measure import Measurement
 
 Row = list[str]
+#: The share of the processors above which other work beforehand makes times doubtful.
+BUSY = 0.15
 
 
 def page(document: dict[str, Any], charts: dict[str, str]) -> str:
@@ -35,10 +37,11 @@ def page(document: dict[str, Any], charts: dict[str, str]) -> str:
 
 def warning(where: dict[str, Any]) -> str:
     """A word to the reader when other work had the machine before this run began."""
-    if where["load_at_start"] <= where["cores"] / 2:
+    busy = where.get("busy_at_start")
+    if busy is None or busy <= BUSY:
         return ""
     return (
-        f"**The machine was busy** (load average {where['load_at_start']:.1f} on {where['cores']} cores beforehand): "
+        f"**The machine was busy** (others had {busy:.0%} of its {where['cores']} cores beforehand): "
         "sizes, bytes and memory hold, times and their ratios are not to be quoted."
     )
 

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from benchmarks import measure, remote, report, tables
 from benchmarks.__main__ import main
 from benchmarks.announced import beside
 from benchmarks.datasets import DATASETS, column_names, np, scattered, telemetry_filters
+from benchmarks.environment import busy_share
 from benchmarks.goals import GOALS, Goal, outcomes
 from benchmarks.measure import Measurement, Turn, difference, take_turns
 from benchmarks.peers import PEERS, installed
@@ -183,9 +185,18 @@ def test_durations_are_shown_with_three_digits(value, text):
     assert report.seconds(value) == text
 
 
-@pytest.mark.parametrize(("load", "busy"), [(0.2, False), (1.0, False), (1.1, True)])
-def test_a_busy_machine_is_admitted(load, busy):
-    assert ("not to be quoted" in report.warning({"load_at_start": load, "cores": 2})) is busy
+@pytest.mark.parametrize(("share", "busy"), [(None, False), (0.05, False), (0.15, False), (0.4, True)])
+def test_a_busy_machine_is_admitted(share, busy):
+    assert ("not to be quoted" in report.warning({"busy_at_start": share, "cores": 2})) is busy
+
+
+def test_other_work_is_noticed():
+    assert 0 <= busy_share(0.1) <= 1
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            assert busy_share(1.0) > 0.5 / os.cpu_count()
+        finally:
+            other.kill()
 
 
 def test_smoke_run(tmp_path, capsys):
