@@ -51,6 +51,27 @@ class TestConvert:
         assert not list(Path(path).rglob("*.mosaic"))
 
 
+class TestRows:
+    @pytest.mark.parametrize("kind", ["append", "primary_key_updated"])
+    def test_commands_show_the_rows_of_the_newest_snapshot(
+        self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = KINDS[kind](tmp_path)
+        expected = read_by_pypaimon(path)
+        assert main(["count", path]) == 0
+        assert capsys.readouterr().out == f"{expected.num_rows}\n"
+        assert main(["cat", path, "-c", "i*", "--json"]) == 0
+        found = [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+        assert sorted(found) == sorted(expected["id"].to_pylist())
+        assert main(["schema", path, "--json"]) == 0
+        names = [column["name"] for column in json.loads(capsys.readouterr().out)["columns"]]
+        assert names == expected.column_names
+        assert main(["profile", path, "-c", "i*", "--json"]) == 0
+        assert [column["column"] for column in json.loads(capsys.readouterr().out)["columns"]] == ["id"]
+        # Its parts are still no tables.
+        assert main(["count", path, path]) == 1
+
+
 class TestSnapshots:
     def test_verify_checks_the_files_of_a_snapshot(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = KINDS["overwritten"](tmp_path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,18 +62,6 @@ def _at_snapshot(options: argparse.Namespace) -> dict[str, Any]:
     chosen = {"snapshot": options.snapshot, "tag": options.tag}
     return {name: value for name, value in chosen.items() if value is not None}
 
-
-def _is_paimon(path: str) -> bool:
-    """Whether there is a Paimon table at a path, so that the job is one of `smalti.paimon`.
-
-    Without pypaimon it is not, and the job on files then refuses the table and says what to install.
-    """
-    if find_spec("pypaimon") is None:
-        return False
-    from smalti.io import locate
-    from smalti.table.paimon_layout import is_paimon_table
-
-    return is_paimon_table(locate(path))
 
 
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
@@ -223,9 +210,10 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
 
 def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
     from smalti import jobs
+    from smalti.cli.sources import is_paimon
 
     writer_options = _writer_options(options)
-    if _is_paimon(options.target):
+    if is_paimon(options.target):
         from smalti import paimon
 
         if writer_options is not None:
@@ -327,11 +315,11 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti import jobs
-    from smalti.cli.sources import local_paths
+    from smalti.cli.sources import is_paimon, local_paths
 
     given: dict[str, Any] = {"engine": options.engine}
     with local_paths(options.sources, "mosaic") as paths, ProgressBar(screen.err) as progress:
-        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
+        if len(paths) == 1 and not options.plain and is_paimon(paths[0]):
             from smalti import paimon
 
             report = paimon.verify(paths[0], progress=progress, **given, **_at_snapshot(options))
@@ -358,7 +346,7 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
-    from smalti.cli.sources import STANDARD_INPUT, local_paths
+    from smalti.cli.sources import STANDARD_INPUT, is_paimon, local_paths
 
     with local_paths(options.sources, options.source_format) as paths, ProgressBar(screen.err) as progress:
         if options.sources == [STANDARD_INPUT]:
@@ -370,7 +358,7 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
             "progress": progress,
             **_engine_and_care(options),
         }
-        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
+        if len(paths) == 1 and not options.plain and is_paimon(paths[0]):
             from smalti import paimon
 
             profile = paimon.profile(paths[0], **given, **_at_snapshot(options))
