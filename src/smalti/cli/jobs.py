@@ -63,7 +63,6 @@ def _at_snapshot(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist at the target")
     parser.add_argument(
