@@ -432,7 +432,8 @@ def dataset(
     schema : pyarrow.Schema, optional
         Read as this schema instead of the union of the files' schemas, partition columns included.
     partitioning : {"hive", None}
-        Whether directories called ``key=value`` are columns, if the files do not store them.
+        Whether directories called ``key=value`` are columns, if the files do not store them. Such a column is int64 if
+        all its values are whole numbers, else string; `schema` may say otherwise.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     readahead : int, optional
         How many files are opened, and row groups read, before they are needed. By default 32 on remote storage; on this
