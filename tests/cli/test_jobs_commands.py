@@ -107,6 +107,19 @@ def test_compact(run: Any, tmp_path: Path) -> None:
     assert len(list((tmp_path / "large").glob("*.mosaic"))) == 1
 
 
+def test_compact_leaves_large_files_as_they_are(run: Any, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    table.mkdir()
+    for i in range(2):
+        smalti.write_table(pa.table({"id": [i]}), table / f"{i}.mosaic")
+    assert run("compact", table).code == 0
+    (made,) = table.glob("*.mosaic")
+    assert run("compact", table).code == 0
+    assert list(table.glob("*.mosaic")) == [made]
+    assert run("compact", table, "--level", 3).code == 0  # other options are a reason to write it again
+    assert list(table.glob("*.mosaic")) != [made]
+
+
 def test_clean(run: Any, tmp_path: Path) -> None:
     table = tmp_path / "t"
     (table / "_mosaic_jobs/dead/0").mkdir(parents=True)

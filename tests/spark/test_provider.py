@@ -405,6 +405,16 @@ class TestLess:
         assert frame.where("_metadata.row_group = 0").count() == 200
 
 
+def test_an_option_comes_before_the_setting_of_the_session(spark: Any, tmp_path: Path) -> None:
+    spark.range(3).selectExpr("id", "1 AS day").write.format("mosaic").partitionBy("day").save(str(tmp_path / "t"))
+    spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    try:
+        assert dict(load(spark, tmp_path / "t").dtypes)["day"] == "string"
+        assert dict(load(spark, tmp_path / "t", inferPartitionTypes="true").dtypes)["day"] == "int"
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionColumnTypeInference.enabled")
+
+
 def test_without_the_provider_a_dynamic_overwrite_is_refused(spark: Any, plain: str, tmp_path: Path) -> None:
     frame = spark.range(6).selectExpr("id", "id % 3 AS p")
     save = lambda rows: rows.write.format(plain).mode("overwrite").option("partitionBy", "p").save(str(tmp_path / "t"))  # noqa: E731

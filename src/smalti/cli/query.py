@@ -19,7 +19,7 @@ from smalti.errors import MosaicError
 
 
 def arguments_sql(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("query", metavar="QUERY", help="a statement of DuckDB; FROM 'file.mosaic' works as it is")
+    parser.add_argument("query", metavar="QUERY", help="a statement in DuckDB's SQL; FROM 'file.mosaic' names a file")
     parser.add_argument(
         "tables",
         nargs="*",

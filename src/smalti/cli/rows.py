@@ -39,8 +39,8 @@ def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
 
 
 def add_row_output(parser: argparse.ArgumentParser) -> None:
-    shapes = {"--csv": "print CSV", "--vertical": "a line for each column instead of each row"}
-    add_output(parser, "print JSON lines, one object per row", **shapes)
+    about = f"a line for each column instead of each row; {MAX_VERTICAL} rows at most"
+    add_output(parser, "print JSON lines, one object per row", **{"--csv": "print CSV", "--vertical": about})
 
 
 def arguments_sample(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def arguments_sample(parser: argparse.ArgumentParser) -> None:
         "--seed",
         type=int,
         metavar="N",
-        help="choose the same rows in every run with this number (default: others each time)",
+        help="choose the same rows in every run with this number (default: different rows each time)",
     )
 
 

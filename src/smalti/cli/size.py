@@ -67,7 +67,7 @@ class ColumnSize:
 
 
 def arguments_size(parser: argparse.ArgumentParser) -> None:
-    add_files(parser)
+    add_files(parser, "Mosaic or Parquet")
     add_columns(parser)
     parser.add_argument(
         "--prefix",

@@ -46,7 +46,7 @@ def compact(
     filesystem: AnyFileSystem = None,
     plain: bool = False,
 ) -> JobSummary:
-    """Gather the Mosaic files of each directory into files of about one size.
+    """Rewrite the small Mosaic files of each directory as few files of about one size.
 
     If columns differ between files, the new files have all of them, with types widened where no value changes. Files
     of a hive partition stay in that partition.
@@ -60,7 +60,8 @@ def compact(
     target_file_bytes : int
         About the size of the files to write.
     sort_by : str, or sequence of str or (str, "ascending" | "descending"), optional
-        Order of the rows of each file, nulls last. Without `options`, these columns also get statistics.
+        Order of the rows of each new file, nulls last. Without `options`, these columns get statistics, even in tables
+        that are too wide to have them by default.
     options : WriterOptions, optional
         Buckets, row groups, statistics and compression of the new files. Without them, columns that have statistics in
         the old files keep them.

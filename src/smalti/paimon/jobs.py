@@ -47,9 +47,9 @@ def convert(
     Parameters
     ----------
     source : path, URI, glob or list of them
-        Parquet, ORC, CSV, JSON lines, Arrow IPC or Mosaic. Columns are found by name; those that directories called
-        ``key=value`` spell are added. Text is read in the types of the table.
-    table : path, URI, or table of a catalog of pypaimon's
+        Files of any format that `smalti.jobs.convert` reads. Columns are matched by name, and directories called
+        ``key=value`` are columns too. CSV and JSON lines are read in the types of the table.
+    table : path, URI, or table of a pypaimon catalog
     mode : {"append", "overwrite"}
         As in `smalti.paimon.write`.
     source_format, columns, progress, filesystem
