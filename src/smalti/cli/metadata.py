@@ -191,7 +191,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
         check_below("row group", options.row_group, file.num_row_groups)
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
         groups += [(group.num_rows, group.statistics) for group in map(file.row_group, wanted)]
-        for name in groups[-1][1] if groups else ():
+        for name in {name for _, statistics in groups[len(groups) - len(wanted) :] for name in statistics}:
             leaf = file.columns.leaf_type(name)
             given[name] = leaf if given.setdefault(name, leaf) == leaf else None
     chosen = select_columns(list(names), options.columns)
@@ -200,7 +200,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
         {
             "name": name,
             "null_count": known.null_count,
-            **{end: _plain(getattr(known, end), given[name]) for end in ("min", "max")},
+            **{end: _plain(getattr(known, end), given.get(name)) for end in ("min", "max")},
         }
         for name in (names if chosen is None else chosen)
         if (known := merged.get(name)) is not None

@@ -252,12 +252,7 @@ def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> 
 
 
 def _bound(value: Any) -> Any:
-    """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text.
-
-    A moment that Python has no value for, such as a date after the year 9999, is its number in the file.
-    """
-    if isinstance(value, pa.Scalar):
-        value = str(value.cast(pa.int32() if value.type.bit_width == 32 else pa.int64()).as_py())
+    """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text."""
     is_exact = math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) < 1 << 53
     if value is None or is_exact:
         return value
