@@ -226,3 +226,25 @@ def test_files_that_lack_columns_of_any_type(tmp_path: Path) -> None:
         found = table.to_table(filters=filter_)
         found.validate(full=True)
         assert found["k"].to_pylist() == keys
+
+
+def test_half_floats_of_dictionaries_in_lists() -> None:
+    """Arrow mistakes their entries where it puts lists together and one entry is NaN."""
+    halves = pa.array([0x3E00, 0x7E00, 0x4100], pa.int16()).view(pa.float16())  # 1.5, NaN, 2.5
+    entries = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1, None, 0], pa.int8()), halves)
+    inside = pa.StructArray.from_arrays([entries], names=["h"])
+    starts, lengths = pa.array([3, 0, 1], pa.int32()), pa.array([2, 2, 3], pa.int32())
+    second = pa.array([False, True, False])
+    table = pa.table(
+        {
+            "view": pa.ListViewArray.from_arrays(starts, lengths, entries),
+            "fixed": pa.FixedSizeListArray.from_arrays(entries, 2, mask=second),
+            "null": pa.ListArray.from_arrays(pa.array([0, 2, 4, 6], pa.int32()), entries, mask=second),
+            "struct": pa.ListArray.from_arrays(pa.array([0, 2, 4, 6], pa.int32()), inside, mask=second),
+        }
+    )
+    for given in (table, table.slice(1)):
+        back = read(written(given))
+        assert back.schema == given.schema
+        for name in table.column_names:
+            assert rows_of(back, name) == rows_of(given, name)

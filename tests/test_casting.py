@@ -75,7 +75,9 @@ def test_what_is_stored(path: Path, name: str) -> None:
     assert stored.schema.names == ["id", "user", "user.age", "user.name", "word"]
     assert stored.schema.field("id").type == pa.int32()
     assert pa.table(smalti.scan(path / name, logical=False)).equals(stored)
-    assert smalti.dataset(path, logical=False).to_table().equals(stored)
+    table = smalti.dataset(path, logical=False)
+    assert table.to_table().equals(stored)
+    assert table.only(set(table.files)).to_table().equals(stored)
 
 
 @pytest.mark.parametrize("name", ["", "a.mosaic"])

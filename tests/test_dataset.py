@@ -12,6 +12,7 @@ import pytest
 
 import smalti
 from smalti.file.columns import SharedSchemas
+from smalti.file.scan import Scanner
 from smalti.file.tail import parse_schema
 from smalti.io import open_source
 from smalti.predicate import normalize_filters
@@ -101,6 +102,35 @@ def test_a_partition_that_cannot_match_is_not_opened(sales: Path) -> None:
         ds.to_table(["id"])
     with pytest.raises(smalti.CorruptFileError, match=r"a\.mosaic"):
         smalti.dataset(sales).to_table(["id"])
+
+
+def test_statistics_decide_beside_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition on a partition column does not keep row groups from being skipped by the others."""
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        table = pa.table({"id": range(day * 100, day * 100 + 100)})
+        smalti.write_table(table, tmp_path / f"day={day}/a.mosaic", stats_columns=["id"], row_group_max_rows=10)
+    read: list[int] = []
+    fetch = Scanner.fetch_buckets
+
+    def noting(self: Scanner, group: int, *arguments: Any, **named: Any) -> Any:
+        read.append(group)
+        return fetch(self, group, *arguments, **named)
+
+    monkeypatch.setattr(Scanner, "fetch_buckets", noting)
+    ds = smalti.dataset(tmp_path)
+    for filters, rows, groups in [
+        ([("day", "=", 2), ("id", ">=", 295)], 5, [9]),
+        ((pc.field("day") > 1) & (pc.field("id") < 203) & pc.field("id").is_valid(), 3, [0]),
+        ([[("day", "=", 1), ("id", "<", 105)], [("id", "=", 230)]], 6, None),
+        ([("day", "=", 2)], 100, list(range(10))),
+        ([("day", "=", 3), ("id", ">", 0)], 0, []),
+    ]:
+        read.clear()
+        assert ds.to_table(filters=filters).num_rows == ds.count_rows(filters) == rows
+        read.clear()
+        assert ds.to_table(["id"], filters).num_rows == rows
+        assert groups is None or sorted(set(read)) == groups
 
 
 def test_batches_are_bounded(sales: Path) -> None:
@@ -294,11 +324,21 @@ class TestReadingManyFiles:
         assert (seen[-1].done, seen[-1].total, seen[-1].num_rows, seen[-1].fraction) == (12, 12, 24, 1)
 
 
+def test_some_files_of_a_dataset_are_read_as_all_are(tmp_path: Path) -> None:
+    smalti.write_table(pa.table({"n": pa.array([1], pa.uint8())}), tmp_path / "a.mosaic")
+    smalti.write_table(pa.table({"n": pa.array([2], pa.uint8())}), tmp_path / "b.mosaic")
+    for logical in (True, False):
+        whole = smalti.dataset(tmp_path, logical=logical)
+        part = whole.only({str(tmp_path / "b.mosaic")}).to_table()
+        assert part.equals(whole.to_table().slice(1))
+
+
 def test_partition_values_that_paths_could_misread(tmp_path: Path) -> None:
     """Text stays text, also the text that stands for null in a path, and null stays null."""
     texts = [
         "__HIVE_DEFAULT_PARTITION__",
         "%5F_HIVE_DEFAULT_PARTITION__",
+        "__DEFAULT_PARTITION__",
         None,
         "",
         "..",

@@ -18,8 +18,9 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import smalti
-from smalti.predicate import normalize_filters, prune_partitions
+from smalti.predicate import normalize_filters, prune_partitions, tree
 from smalti.predicate.text import parse_where
+from smalti.predicate.tree import OPERATORS
 from tests.compare import assert_same
 from tests.files import read, written
 from tests.older_arrow import array_of
@@ -448,6 +449,64 @@ def test_a_filter_that_is_no_condition_is_refused_or_decides_all(columns: list[s
     for answer in (True, False):
         found = smalti.read_table(tmp_path / "t.mosaic", columns, pc.scalar(answer))
         assert found.num_rows == (3 if answer else 0)
+
+
+def test_values_of_the_types_that_columns_were_given_in() -> None:
+    """Columns are compared as they are stored, whatever their values are wrapped in."""
+    ids = pa.array([bytes([i] * 16) for i in range(4)], pa.binary(16))
+    words = pa.array(["a", "b", None, "a"])
+    table = pa.table({"u": pa.ExtensionArray.from_storage(pa.uuid(), ids), "d": words.dictionary_encode()})
+    blob = written(table, stats_columns="all", row_group_max_rows=2)
+    assert read(blob, filters=pc.field("u") == table["u"][2]).num_rows == 1
+    assert read(blob, filters=pc.field("u") != table["u"][2]).num_rows == 3
+    assert read(blob, filters=tree.IsIn("u", table["u"].chunk(0)[1:3])).num_rows == 2
+    assert read(blob, filters=pc.field("d") == table["d"][0]).num_rows == 2
+    assert read(blob, filters=tree.Not(tree.IsIn("d", table["d"].chunk(0)[:1]))).num_rows == 1
+
+
+def test_both_zeros_are_in_a_list_that_has_zero() -> None:
+    """As in SQL, where `in` means that one of the values is equal."""
+    table = pa.table({"x": [0.0, -0.0, 1.0, None]})
+    blob = written(table)
+    for text, count in {"x in (0, 7)": 2, "x in (-0.0, 1)": 3, "x not in (0)": 1, "x in (1)": 1}.items():
+        assert read(blob, filters=parse_where(text, table.schema)).num_rows == count
+    assert read(blob, filters=[("x", "in", [0, 7])]).num_rows == 2
+
+
+_PYTHON: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_INTEGERS = [0, 1, -1, 2, 127, -128, (1 << 24) + 1, (1 << 53) + 1, (1 << 63) - 1, -(1 << 63), None]
+
+
+@pytest.mark.parametrize("value", [2.5, -0.5, 2.0, 1e9, -1e30, 2.0**53, 2.0**63, float("inf"), -float("inf"), NAN])
+@pytest.mark.parametrize("type_", [pa.int8(), pa.int64()], ids=str)
+def test_integers_and_floating_point_values(value: float, type_: pa.DataType) -> None:
+    """Arrow casts the integers to a type in which the value is exact, and refuses those that are not."""
+    held = [cell for cell in _INTEGERS if type_ == pa.int64() or cell is None or -128 <= cell < 128]
+    blob = written(pa.table({"i": pa.array(held, type_)}), stats_columns="all", row_group_max_rows=2)
+    for op, compare in _PYTHON.items():
+        expected = [cell for cell in held if cell is not None and compare(cell, value)]
+        for filters in ([("i", op, value)], getattr(pc, OPERATORS[op])(pc.field("i"), value)):
+            assert read(blob, filters=filters)["i"].to_pylist() == expected
+        assert read(blob, filters=~getattr(pc, OPERATORS[op])(pc.field("i"), value)).num_rows == (
+            len(held) - 1 - len(expected)
+        )
+    assert read(blob, filters=[("i", "in", [value, 1.0, 0.5])])["i"].to_pylist() == [
+        cell for cell in held if cell is not None and cell in (value, 1.0)
+    ]
+
+
+@pytest.mark.parametrize("value", [20_000_001, 30_000_000, (1 << 60) + 1, -(1 << 60) - 1, 0])
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+def test_floating_point_numbers_and_integers(value: int, type_: pa.DataType) -> None:
+    cells = pa.array([1.5, 0.0, 2e7, 3e7, float(1 << 60), -float(1 << 60), float("inf"), None], type_)
+    blob = written(pa.table({"x": cells}), stats_columns="all", row_group_max_rows=3)
+    for op, compare in _PYTHON.items():
+        expected = [cell for cell in cells.to_pylist() if cell is not None and compare(cell, value)]
+        assert read(blob, filters=[("x", op, value)])["x"].to_pylist() == expected
+    expected = [cell for cell in cells.to_pylist() if cell == value]
+    assert read(blob, filters=[("x", "in", [value, 7])])["x"].to_pylist() == expected
 
 
 @pytest.mark.parametrize("value", ["2.50", "2.501", "2.5000", "-0.001", "3", "1e30"])

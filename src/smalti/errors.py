@@ -58,7 +58,7 @@ class MosaicError(ValueError):
     reason : str
         What is wrong, in one phrase.
     found, expected : object, optional
-        The value met and the value (or rule) it breaks.
+        The value that was found, and the value or rule that was expected.
     **place
         Any of `path`, `section`, `row_group`, `bucket`, `column`, `row`, `offset`.
 
@@ -105,11 +105,11 @@ class CorruptFileError(MosaicError):
 
 
 class UnsupportedFeatureError(MosaicError):
-    """The file is well formed as far as can be told, but uses something this version does not read."""
+    """The file looks sound, but uses something that this version cannot read."""
 
 
 class SchemaError(MosaicError):
-    """A schema, column name, type or value that Mosaic cannot hold, or that does not fit the file."""
+    """A schema, column name, type or value that Mosaic cannot store, or that does not fit the file."""
 
 
 def no_column(name: str, names: Iterable[str] = (), purpose: str = "", **place: Any) -> SchemaError:
@@ -145,11 +145,11 @@ class MemoryLimitError(MosaicError):
 
 
 class ConflictError(MosaicError):
-    """Another job has changed the table in the same moment, so that this one cannot: it has changed nothing."""
+    """Another job has changed the table meanwhile, so this job cannot commit. It has changed nothing."""
 
 
 class PaimonTableError(MosaicError):
-    """A directory of a Paimon table was about to be read or written as a plain directory of files."""
+    """A Paimon table cannot be read or written as a plain directory of files; see `smalti.paimon`."""
 
 
 class ReplacedError(MosaicError):

@@ -61,35 +61,36 @@ class WriterOptions:
     compression_level : int
         zstd's level, -7 to 22.
     layout : {"balanced", "small", "fast"}
-        What the layout of the file is chosen for, by `smalti.file.layout_choice` from samples of the first row group:
-        `small` files, `fast` reads (up to half as large again), or, `balanced`, the fastest reads of a file at most 1 %
-        larger, as far as the samples tell, than with the reference's 100 buckets and 32 KiB. "auto" is another name for
-        "balanced". A given `num_buckets` or `page_size_threshold` leaves nothing to choose.
+        What to aim at when the layout of the file is chosen from samples of its first row group. "small" is the
+        smallest file. "fast" has the fastest reads; the file may be half as large again. "balanced" has the fastest
+        reads of a file that is at most 1 % larger than with the reference's 100 buckets and 32 KiB, as far as the
+        samples tell. "auto" is another name for "balanced". If `num_buckets` or `page_size_threshold` is given, nothing
+        is chosen.
     num_buckets : int, optional
-        How many buckets columns are spread over, at most one per column. More buckets make reading a few columns
-        cheaper and the file larger. By default it is chosen, or 100 if `page_size_threshold` is given.
+        How many buckets the columns are put into, at most one per column. With more buckets, reading a few columns is
+        cheaper and the file is larger. By default the number is chosen, or 100 if `page_size_threshold` is given.
     row_group_max_bytes : int, optional
-        A row group is flushed before its values and null bitmaps, uncompressed, would exceed this; 511 MiB at most,
-        whatever is asked for. By default 256 MiB, and more for tables of more than 4,096 columns.
+        Largest size of a row group: its values and null bitmaps, before compression. 511 MiB at most, even if more is
+        asked for. By default 256 MiB, and more for tables of more than 4,096 columns.
     row_group_max_rows : int, optional
-        A row group has at most so many rows.
+        Most rows of a row group; by default there is no limit.
     dict_max_bytes, dict_max_entries : int
         Largest dictionary, in bytes (of text, binary, long decimals and nanosecond timestamps) and in entries. 0 or 1
         entries turn dictionaries off.
     page_size_threshold : int, optional
-        A bucket is paged, so that single columns can be read from it, once its columns are so large on average. By
-        default it is chosen, or 32 KiB if `num_buckets` is given.
+        A bucket is paged, so that single columns can be read from it, if its columns have at least this many bytes on
+        average. By default it is chosen, or 32 KiB if `num_buckets` is given.
     stats_columns : sequence of str, "all" or "auto"
-        Columns to keep minimum, maximum and null count of, per row group; "all" means all that have an order. "auto",
-        the default, does so for tables of up to 100 columns, except for long texts: every open reads all statistics,
-        which costs next to nothing there and more than the reading itself in a table of 10,000 columns. A file whose
-        `num_buckets` or `page_size_threshold` is given has only the statistics that are asked for.
+        Columns whose minimum, maximum and number of nulls are stored for each row group. "all" means all columns that
+        have an order. "auto", the default, means the same for tables of up to 100 columns, except for long texts, and
+        no columns for wider tables: every open reads all statistics, which in a table of 10,000 columns takes longer
+        than the reading itself. If `num_buckets` or `page_size_threshold` is given, "auto" means no columns.
     checksum : bool
-        Whether zstd frames carry a checksum of their content, which every zstd decoder verifies.
+        Whether zstd frames have a checksum of their content, which every zstd decoder verifies.
     companion : bool
-        Whether the file has a companion, which other readers pass over: what the format has no field for (Arrow types
-        without a type of their own, structs, metadata) and a checksum of index and footer. Without, and in files that
-        are not compressed, columns come back as they are stored.
+        Whether the file has a companion, which other readers ignore. It keeps what the format has no field for (Arrow
+        types that the format does not have, structs, metadata) and a checksum of index and footer. Without it, and in
+        files that are not compressed, columns come back as they are stored.
     threads : int, optional
         Threads that encode and compress buckets; by default one per core.
     """

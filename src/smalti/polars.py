@@ -173,7 +173,7 @@ def _is_in(name: str, values: pa.Scalar | None, type_: pa.DataType) -> t.Tree | 
     if not isinstance(values, (pa.ListScalar, pa.LargeListScalar)) or values.values is None:
         return None
     entries = values.values
-    return t.IsIn(name, entries) if not entries.null_count and entries.type == type_ else None
+    return t.IsIn(name, entries) if not entries.null_count and _plain(entries.type) == _plain(type_) else None
 
 
 def _value(literal: Any) -> pa.Scalar | None:
@@ -202,4 +202,13 @@ def _stored(array: pa.Array) -> pa.Array:
 
 def _is_comparable(column: pa.DataType, value: pa.DataType) -> bool:
     """Whether Arrow compares the two as Polars does."""
-    return column == value or (pt.is_integer(column) and pt.is_integer(value))
+    return _plain(column) == _plain(value) or (pt.is_integer(column) and pt.is_integer(value))
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    """Texts and bytes in one layout: what Polars has written has views of them."""
+    if pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_):
+        return pa.string()
+    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_):
+        return pa.binary()
+    return type_

@@ -74,6 +74,27 @@ def test_stats(run: Any, mixed: Path) -> None:
     assert "id " in run("stats", mixed).out
 
 
+def test_stats_of_days_and_moments_that_python_cannot_hold(run: Any, tmp_path: Path) -> None:
+    columns = {
+        "day": pa.array([-2_000_000, 5, 6, 7], pa.int32()).cast(pa.date32()),
+        "at": pa.array([1, 1001, 2002, 3003]).cast(pa.timestamp("ns")),
+        "zoned": pa.array([1, 1001, 2002, 3003]).cast(pa.timestamp("ns", "Asia/Tokyo")),
+        "took": pa.array([1, 1001, 2002, 3003]).cast(pa.duration("ns")),
+        "slow": pa.array([1, 1001, 2002, 1 << 62]).cast(pa.duration("s")),
+    }
+    path = tmp_path / "a.mosaic"
+    smalti.write_table(pa.table(columns), path, row_group_max_rows=2)
+    document = json.loads(run("stats", path, "--json").out)
+    found = {item["name"]: (item["min"], item["max"]) for item in document["columns"]}
+    assert found["day"] == ("-3506-03-09", "1970-01-08")
+    assert found["at"] == ("1970-01-01T00:00:00.000000001", "1970-01-01T00:00:00.000003003")
+    assert found["zoned"] == ("1970-01-01T00:00:00.000000001Z", "1970-01-01T00:00:00.000003003Z")
+    assert (found["took"], found["slow"]) == ((1, 3003), (1, 1 << 62))  # in the unit of the column, as `head` shows it
+    assert run("report", path, "-o", tmp_path / "a.html").code == 0
+    with smalti.open(path) as file:
+        assert "min=-3506-03-09" in repr(file.row_group(0).statistics["day"])
+
+
 def test_stats_of_a_file_without_any(run: Any, tmp_path: Path) -> None:
     smalti.write_table(pa.table({"a": [1]}), tmp_path / "a.mosaic", stats_columns=())
     done = run("stats", tmp_path / "a.mosaic")
@@ -177,6 +198,19 @@ def test_bench(run: Any, tmp_path: Path, suffix: str) -> None:
         "read all",
     }
     assert "Parquet / Mosaic" in run("bench", path, "--rounds", 1).out
+
+
+def test_bench_of_types_that_are_not_stored_as_they_are(run: Any, tmp_path: Path) -> None:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"]))
+    columns = {
+        "s": [{"x": 1}, None],
+        "l": [[{"y": "a"}], []],
+        "r": runs,
+        "": [1, 2],
+        "u": pa.array([1, 2], pa.uint64()),
+    }
+    smalti.write_table(pa.table(columns), tmp_path / "t.mosaic")
+    assert run("bench", tmp_path / "t.mosaic", "--rounds", 1).code == 0
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -71,6 +71,31 @@ def test_bad_options_and_sources_are_one_line(run: Any, csv: Path, tmp_path: Pat
         assert "bug" not in done.err
 
 
+def test_columns_with_a_comma_in_their_name(run: Any, tmp_path: Path) -> None:
+    table = pa.table({"a,b": [1], "a": [2], "b": [3], "c": [4]})
+    smalti.write_table(table, tmp_path / "t.mosaic")
+    for chosen, names in (
+        (["-c", "a,b"], ["a,b"]),
+        (["-c", "a,c"], ["a", "c"]),
+        (["-c", "c", "-c", "a,b"], ["c", "a,b"]),
+    ):
+        done = run("convert", tmp_path / "t.mosaic", tmp_path / "o.parquet", *chosen, "--overwrite")
+        assert done.code == 0, done.err
+        assert pq.read_schema(tmp_path / "o.parquet").names == names
+        profiled = json.loads(run("profile", tmp_path / "t.mosaic", *chosen, "--json").out)
+        assert [column["column"] for column in profiled["columns"]] == names
+
+
+def test_compact_leaves_files_of_the_right_size(run: Any, tmp_path: Path) -> None:
+    """Options that were not given are not a reason to write all files anew."""
+    (tmp_path / "t").mkdir()
+    smalti.write_table(pa.table({"id": range(9)}), tmp_path / "t/a.mosaic")
+    before = (tmp_path / "t/a.mosaic").stat()
+    assert json.loads(run("compact", tmp_path / "t", "--json").out)["files"] == []
+    assert (tmp_path / "t/a.mosaic").stat().st_ino == before.st_ino
+    assert len(json.loads(run("compact", tmp_path / "t", "--level", 3, "--json").out)["files"]) == 1
+
+
 def test_compact(run: Any, tmp_path: Path) -> None:
     source = tmp_path / "small"
     source.mkdir()
@@ -80,6 +105,19 @@ def test_compact(run: Any, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert smalti.dataset(tmp_path / "large").count_rows() == 10
     assert len(list((tmp_path / "large").glob("*.mosaic"))) == 1
+
+
+def test_compact_leaves_large_files_as_they_are(run: Any, tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    table.mkdir()
+    for i in range(2):
+        smalti.write_table(pa.table({"id": [i]}), table / f"{i}.mosaic")
+    assert run("compact", table).code == 0
+    (made,) = table.glob("*.mosaic")
+    assert run("compact", table).code == 0
+    assert list(table.glob("*.mosaic")) == [made]
+    assert run("compact", table, "--level", 3).code == 0  # other options are a reason to write it again
+    assert list(table.glob("*.mosaic")) != [made]
 
 
 def test_clean(run: Any, tmp_path: Path) -> None:

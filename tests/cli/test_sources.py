@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,31 @@ def test_diff_of_a_table_and_of_other_formats(run: Any, places: dict[str, list[s
         assert run("diff", one, places[kind][0]).out == "files are equal\n", kind
 
 
+def test_a_partition_column_that_files_store_is_read_from_them(run: Any, tmp_path: Path) -> None:
+    """Of every format, so that a table and what it was converted to have the same values."""
+    (tmp_path / "raw/city=rom").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2], "city": ["Rom", "Rom"]}), tmp_path / "raw/city=rom/a.parquet")
+    jobs.convert(tmp_path / "raw", tmp_path / "out")
+    for place in ("raw", "out"):
+        assert run("cat", tmp_path / place, "--csv").out == "id,city\n1,Rom\n2,Rom\n"
+        assert run("count", tmp_path / place, "--where", "city = 'Rom'").out == "2\n"
+    assert run("diff", tmp_path / "raw", tmp_path / "out").code == 0
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "jsonl", "mosaic"])
+def test_conditions_on_fields_of_structs(run: Any, tmp_path: Path, suffix: str) -> None:
+    """Of every format: a field is named by its path, by --where and where DuckDB passes a condition on."""
+    table = pa.table({"id": [1, 2, 3], "s": [{"x": 5, "t": {"y": "a"}}, None, {"x": 7, "t": {"y": "b"}}]})
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    path = tmp_path / f"a.{suffix}"
+    if suffix != "mosaic":
+        jobs.convert(tmp_path / "a.mosaic", path)
+    assert run("cat", path, "-c", "id", "--where", "s.x > 5 and s.t.y = 'b'", "--csv").out == "id\n3\n"
+    assert run("count", path, "--where", "s.x is null").out == "1\n"
+    assert run("sql", "SELECT id FROM t WHERE s.x < 7", f"t={path}", "--csv").out == "id\n1\n"
+    assert "no column" in run("count", path, "--where", "s.z > 5").err
+
+
 def test_what_the_format_has_no_field_for(run: Any, tmp_path: Path) -> None:
     """A file and the same rows as they are stored: `diff` sees what was lost, `schema` and `meta` say what is kept."""
     users = pa.array([{"age": 36, "name": "Ada"}, None])
@@ -234,6 +260,8 @@ def test_standard_output(places: dict[str, list[str]]) -> None:
     again = piped(done.stdout, "convert", "-", "-", "--to", "arrows", "-c", "i*")
     assert pa.ipc.open_stream(again.stdout).read_all().equals(TABLE.select(["id"]))
     assert piped(b"", "head", "-").stderr == b"smalti: error: standard input is empty\n"
+    pattern = places["csv"][0].replace("one.csv", "on[e].csv")
+    assert piped(b"", "convert", pattern, "-", "--to", "csv").stdout.startswith(b'"id","name","x"\n0,')
 
 
 @pytest.mark.parametrize(
@@ -301,6 +329,14 @@ def test_sql_reads_the_columns_of_the_query_only(run: Any, wide: Path, monkeypat
     monkeypatch.setattr(smalti.duckdb.ArrowTable, "__init__", counted)
     assert run("sql", "select sum(sensor_00007) as s from wide where id > 1", wide, "--csv").out == "s\n9\n"
     assert shown == [2]
+
+
+def test_sql_takes_paths_with_partitions(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "day=1").mkdir()
+    smalti.write_table(TABLE, tmp_path / "day=1/rows.mosaic")
+    monkeypatch.chdir(tmp_path)
+    assert run("sql", "SELECT count(*) AS n FROM rows", "day=1/rows.mosaic", "--csv").out == "n\n60\n"
+    assert run("sql", "SELECT count(*) AS n FROM t", "t=day=1/rows.mosaic", "--csv").out == "n\n60\n"
 
 
 def test_sizes_add_up_to_the_buckets(run: Any, wide: Path) -> None:
@@ -410,6 +446,35 @@ def test_rows_of_types_that_mosaic_does_not_have(run: Any, tmp_path: Path) -> No
     assert rows[0] == {"d": "a", "st": {"x": 1, "y": [1]}, "big": "u"}
     assert rows[1]["st"] is None
     assert run("count", tmp_path / "t.parquet", "--where", "d = 'a' or big > 'v'").out == "2\n"
+
+
+def test_files_that_polars_has_written(run: Any, tmp_path: Path) -> None:
+    """They have views of texts and bytes, which Arrow has few functions for."""
+    table = pa.table(
+        {
+            "id": range(40),
+            "v": pa.array(["x", "y", None, "xy"] * 10, pa.string_view()),
+            "b": pa.array([b"\x00", None, b"\xff", b"\x00"] * 10, pa.binary_view()),
+            "lists": pa.array([[Decimal("1.50")], None, [], [None]] * 10, pa.list_view(pa.decimal128(5, 2))),
+            "runs": pa.RunEndEncodedArray.from_arrays(pa.array([2, 40], pa.int32()), pa.array([b"q", None])),
+        }
+    )
+    path = tmp_path / "t" / "a.mosaic"
+    path.parent.mkdir()
+    smalti.write_table(table, path, row_group_max_rows=7)
+    for place in (path, path.parent):
+        rows = [json.loads(line) for line in run("head", place, "-n", 4, "--json").out.splitlines()]
+        assert [row["v"] for row in rows] == ["x", "y", None, "xy"]
+        assert [row["b"] for row in rows] == ["00", None, "ff", "00"]
+        assert [row["lists"] for row in rows] == [["1.50"], None, [], [None]]
+        assert [row["runs"] for row in rows] == ["71", "71", None, None]
+        assert run("head", place, "-n", 1, "--csv", "-c", "b,lists").out.splitlines()[1] == '00,"[""1.50""]"'
+        assert len(run("sample", place, "-n", 9, "--seed", 1, "--json").out.splitlines()) == 9
+        assert run("sample", place, "-n", 9, "--seed", 1, "--where", "v = 'x'", "--json").code == 0
+        for condition, count in {"like 'x%'": 20, "like 'x_'": 10, "ilike 'X'": 10, "not like '%y'": 10}.items():
+            assert run("count", place, "--where", f"v {condition}").out == f"{count}\n"
+        found = json.loads(run("dictionary", place, "-c", "v", "--json").out)
+        assert dict(map(tuple, found[0]["entries"])) == {"x": 2, "y": 2, "xy": 1}
 
 
 def test_the_plural_is_used_for_many_only() -> None:

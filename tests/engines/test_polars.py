@@ -158,6 +158,20 @@ def test_simple_predicates_are_understood(source: Path, predicate: pl.Expr) -> N
     assert parse_predicate(seen[0], smalti.open(source)) is not None
 
 
+@pytest.mark.parametrize(
+    "predicate", [c("s") == "b", c("s") < "b", c("s").is_in(["a", "b"]), c("raw") == b"a"], ids=str
+)
+def test_predicates_on_what_polars_has_written(tmp_path: Path, predicate: pl.Expr) -> None:
+    """It writes views of texts and bytes, and compares them with large ones."""
+    frame = pl.DataFrame({"s": ["a", "b", None, "c"], "raw": [b"a", b"b", None, b"c"]})
+    smalti.write_table(frame, tmp_path / "a.mosaic", stats_columns="all", row_group_max_rows=1)
+    with smalti.open(tmp_path / "a.mosaic") as file:
+        parsed = parse_predicate(predicate, file)
+        assert parsed is not None
+        assert len(file.matching_row_groups(parsed)) < 3 or "raw" in str(predicate)
+    assert smalti.polars.scan_mosaic(tmp_path / "a.mosaic").filter(predicate).collect().equals(frame.filter(predicate))
+
+
 def test_a_limit_stops_reading(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from smalti.file.scan import Scanner
 

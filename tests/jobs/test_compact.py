@@ -106,12 +106,39 @@ def test_sorting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, ke
     assert rows_of(tmp_path / "d").equals(table.sort_by(order))
 
 
-def test_sorted_columns_get_statistics(tmp_path: Path) -> None:
-    small_files(tmp_path / "d")
-    summary = jobs.compact(tmp_path / "d", sort_by="id")
+def statistics_of(directory: Path) -> dict[str, tuple[object, object]]:
+    """The bounds of columns in the first row group of the only file of a directory."""
+    (path,) = smalti.dataset(directory).files
+    with smalti.open(path) as file:
+        return {name: (item.min, item.max) for name, item in file.row_group(0).statistics.items()}
+
+
+@pytest.mark.parametrize("sort_by", [None, "id"])
+def test_columns_of_narrow_tables_keep_statistics(tmp_path: Path, sort_by: str | None) -> None:
+    table = small_files(tmp_path / "d")
+    smalti.write_table(table, tmp_path / "whole.mosaic")
+    with smalti.open(tmp_path / "whole.mosaic") as file:
+        expected = {name: (item.min, item.max) for name, item in file.row_group(0).statistics.items()}
+    jobs.compact(tmp_path / "d", sort_by=sort_by)
+    assert statistics_of(tmp_path / "d") == expected
+    assert expected["id"] == (0, 199)
+
+
+def test_wide_tables_keep_their_statistics(tmp_path: Path) -> None:
+    """Keys that are looked up by statistics are still found so after the table was compacted."""
+    columns = {f"c{i:03d}": pa.array([i, i + 1]) for i in range(150)}
+    for number in range(2):
+        table = pa.table({"id": [2 * number, 2 * number + 1], "s": [{"x": number}] * 2, **columns})
+        (tmp_path / "d").mkdir(exist_ok=True)
+        smalti.write_table(table, tmp_path / f"d/{number}.mosaic", stats_columns=["id", "s.x"])
+    for sort_by, expected in ((None, {"id", "s.x"}), ("c007", {"id", "s.x", "c007"})):
+        summary = jobs.compact(tmp_path / "d", sort_by=sort_by)
+        with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
+            assert set(file.row_group(0).statistics) == expected
+            assert file.row_group(0).statistics["id"].max == 3
+    summary = jobs.compact(tmp_path / "d", options=smalti.WriterOptions(stats_columns=["c001"]))
     with smalti.open(tmp_path / "d" / summary.files[0].path) as file:
-        found = file.row_group(0).statistics
-    assert {name: (item.min, item.max) for name, item in found.items()} == {"id": (0, 199)}
+        assert set(file.row_group(0).statistics) == {"c001"}
 
 
 def test_options_rewrite_even_large_files(tmp_path: Path) -> None:
@@ -130,6 +157,15 @@ def test_unknown_sort_column_and_order(tmp_path: Path) -> None:
     with pytest.raises(smalti.MosaicError, match="unknown sort order"):
         jobs.compact(tmp_path / "d", sort_by=[("id", "up")])
     assert len(visible(tmp_path / "d")) == 4
+
+
+def test_a_link_to_another_directory_of_the_table(tmp_path: Path) -> None:
+    """Both names lead to the same files, whose rows would take the place of themselves twice."""
+    mosaic_files(tmp_path / "t/2024", [mixed(5), mixed(5)])
+    (tmp_path / "t/latest").symlink_to("2024")
+    with pytest.raises(smalti.MosaicError, match="two paths lead to the same file, through a symbolic link"):
+        jobs.compact(tmp_path / "t")
+    assert smalti.dataset(tmp_path / "t/2024").count_rows() == 10
 
 
 def test_a_skipped_file_stays(tmp_path: Path) -> None:

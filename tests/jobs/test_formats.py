@@ -16,6 +16,7 @@ import pytest
 
 import smalti
 from smalti import jobs
+from smalti.cli.main import main
 from smalti.jobs.formats import text as text_module
 from smalti.jobs.formats.registry import format_of_path
 from tests.jobs.data import mixed, nested, visible
@@ -45,6 +46,27 @@ def test_nested_types(tmp_path: Path, suffix: str) -> None:
     jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
     jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic")
     assert smalti.read_table(tmp_path / "c.mosaic").to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".orc"])
+def test_layouts_that_arrow_cannot_cast(tmp_path: Path, suffix: str) -> None:
+    """Formats with fewer types than Arrow get the values in plain ones."""
+    words = pa.array(["a", "a", None])
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", None]))
+    table = pa.table({"r": runs, "v": words.cast(pa.string_view()), "d": words.dictionary_encode()})
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic")
+    assert smalti.read_table(tmp_path / "c.mosaic").to_pylist() == [
+        {name: word.as_py() for name in "rvd"} for word in words
+    ]
+
+
+def test_json_refuses_dates_that_python_does_not_have(tmp_path: Path) -> None:
+    smalti.write_table(pa.table({"day": pa.array([3_000_000], pa.date32())}), tmp_path / "a.mosaic")
+    with pytest.raises(jobs.JobError, match=r"a\.mosaic.*cannot be written as JSON lines"):
+        jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.jsonl")
+    assert visible(tmp_path) == ["a.mosaic"]
 
 
 def test_csv_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
@@ -192,6 +214,60 @@ def test_given_types_are_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("zip,n\n01234,1\n")
     jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic", types=pa.schema([("zip", pa.string())]))
     assert smalti.read_table(tmp_path / "a.mosaic").to_pylist() == [{"zip": "01234", "n": 1}]
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_given_types_stay_when_others_change(tmp_path: Path, suffix: str) -> None:
+    rows = [(i, 1) for i in range(99)] + [(99, 2.5)]
+    lines = [f"{i},{v}" if suffix == ".csv" else json.dumps({"n": i, "v": v}) for i, v in rows]
+    header = ["n,v"] if suffix == ".csv" else []
+    (tmp_path / f"a{suffix}").write_text("\n".join([*header, *lines]) + "\n")
+    jobs.convert(tmp_path / f"a{suffix}", tmp_path / "a.mosaic", types=pa.schema([("n", pa.int32())]))
+    table = smalti.read_table(tmp_path / "a.mosaic")
+    assert table.schema.types == [pa.int32(), pa.float64()]
+    assert table["n"].to_pylist() == list(range(100))
+    with pytest.raises(jobs.JobError, match=r"a\.(csv|jsonl): values fit no type"):
+        jobs.convert(tmp_path / f"a{suffix}", tmp_path / "b.mosaic", types=pa.schema([("v", pa.int32())]))
+
+
+@pytest.mark.parametrize("column", ["", "2", "many", "2024-01-01"])
+def test_a_file_that_was_not_looked_at_may_have_other_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    """Types are guessed from a sample of many files; one that is not in the sample is read all the same."""
+    monkeypatch.setattr(text_module, "MAX_SAMPLED", 1)
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/a.csv").write_text(f"v,w\n{column},1\n")
+    (tmp_path / "raw/b.csv").write_text("v,w\n2.5,7\n")
+    (tmp_path / "raw/c.csv").write_text("v,w\nx,8\n")
+    assert jobs.convert(tmp_path / "raw", tmp_path / "out").num_rows == 3
+    found = [smalti.read_table(tmp_path / f"out/{name}.mosaic").to_pylist() for name in "bc"]
+    assert [[str(row["v"]) for row in rows] for rows in found] == [["2.5"], ["x"]]
+
+
+def test_csv_words_for_null(tmp_path: Path) -> None:
+    """NA and the like are null among numbers, and texts among texts; NaN is a number."""
+    lines = ["i,f,s,d,b", "1,nan,NA,2024-01-01,true", "NA,1.5,null,NULL,n/a", ",,,,", 'null,-inf,"",,', "4,N/A,nan,,"]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    jobs.convert(tmp_path / "a.csv", tmp_path / "a.mosaic")
+    table = smalti.read_table(tmp_path / "a.mosaic")
+    assert table.schema.types == [pa.int64(), pa.float64(), pa.string(), pa.date32(), pa.bool_()]
+    assert table["i"].to_pylist() == [1, None, None, None, 4]
+    assert str(table["f"].to_pylist()) == "[nan, 1.5, None, -inf, None]"
+    assert table["s"].to_pylist() == ["NA", "null", None, "", "nan"]
+    assert (table["d"].null_count, table["b"].null_count) == (4, 4)
+
+
+def test_csv_there_and_back_keeps_nan_and_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pa.table({"x": [float("nan"), None, 1.5], "s": ["NA", None, "text"]})
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / "a.csv")
+    assert main(["cat", str(tmp_path / "a.mosaic"), "--csv"]) == 0
+    (tmp_path / "b.csv").write_text(capsys.readouterr().out)
+    for name in "ab":
+        jobs.convert(tmp_path / f"{name}.csv", tmp_path / f"{name}-back.mosaic")
+        assert str(smalti.read_table(tmp_path / f"{name}-back.mosaic").to_pydict()) == str(table.to_pydict())
 
 
 def test_wide_csv(tmp_path: Path) -> None:

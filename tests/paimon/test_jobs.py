@@ -26,6 +26,8 @@ class TestConvert:
         assert json.loads(capsys.readouterr().out)["num_rows"] == 1
         added = pa.table({"id": [77], "x": ["word"], "n": [None]}, schema=BASIC)
         assert in_order(read_by_pypaimon(path)) == in_order(pa.concat_tables([rows(0, 10), added]))
+        assert main(["convert", str(tmp_path / "b.csv"), path, "--overwrite", "--stats", "id"]) == 1
+        assert "mosaic.stats-columns" in capsys.readouterr().err  # an option of the table, which says how it is written
         assert main(["convert", str(tmp_path / "b.csv"), path, "--overwrite"]) == 0
         assert in_order(read_by_pypaimon(path)) == in_order(added)
         assert smalti.paimon.dataset(path).snapshot_id == 3
@@ -47,6 +49,27 @@ class TestConvert:
             smalti.paimon.convert(tmp_path / "b.csv", path)
         assert smalti.paimon.dataset(path).snapshot_id is None
         assert not list(Path(path).rglob("*.mosaic"))
+
+
+class TestRows:
+    @pytest.mark.parametrize("kind", ["append", "primary_key_updated"])
+    def test_commands_show_the_rows_of_the_newest_snapshot(
+        self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = KINDS[kind](tmp_path)
+        expected = read_by_pypaimon(path)
+        assert main(["count", path]) == 0
+        assert capsys.readouterr().out == f"{expected.num_rows}\n"
+        assert main(["cat", path, "-c", "i*", "--json"]) == 0
+        found = [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+        assert sorted(found) == sorted(expected["id"].to_pylist())
+        assert main(["schema", path, "--json"]) == 0
+        names = [column["name"] for column in json.loads(capsys.readouterr().out)["columns"]]
+        assert names == expected.column_names
+        assert main(["profile", path, "-c", "i*", "--json"]) == 0
+        assert [column["column"] for column in json.loads(capsys.readouterr().out)["columns"]] == ["id"]
+        # Its parts are still no tables.
+        assert main(["count", path, path]) == 1
 
 
 class TestSnapshots:

@@ -251,6 +251,14 @@ def test_streams_and_engines(tmp_path: Path) -> None:
     assert len(dataset.to_pandas(["id"])) == 40
 
 
+def test_a_memory_limit_is_kept(tmp_path: Path) -> None:
+    path = smalti.paimon.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    smalti.paimon.write(path, pa.table({"id": pa.repeat(pa.scalar(7, pa.int64()), 1_000_000)}))
+    sizes = [batch.nbytes for batch in smalti.paimon.dataset(path, memory_limit=1_000_000).to_batches()]
+    assert sum(sizes) == 8_000_000
+    assert max(sizes) <= 1_000_000
+
+
 def test_a_table_of_a_catalog(tmp_path: Path) -> None:
     made = Maker(tmp_path).write(rows(0, 5))
     assert smalti.paimon.dataset(made.table).count_rows() == 5

@@ -49,6 +49,14 @@ def test_columns_know_their_place() -> None:
     assert model["statistics"] == {1: [[0, "x", "x"]]}
 
 
+def test_dates_that_python_does_not_have() -> None:
+    table = pa.table(
+        {"day": pa.array([3_000_000, -3_000_000], pa.date32()), "at": pa.array([1 << 62, 5], pa.timestamp("ms"))}
+    )
+    statistics = model_of(written(table, stats_columns="all"))["statistics"]
+    assert "-6244-04-12" in str(statistics)
+
+
 def test_page_has_no_address_in_it() -> None:
     page = render_report(smalti.open(written(pa.table({"a": [1]}))))
     assert not re.search(r"(https?:)?//[a-z]", re.sub(r"//[^\n]*", "", page))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import pickle
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,21 @@ from smalti.options import WriterOptions, parse_bytes
 from smalti.predicate import prune_partitions
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import camel_case, parse_names, parse_read_options, parse_write_options
-from smalti.spark.types import arrow_schema, convert, fits, spark_schema, spark_type, stored_schema
+from smalti.spark.plan import Table
+from smalti.spark.read import Metrics, Scan
+from smalti.spark.types import (
+    arrow_schema,
+    convert,
+    fits,
+    infer_partition_type,
+    spark_schema,
+    spark_type,
+    stored_schema,
+)
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
 from smalti.table.splits import rows_per_batch
 from tests import tables
+from tests.any_arrow import Money
 
 
 class TestOptions:
@@ -259,6 +272,65 @@ class TestFilters:
             assert file.matching_row_groups(tree) == groups
 
 
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        ("In", "d", ("b", "c")),
+        ("EqualTo", "d", "b"),
+        ("StringStartsWith", "d", "b"),
+        ("EqualTo", "j", "b"),
+        ("In", "j", ("b", "c")),
+        ("StringContains", "large", "b"),
+        ("Not", ("In", "d", ("a", "c"))),
+    ],
+    ids=str,
+)
+def test_columns_of_types_that_spark_does_not_know(tmp_path: Path, filter_: SparkFilter) -> None:
+    """Spark compares what they hold, and so do we: a categorical of pandas is a text."""
+    words = pa.array(["a", "b", None])
+    wrapped = pa.ExtensionArray.from_storage(Money(pa.string()), words)
+    table = pa.table({"d": words.dictionary_encode(), "j": wrapped, "large": words.cast(pa.large_string())})
+    smalti.write_table(table, tmp_path / "t.mosaic", stats_columns="all")
+    with smalti.open(tmp_path / "t.mosaic") as file:
+        tree = filter_tree([filter_], {field.name: field.type for field in file.schema})
+        assert tree is not None
+        assert file.read(["d"], filters=tree)["d"].to_pylist() == ["b"]
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+def test_both_zeros_are_in_a_list_that_has_one(tmp_path: Path, type_: pa.DataType) -> None:
+    smalti.write_table(pa.table({"x": pa.array([0.0, -0.0, 1.0, None], type_)}), tmp_path / "t.mosaic")
+    for given in ((0.0, 1.5), (-0.0, 1.5)):
+        tree = filter_tree([("In", "x", given)], {"x": type_})
+        assert smalti.read_table(tmp_path / "t.mosaic", filters=tree).num_rows == 2
+        tree = filter_tree([("Not", ("In", "x", given))], {"x": type_})
+        assert smalti.read_table(tmp_path / "t.mosaic", filters=tree).num_rows == 1
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_every_task_reports_what_it_has_read(tmp_path: Path, limit: int | None) -> None:
+    smalti.write_table(pa.table({"x": range(10)}), tmp_path / "a.mosaic", row_group_max_rows=2)
+    table = Table(parse_read_options({"path": str(tmp_path), "metricspath": str(tmp_path / "m")}))
+    schema = table.schema()
+    for split in table.splits(schema):
+        scan = Scan(table.options, schema, limit=limit)
+        assert sum(batch.num_rows for _, batch in scan.read(pickle.dumps(split), Metrics())) == (limit or 10)
+    (report,) = [json.loads(path.read_text()) for path in (tmp_path / "m").glob("*.json")]
+    assert report["files"][0]["columns"] == ["x"]
+
+
+@pytest.mark.parametrize("option", ["ignorecorruptfiles", "ignoremissingfiles", "plain"])
+def test_a_limit_does_not_count_on_files_that_may_be_skipped(tmp_path: Path, option: str) -> None:
+    for number in range(3):
+        smalti.write_table(pa.table({"x": [number] * 5}), tmp_path / f"{number}.mosaic")
+    table = Table(parse_read_options({"path": str(tmp_path), "smalti.provider": "true", option: "true"}))
+    schema = table.schema()
+    table.learn()
+    pieces = [piece for split in table.splits(schema, limit=4) for piece in split]
+    assert len(pieces) == (1 if option == "plain" else 3)
+    assert (table.aggregate(schema, [["count"]]) is None) is (option != "plain")
+
+
 class TestPartitions:
     def test_by_directory(self) -> None:
         batch = pa.record_batch({"x": [1, 2, 3, 4], "p": ["a", None, "a", ""], "q": [True, True, True, False]})
@@ -269,6 +341,34 @@ class TestPartitions:
             "p=/q=false": {"x": [4]},
         }
         assert [name for name, _ in by_directory(batch, [])] == [""]
+
+    def test_floating_point_numbers_are_told_from_whole_ones(self) -> None:
+        batch = pa.record_batch(
+            {"x": [1, 2, 3, 4], "p": pa.array([1.0, 0.1, float("nan"), -float("inf")], pa.float32())}
+        )
+        names = [name for name, _ in by_directory(batch, ["p"])]
+        assert names == ["p=1.0", "p=0.1", "p=NaN", "p=-Infinity"]
+        assert infer_partition_type({name[2:] for name in names}) == infer_partition_type({"1.0"}) == pa.float64()
+
+    @pytest.mark.parametrize(
+        ("values", "type_"),
+        [
+            ({"7", "-2147483648"}, pa.int32()),
+            ({"7", "2147483648"}, pa.int64()),
+            ({"7", "12345678901234567890"}, pa.decimal128(20, 0)),
+            ({"7", "9" * 39}, pa.float64()),
+            ({"7", "0.5", "1e3"}, pa.float64()),
+            ({"9007199254740993", "0.5"}, pa.string()),
+            ({"2024-02-29"}, pa.date32()),
+            ({"2024-02-30"}, pa.string()),
+            ({"7", ""}, pa.string()),
+            (set(), pa.string()),
+        ],
+        ids=str,
+    )
+    def test_no_value_is_changed_by_the_type_that_is_inferred(self, values: set[str], type_: pa.DataType) -> None:
+        """As Spark does: numbers that a double does not hold are decimals, or texts beside others with a point."""
+        assert infer_partition_type(values) == type_
 
     def test_names_are_escaped_and_found_again(self) -> None:
         from smalti.table.partitions import parse_partition

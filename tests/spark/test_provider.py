@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,111 @@ def test_partitions_are_shown_and_dropped(spark: Any, tmp_path: Path) -> None:
         assert spark.table("parts").collect() == spark.sql("SHOW PARTITIONS parts").collect() == []
     finally:
         spark.sql("DROP TABLE parts")
+
+
+def test_a_table_without_partitions_is_one(spark: Any, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE whole (id BIGINT) USING mosaic LOCATION '{tmp_path}/t'")
+    try:
+        spark.sql("INSERT INTO whole VALUES (1), (2)")
+        spark.range(3, 4).writeTo("whole").overwritePartitions()
+        assert spark.table("whole").collect() == [(3,)]
+    finally:
+        spark.sql("DROP TABLE whole")
+
+
+def test_columns_are_not_renamed(spark: Any, tmp_path: Path) -> None:
+    """Files keep the old name, so that their rows would be null under the new one."""
+    spark.sql(f"CREATE TABLE kept (id BIGINT, x INT) USING mosaic LOCATION '{tmp_path}/t'")
+    try:
+        spark.sql("INSERT INTO kept VALUES (1, 2)")
+        with pytest.raises(Exception, match="RENAME COLUMN"):
+            spark.sql("ALTER TABLE kept RENAME COLUMN x TO y")
+        assert spark.table("kept").first() == (1, 2)
+    finally:
+        spark.sql("DROP TABLE kept")
+
+
+class TestReplaceWhere:
+    """Whole files are replaced, so only conditions on partition columns can be."""
+
+    @pytest.fixture
+    def table(self, spark: Any, tmp_path: Path) -> Iterator[str]:
+        spark.sql(
+            "CREATE TABLE replaced (id BIGINT, `event-day` INT) USING mosaic PARTITIONED BY (`event-day`) "
+            f"LOCATION '{tmp_path}/t'"
+        )
+        spark.sql("INSERT INTO replaced VALUES (1, 1), (2, 2), (3, NULL)")
+        yield "replaced"
+        spark.sql("DROP TABLE replaced")
+
+    @pytest.mark.parametrize(
+        "condition", ["id = 1", "id <=> NULL", "id = 1 AND `event-day` = 1", "`event-day` = 1 AND `event-day` = 2"]
+    )
+    def test_other_conditions_are_refused(self, spark: Any, table: str, condition: str) -> None:
+        with pytest.raises(Exception, match=r"(?i)overwrite"):
+            spark.sql(f"INSERT INTO {table} REPLACE WHERE {condition} SELECT 9, 1")
+        assert sorted(row.id for row in spark.table(table).collect()) == [1, 2, 3]
+
+    def test_conditions_on_partitions(self, spark: Any, table: str) -> None:
+        spark.sql(f"INSERT INTO {table} REPLACE WHERE `event-day` = 1 SELECT 9, 1")
+        assert sorted(row.id for row in spark.table(table).collect()) == [2, 3, 9]
+        spark.sql(f"INSERT OVERWRITE {table} PARTITION (`event-day` = 2) SELECT 8")
+        assert sorted(row.id for row in spark.table(table).collect()) == [3, 8, 9]
+        spark.sql(f"INSERT OVERWRITE {table} PARTITION (`event-day` = NULL) SELECT 7")
+        assert sorted(row.id for row in spark.table(table).collect()) == [7, 8, 9]
+
+    def test_partitions_of_every_type(self, spark: Any, tmp_path: Path) -> None:
+        """Spark says `b` for `b <=> true`, and that it is not null, and `x IS NULL` for `x <=> NULL`."""
+        spark.sql(
+            "CREATE TABLE typed (i INT, b BOOLEAN, n DECIMAL(6, 2), d DATE) USING mosaic PARTITIONED BY (b, n, d) "
+            f"LOCATION '{tmp_path}/typed'"
+        )
+        try:
+            spark.sql(
+                "INSERT INTO typed VALUES (1, true, 1.5, DATE'2024-02-29'), (2, false, NULL, NULL), (3, NULL, 0, NULL)"
+            )
+            spark.sql("INSERT OVERWRITE typed PARTITION (b = true, n = 1.5, d = '2024-02-29') SELECT 9")
+            assert sorted(row.i for row in spark.table("typed").collect()) == [2, 3, 9]
+            spark.sql("INSERT OVERWRITE typed PARTITION (b = false) SELECT 8, 1.5, DATE'2024-02-29'")
+            assert sorted(row.i for row in spark.table("typed").collect()) == [3, 8, 9]
+            spark.sql("INSERT OVERWRITE typed PARTITION (b = NULL) SELECT 7, 1.5, DATE'2024-02-29'")
+            assert sorted(row.i for row in spark.table("typed").collect()) == [7, 8, 9]
+        finally:
+            spark.sql("DROP TABLE typed")
+
+    def test_directories_that_are_spelled_otherwise(self, spark: Any, table: str, tmp_path: Path) -> None:
+        (tmp_path / "t/event-day=2").rename(tmp_path / "t/Event-Day=2")
+        with pytest.raises(Exception, match="partitioned in another way"):
+            spark.sql(f"INSERT OVERWRITE {table} PARTITION (`event-day` = 2) SELECT 8")
+
+
+def test_collations_are_not_known_to_the_index(spark: Any, tmp_path: Path) -> None:
+    """Texts that differ in case are equal there, and their order is another than that of their bytes."""
+    text = "STRING COLLATE UTF8_LCASE"
+    spark.sql(
+        f"CREATE TABLE collated (s {text}, p {text}) USING mosaic PARTITIONED BY (p) LOCATION '{tmp_path}/t' "
+        "TBLPROPERTIES ('statsColumns' = 'all')"
+    )
+    try:
+        spark.sql("INSERT INTO collated VALUES ('a', 'x'), ('B', 'X')")
+        assert tuple(spark.sql("SELECT min(s), max(s), count(s) FROM collated").first()) == ("a", "B", 2)
+        assert [row[0] for row in spark.sql("SELECT count(*) FROM collated GROUP BY p").collect()] == [2]
+        assert spark.sql("SELECT s FROM collated WHERE s = 'b'").collect() == [("B",)]
+        assert spark.sql("SELECT s FROM collated WHERE p = 'x'").count() == 2
+    finally:
+        spark.sql("DROP TABLE collated")
+
+
+def test_partitions_of_nan(spark: Any, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE nans (i INT, x DOUBLE) USING mosaic PARTITIONED BY (x) LOCATION '{tmp_path}/t'")
+    try:
+        for _ in range(2):
+            spark.sql("INSERT INTO nans SELECT 1, double('NaN') UNION ALL SELECT 2, double('Infinity')")
+        counted = {str(row[0]): row[1] for row in spark.sql("SELECT x, count(*) FROM nans GROUP BY x").collect()}
+        assert counted == {"nan": 2, "inf": 2}
+        assert spark.sql("SHOW PARTITIONS nans").count() == 2
+    finally:
+        spark.sql("DROP TABLE nans")
 
 
 class TestIndex:
@@ -297,6 +403,16 @@ class TestLess:
         assert row.file_size == row.file_block_length == path.stat().st_size
         assert abs(row.file_modification_time.timestamp() - path.stat().st_mtime) < 1
         assert frame.where("_metadata.row_group = 0").count() == 200
+
+
+def test_an_option_comes_before_the_setting_of_the_session(spark: Any, tmp_path: Path) -> None:
+    spark.range(3).selectExpr("id", "1 AS day").write.format("mosaic").partitionBy("day").save(str(tmp_path / "t"))
+    spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    try:
+        assert dict(load(spark, tmp_path / "t").dtypes)["day"] == "string"
+        assert dict(load(spark, tmp_path / "t", inferPartitionTypes="true").dtypes)["day"] == "int"
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionColumnTypeInference.enabled")
 
 
 def test_without_the_provider_a_dynamic_overwrite_is_refused(spark: Any, plain: str, tmp_path: Path) -> None:

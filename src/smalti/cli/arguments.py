@@ -25,13 +25,13 @@ def adding(*adders: Callable[[argparse.ArgumentParser], None]) -> Callable[[argp
 FORMATS = "mosaic, parquet, orc, arrow, arrows, csv, json (one object per line), cfile"
 
 
-def add_files(parser: argparse.ArgumentParser) -> None:
+def add_files(parser: argparse.ArgumentParser, formats: str = "Mosaic, or any format that `convert` reads") -> None:
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
         help="files, directories, patterns such as 'days/*.mosaic' or URIs such as s3://bucket/wide.mosaic, read as "
-        "one table; Mosaic, or any format that `convert` reads; - is standard input",
+        f"one table; {formats}; - is standard input",
     )
     add_format(parser)
 
@@ -41,7 +41,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source_format",
         metavar="FORMAT",
-        help=f"the format, if the suffix of the name does not tell it: {FORMATS}",
+        help=f"the format of the files, if their suffix does not say it: {FORMATS}",
     )
 
 
@@ -55,7 +55,7 @@ def add_mosaic_files(parser: argparse.ArgumentParser) -> None:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    about = "columns: names or globs such as 'sensor_*', with commas between; may be repeated"
+    about = "columns: names or globs such as 'sensor_*', separated by commas; may be repeated"
     parser.add_argument("-c", "--columns", action="append", metavar="NAMES", help=about)
 
 
@@ -79,9 +79,7 @@ def add_output(parser: argparse.ArgumentParser, json_help: str = "print JSON", *
     shape.add_argument("--markdown", action="store_true", help="print tables as Markdown")
     for option, about in more.items():
         shape.add_argument(option, action="store_true", help=about)
-    parser.add_argument(
-        "--no-pager", action="store_true", help="print output that is longer than the terminal without a pager"
-    )
+    parser.add_argument("--no-pager", action="store_true", help="do not show long output in a pager")
 
 
 def check_below(what: str, found: int | None, count: int) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+
 import smalti
 from smalti.cli.arguments import add_files, add_output, whole_number
 from smalti.cli.render.table import heads
@@ -17,8 +19,9 @@ from smalti.cli.render.text import seconds, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
 from smalti.file.streams import Scannable
-from smalti.nesting import stored_schema
+from smalti.jobs.formats.writers import plain_field
 from smalti.report.units import show_count
+from smalti.table.adapt import adapt_batch
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20
@@ -87,12 +90,12 @@ def write_both(rows: Scannable, mosaic: Path, parquet: Path, level: int) -> dict
     """Write both files from the same pieces, a row group for each, so that both have the same number of them."""
     import pyarrow.parquet as pq
 
-    schema = stored_schema(schema_of(rows)).schema
+    schema = pa.schema([plain_field(field) for field in schema_of(rows)])  # types that both formats have
     spent = {"mosaic": 0.0, "parquet": 0.0}
     parquet_writer = pq.ParquetWriter(parquet, schema, compression="zstd", compression_level=level)
     with smalti.MosaicWriter(mosaic, schema, compression_level=level) as writer, parquet_writer:
         for piece in pieces_of(rows, PIECE):
-            piece = piece.cast(schema)
+            piece = pa.Table.from_batches([adapt_batch(batch, schema) for batch in piece.to_batches()], schema)
             spent["mosaic"] += _timed(partial(writer.write, piece))
             spent["parquet"] += _timed(
                 partial(parquet_writer.write_table, piece, row_group_size=max(1, piece.num_rows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,26 +64,13 @@ def _at_snapshot(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-def _is_paimon(path: str) -> bool:
-    """Whether there is a Paimon table at a path, so that the job is one of `smalti.paimon`.
-
-    Without pypaimon it is not, and the job on files then refuses the table and says what to install.
-    """
-    if find_spec("pypaimon") is None:
-        return False
-    from smalti.io import locate
-    from smalti.table.paimon_layout import is_paimon_table
-
-    return is_paimon_table(locate(path))
-
-
 def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist at the target")
     parser.add_argument(
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="stop at a file that cannot be read, or leave it out",
+        help="what to do about a file that cannot be read: stop, or leave it out (default raise)",
     )
     parser.add_argument("--workers", type=whole_number, metavar="N", help="run N tasks at once (default: one per core)")
     _add_engine(parser)
@@ -98,7 +85,7 @@ def _engine_and_care(options: argparse.Namespace) -> dict[str, Any]:
 def _add_writer_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how Mosaic is written")
     group.add_argument("--compression", choices=("zstd", "none"), help="how blocks are compressed (default zstd)")
-    group.add_argument("--level", type=int, metavar="N", help="level of zstd, 1 to 22 (default 1)")
+    group.add_argument("--level", type=int, metavar="N", help="level of zstd, -7 to 22 (default 1)")
     group.add_argument(
         "--layout",
         choices=LAYOUTS,
@@ -111,18 +98,26 @@ def _add_writer_options(parser: argparse.ArgumentParser) -> None:
         "--page-size",
         type=byte_count,
         metavar="SIZE",
-        help="compress columns apart that have so many bytes (default: chosen by samples)",
+        help="compress each column by itself in buckets whose columns have SIZE bytes on average "
+        "(default: chosen by samples)",
     )
     group.add_argument(
-        "--row-group-bytes", type=byte_count, metavar="SIZE", help="begin a row group after so many bytes, such as 64M"
+        "--row-group-bytes",
+        type=byte_count,
+        metavar="SIZE",
+        help="begin a new row group after SIZE bytes, such as 64M (default: 256M, or more for very wide tables)",
     )
-    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="begin a row group after N rows")
+    group.add_argument("--row-group-rows", type=whole_number, metavar="N", help="begin a new row group after N rows")
     group.add_argument(
-        "--stats", action="append", metavar="NAMES", help="columns to keep minimum and maximum of, or 'all'"
+        "--stats",
+        action="append",
+        metavar="NAMES",
+        help="columns to keep minimum and maximum of, with commas between, or 'all' (default: all, up to 100 columns)",
     )
 
 
-def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
+def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions | None:
+    """The values of `_add_writer_options`; None if none is given, so that `compact` leaves large files as they are."""
     names = _names(options.stats)
     values = {
         "compression": options.compression,
@@ -134,7 +129,8 @@ def _writer_options(options: argparse.Namespace) -> smalti.WriterOptions:
         "row_group_max_rows": options.row_group_rows,
         "stats_columns": ("all" if names == ["all"] else tuple(names)) if names else None,
     }
-    return smalti.WriterOptions(**{name: value for name, value in values.items() if value is not None})
+    given = {name: value for name, value in values.items() if value is not None}
+    return smalti.WriterOptions(**given) if given else None
 
 
 def _names(patterns: list[str] | None) -> list[str]:
@@ -142,14 +138,31 @@ def _names(patterns: list[str] | None) -> list[str]:
 
 
 def _column_names(options: argparse.Namespace) -> list[str] | None:
-    """The columns asked for. Globs are matched with the columns of the source."""
+    """The columns asked for. Globs are matched with the columns of the source, and so are names that have a comma."""
     names = _names(options.columns)
     if not any(map(is_pattern, names)):
-        return names or None
+        whole = {name for name in options.columns or () if "," in name} & set(_first_names(options))
+        return [
+            name for part in options.columns or () for name in ([part] if part in whole else _names([part]))
+        ] or None
     from smalti.cli.sources import column_names, open_table
 
     with open_table(options.sources, options.source_format) as opened:
         return select_columns(column_names(opened), options.columns)
+
+
+def _first_names(options: argparse.Namespace) -> list[str]:
+    """The columns of the first file, if names with commas are asked for. What is wrong with it, the job will say."""
+    if not any("," in name for name in options.columns or ()):
+        return []
+    from smalti.cli.sources import list_inputs
+    from smalti.jobs.formats.tables import FormatTable
+
+    try:
+        listing, formats = list_inputs(options.sources, options.source_format)
+        return FormatTable(replace(listing, files=listing.files[:1]), formats[:1]).schema.names
+    except (MosaicError, OSError):
+        return []
 
 
 def _print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport) -> None:
@@ -166,12 +179,12 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
     add_format(parser)
-    about = f"the format of the target, if its suffix does not tell it: {FORMATS}"
+    about = f"the format of the target, if its suffix does not say it: {FORMATS}"
     parser.add_argument("--to", dest="target_format", metavar="FORMAT", help=about)
     parser.add_argument(
         "--no-resume",
         action="store_true",
-        help="start from the beginning, also if an earlier run of the same job was interrupted",
+        help="start from the beginning, even if an earlier run of the same job was interrupted",
     )
     _add_care_and_engine(parser)
     _add_writer_options(parser)
@@ -194,6 +207,7 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
 def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
     """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
     from smalti.cli.sources import list_inputs
+    from smalti.io.places import is_local
     from smalti.jobs.formats.registry import format_by_name
 
     if options.target_format is None:
@@ -202,8 +216,9 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
     if len(listing.files) > 1:
         raise MosaicError("standard output takes one file", path=options.sources[0], found=len(listing.files))
     with tempfile.TemporaryDirectory(prefix="smalti-stdout-") as directory:
-        # The one file of a directory, so that the result is one file too.
-        options.sources = [listing.files[0].path] if listing.directory else options.sources
+        # The one file of a directory or pattern, so that the result is one file too.
+        if listing.directory or is_local(listing.filesystem):
+            options.sources = [listing.files[0].path]
         made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
         options.target = str(made)
         _convert(options, screen)
@@ -214,10 +229,18 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
 
 def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
     from smalti import jobs
+    from smalti.cli.sources import is_paimon
 
-    if _is_paimon(options.target):
+    writer_options = _writer_options(options)
+    if is_paimon(options.target):
         from smalti import paimon
 
+        if writer_options is not None:
+            raise MosaicError(
+                "how the files of a Paimon table are written is said by options of the table, such as "
+                "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
+                path=options.target,
+            )
         mode: Literal["append", "overwrite"] = "overwrite" if options.overwrite else "append"
         with ProgressBar(screen.err) as progress:
             return paimon.convert(
@@ -234,7 +257,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
             options.target,
             source_format=options.source_format,
             target_format=options.target_format,
-            options=_writer_options(options),
+            options=writer_options,
             columns=_column_names(options),
             resume=not options.no_resume,
             progress=progress,
@@ -246,8 +269,11 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
 def arguments_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a directory of Mosaic files")
     parser.add_argument("target", metavar="TARGET", nargs="?", help="where the new files go (default: in place)")
-    parser.add_argument("--file-bytes", type=byte_count, metavar="SIZE", help="how large files should get, such as 1G")
-    parser.add_argument("--sort-by", metavar="NAMES", help="order rows by these columns, with commas between")
+    parser.add_argument(
+        "--file-bytes", type=byte_count, metavar="SIZE", help="how large files should get, such as 1G (default 256M)"
+    )
+    about = "sort the rows of each new file by these columns, separated by commas"
+    parser.add_argument("--sort-by", metavar="NAMES", help=about)
     _add_care_and_engine(parser)
     _add_writer_options(parser)
     _add_plain(parser)
@@ -308,11 +334,11 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti import jobs
-    from smalti.cli.sources import local_paths
+    from smalti.cli.sources import is_paimon, local_paths
 
     given: dict[str, Any] = {"engine": options.engine}
     with local_paths(options.sources, "mosaic") as paths, ProgressBar(screen.err) as progress:
-        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
+        if len(paths) == 1 and not options.plain and is_paimon(paths[0]):
             from smalti import paimon
 
             report = paimon.verify(paths[0], progress=progress, **given, **_at_snapshot(options))
@@ -339,7 +365,7 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
-    from smalti.cli.sources import STANDARD_INPUT, local_paths
+    from smalti.cli.sources import STANDARD_INPUT, is_paimon, local_paths
 
     with local_paths(options.sources, options.source_format) as paths, ProgressBar(screen.err) as progress:
         if options.sources == [STANDARD_INPUT]:
@@ -351,7 +377,7 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
             "progress": progress,
             **_engine_and_care(options),
         }
-        if len(paths) == 1 and not options.plain and _is_paimon(paths[0]):
+        if len(paths) == 1 and not options.plain and is_paimon(paths[0]):
             from smalti import paimon
 
             profile = paimon.profile(paths[0], **given, **_at_snapshot(options))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -29,11 +31,12 @@ from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
 from smalti.nesting import LogicalColumn, stored_schema
 from smalti.report.units import show_count
+from smalti.types import storage_kind
 
 
 def add_stored(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--stored", action="store_true", help="also show how columns are stored whose type the format does not have"
+        "--stored", action="store_true", help="also show how columns are stored if the format does not have their type"
     )
 
 
@@ -179,6 +182,7 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
 
 def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     names: dict[str, None] = {}
+    given: dict[str, pa.DataType | None] = {}  # what columns with statistics were written as; None if files differ
     groups: list[tuple[int, dict[str, ColumnStatistics]]] = []
     for count, (_, file) in enumerate(open_each(options.files)):
         if count and options.row_group is not None:
@@ -187,10 +191,17 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
         check_below("row group", options.row_group, file.num_row_groups)
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
         groups += [(group.num_rows, group.statistics) for group in map(file.row_group, wanted)]
+        for name in {name for _, statistics in groups[len(groups) - len(wanted) :] for name in statistics}:
+            leaf = file.columns.leaf_type(name)
+            given[name] = leaf if given.setdefault(name, leaf) == leaf else None
     chosen = select_columns(list(names), options.columns)
     merged = merge_statistics(groups)
     columns: list[dict[str, Any]] = [
-        {"name": name, "null_count": known.null_count, "min": _plain(known.min), "max": _plain(known.max)}
+        {
+            "name": name,
+            "null_count": known.null_count,
+            **{end: _plain(getattr(known, end), given.get(name)) for end in ("min", "max")},
+        }
         for name in (names if chosen is None else chosen)
         if (known := merged.get(name)) is not None
     ]
@@ -232,9 +243,30 @@ def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> d
         if not known or any(not part.has_min_max and part.null_count < rows for rows, part in parts):
             merged[name] = ColumnStatistics(nulls)
         else:
-            merged[name] = ColumnStatistics(nulls, min(part.min for part in known), max(part.max for part in known))
+            least = _extreme(min, [part.min for part in known])
+            merged[name] = ColumnStatistics(nulls, least, _extreme(max, [part.max for part in known]))
     return merged
 
 
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, str)) else plain_values(pa.array([value]))[0]
+def _extreme(choose: Callable[..., Any], bounds: list[Any]) -> Any:
+    """The least or the greatest of some bounds. Days and moments that Python cannot hold are Arrow scalars."""
+    type_ = next((bound.type for bound in bounds if isinstance(bound, pa.Scalar)), None)
+    if type_ is None:
+        return choose(bounds)
+    scalars = [bound if isinstance(bound, pa.Scalar) else pa.scalar(bound, type_) for bound in bounds]
+    return choose(scalars, key=lambda scalar: scalar.cast(pa.int32() if type_.bit_width == 32 else pa.int64()).as_py())
+
+
+def _plain(value: Any, given: pa.DataType | None) -> Any:
+    """A bound as JSON can hold it; `given` is the type that its column was written with, if it is stored as another.
+
+    By itself Arrow would take every moment and duration for one in microseconds. Those with nanoseconds are pandas'.
+    """
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    type_: pa.DataType | None = None
+    if hasattr(value, "nanosecond"):
+        type_ = pa.timestamp("ns", None if value.tzinfo is None else "UTC")
+    elif isinstance(value, timedelta) and given is not None:
+        type_ = storage_kind(given)
+    return plain_values(pa.array([value], type_))[0]

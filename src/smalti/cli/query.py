@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from smalti.errors import MosaicError
 
 
 def arguments_sql(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("query", metavar="QUERY", help="a statement of DuckDB; FROM 'file.mosaic' works as it is")
+    parser.add_argument("query", metavar="QUERY", help="a statement in DuckDB's SQL; FROM 'file.mosaic' names a file")
     parser.add_argument(
         "tables",
         nargs="*",
@@ -46,6 +46,8 @@ def run_sql(options: argparse.Namespace, screen: Screen) -> None:
 def named_tables(arguments: list[str]) -> dict[str, list[str]]:
     """Tables by name; a name that is given several times stands for all of its files together.
 
+    What is a path as a whole, such as that of a file in a directory `day=1`, is not taken apart.
+
     Examples
     --------
     >>> named_tables(["t=a.mosaic", "t=b.mosaic", "data/days-2026.mosaic"])
@@ -54,7 +56,7 @@ def named_tables(arguments: list[str]) -> dict[str, list[str]]:
     tables: dict[str, list[str]] = {}
     for argument in arguments:
         found = re.match(r"([^\W\d]\w*)=(.+)", argument)
-        if found is not None:
+        if found is not None and not Path(argument).exists():
             name, path = found[1], found[2]
         else:
             path = argument

@@ -19,9 +19,9 @@ def arguments_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--values",
         action="store_true",
-        help="also measure values: nulls, distinct values, ranges, histograms; of other formats than Mosaic always",
+        help="also measure values: nulls, distinct values, ranges, histograms (always done for formats but Mosaic)",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a page that is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace the page if it exists")
     add_output(parser)
 
 

@@ -16,6 +16,7 @@ from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
+from smalti.file.logical import take_rows
 from smalti.file.streams import Scannable
 from smalti.nesting import field_paths
 from smalti.predicate.text import parse_where
@@ -38,8 +39,8 @@ def _arguments(parser: argparse.ArgumentParser, default: int | None) -> None:
 
 
 def add_row_output(parser: argparse.ArgumentParser) -> None:
-    shapes = {"--csv": "print CSV", "--vertical": "a line for each column instead of each row"}
-    add_output(parser, "print JSON lines, one object per row", **shapes)
+    about = f"a line for each column instead of each row; {MAX_VERTICAL} rows at most"
+    add_output(parser, "print JSON lines, one object per row", **{"--csv": "print CSV", "--vertical": about})
 
 
 def arguments_sample(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def arguments_sample(parser: argparse.ArgumentParser) -> None:
         "--seed",
         type=int,
         metavar="N",
-        help="choose the same rows in every run with this number (default: others each time)",
+        help="choose the same rows in every run with this number (default: different rows each time)",
     )
 
 
@@ -183,20 +184,26 @@ def sampled_batches(
     """
     total = table.count_rows(condition)
     chosen = sorted(random.Random(seed).sample(range(total), min(total, total if limit is None else limit)))
-    if isinstance(table, smalti.MosaicFile) and condition is None:
-        start = 0
-        for group in range(table.num_row_groups):
-            rows = table.row_group(group).num_rows
-            wanted = [row - start for row in chosen if start <= row < start + rows]
-            if wanted:
-                yield from table.row_group(group).read(columns).take(pa.array(wanted)).to_batches()
-            start += rows
+    if not isinstance(table, smalti.MosaicFile) or condition is not None:
+        scan = table.scan(columns, condition, batch_size=_step(table, columns), progress=progress)
+        yield from _rows_at(chosen, scan.to_batches())
         return
     start = 0
-    for batch in table.scan(columns, condition, batch_size=_step(table, columns), progress=progress).to_batches():
-        wanted = [row - start for row in chosen if start <= row < start + batch.num_rows]
-        if wanted:
-            yield batch.take(pa.array(wanted))
+    for group in map(table.row_group, range(table.num_row_groups)):
+        if any(start <= row < start + group.num_rows for row in chosen):
+            yield from _rows_at(chosen, group.read(columns).to_batches(), start)
+        start += group.num_rows
+
+
+def _rows_at(places: Sequence[int], batches: Iterable[pa.RecordBatch], start: int = 0) -> Iterator[pa.RecordBatch]:
+    """The rows at some places of a table, among batches that begin with row `start`."""
+    for batch in batches:
+        wanted = pa.array([row - start for row in places if start <= row < start + batch.num_rows], pa.int64())
+        if len(wanted) and batch.num_columns:
+            columns = [take_rows(column, wanted) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        elif len(wanted):
+            yield batch.slice(0, len(wanted))
         start += batch.num_rows
 
 

@@ -31,6 +31,7 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.errors import MosaicError
 from smalti.file.layout import FileLayout
+from smalti.file.logical import as_compared
 from smalti.io.places import Place
 from smalti.report.units import show_count
 
@@ -66,7 +67,7 @@ class ColumnSize:
 
 
 def arguments_size(parser: argparse.ArgumentParser) -> None:
-    add_files(parser)
+    add_files(parser, "Mosaic or Parquet")
     add_columns(parser)
     parser.add_argument(
         "--prefix",
@@ -243,7 +244,8 @@ def dictionaries(file: smalti.MosaicFile, columns: Sequence[str], row_group: int
         names = [name for name in columns if name in sizes and not pt.is_nested(types.field(name).type)]
         rows = file.row_group(group.index).read(names) if names else None
         for name in names if rows is not None else ():
-            counted = pc.value_counts(rows[name].drop_null().combine_chunks())  # type: ignore[index]
+            stored = as_compared(rows[name].combine_chunks())  # type: ignore[index]
+            counted = pc.value_counts(stored.drop_null())
             values = plain_values(counted.field("values")) if len(counted) else []
             entries = [list(pair) for pair in zip(values, counted.field("counts").to_pylist(), strict=True)]
             yield {

@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import smalti
-from smalti.errors import MosaicError, without_secrets
+from smalti.errors import MosaicError, PaimonTableError, without_secrets
 from smalti.file.streams import Scannable
 from smalti.io.places import locate
 from smalti.memory import size_of
@@ -83,7 +84,8 @@ def sniff(head: bytes, end: bytes) -> str:
 def open_table(paths: Sequence[str], source_format: str | None = None) -> Iterator[Scannable]:
     """Open everything that the paths lead to, as one table.
 
-    A path with the suffix of another format is read as that format, and so is a directory without Mosaic files.
+    A path with the suffix of another format is read as that format, and so is a directory without Mosaic files. A
+    Paimon table is read as of its newest snapshot.
     """
     with local_paths(paths, source_format) as found, _open(found, source_format) as opened:
         yield opened
@@ -91,12 +93,29 @@ def open_table(paths: Sequence[str], source_format: str | None = None) -> Iterat
 
 def _open(paths: list[str], source_format: str | None) -> Scannable:
     if source_format in (None, "mosaic") and not any(map(_is_foreign, paths)):
-        opened = open_any(paths[0] if len(paths) == 1 else paths)
+        try:
+            opened = open_any(paths[0] if len(paths) == 1 else paths)
+        except PaimonTableError:
+            if len(paths) > 1 or not is_paimon(paths[0]):
+                raise
+            from smalti import paimon
+
+            return paimon.dataset(paths[0])
         if source_format or getattr(opened, "files", True):
             return opened
     from smalti.jobs.formats.tables import FormatTable
 
     return FormatTable(*list_inputs(paths, source_format))
+
+
+def is_paimon(path: str) -> bool:
+    """Whether there is a Paimon table at a path, which `smalti.paimon` reads and writes.
+
+    Without pypaimon the answer is no: whoever takes the path for a directory then refuses it and says what to install.
+    """
+    from smalti.table.paimon_layout import is_paimon_table
+
+    return find_spec("pypaimon") is not None and is_paimon_table(locate(path))
 
 
 def _is_foreign(path: str) -> bool:

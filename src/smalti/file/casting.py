@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -56,23 +56,28 @@ def null_array(rows: int, type_: Any) -> Any:
         raise MemoryLimitError.of(asked, 0, limit)
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(null_array(rows, type_.storage_type))
-    if not has_runs(type_) or pt.is_run_end_encoded(type_):
+    if not has_part(type_, pt.is_run_end_encoded) or pt.is_run_end_encoded(type_):
         return pa.nulls(rows, type_)
     below = rows if pt.is_struct(type_) else rows * type_.list_size if pt.is_fixed_size_list(type_) else 0
     children = [null_array(below, type_.field(i).type) for i in range(type_.num_fields)]
     zeros = pa.py_buffer(bytes(8 * (rows + 1)))  # no bit is set, every list starts and ends at 0
-    is_plain = pt.is_struct(type_) or pt.is_fixed_size_list(type_)
-    is_view = pt.is_list_view(type_) or pt.is_large_list_view(type_)
-    return pa.Array.from_buffers(type_, rows, [zeros] * (1 if is_plain else 3 if is_view else 2), children=children)
+    return pa.Array.from_buffers(type_, rows, [zeros] * own_buffers(type_), children=children)
 
 
-def has_runs(type_: Any) -> bool:
-    """Whether there are run-end encoded arrays in a type."""
+def own_buffers(type_: Any) -> int:
+    """The number of buffers that a struct, list or map has besides those of its children."""
+    if pt.is_struct(type_) or pt.is_fixed_size_list(type_):
+        return 1
+    return 3 if pt.is_list_view(type_) or pt.is_large_list_view(type_) else 2
+
+
+def has_part(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
+    """Whether a type, or one that it is made of, is of some kind."""
     if isinstance(type_, pa.BaseExtensionType):
-        return has_runs(type_.storage_type)
-    if not pt.is_nested(type_) or pt.is_run_end_encoded(type_):
-        return bool(pt.is_run_end_encoded(type_))
-    return any(has_runs(type_.field(i).type) for i in range(type_.num_fields))
+        return has_part(type_.storage_type, is_kind)
+    if is_kind(type_) or not pt.is_nested(type_) or pt.is_run_end_encoded(type_):
+        return bool(is_kind(type_))
+    return any(has_part(type_.field(i).type, is_kind) for i in range(type_.num_fields))
 
 
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from smalti._core.extents import Extents, is_flat
 from smalti._core.input import InputBatch
 from smalti.errors import SchemaError
-from smalti.file.casting import has_runs
+from smalti.file.casting import has_part
 
 
 class Inspector:
@@ -41,7 +42,8 @@ class Inspector:
             return taken
         if self._extents is None or not self._extents.schema.equals(batch.schema):
             self._extents = Extents(batch.schema)
-            self._with_runs = [i for i, type_ in enumerate(batch.schema.types) if has_runs(type_)]
+            types = enumerate(batch.schema.types)
+            self._with_runs = [i for i, type_ in types if has_part(type_, pt.is_run_end_encoded)]
         problem = self._extents.problem(taken)
         if problem is None:
             for i in self._with_runs:  # They are few, so Arrow may look at all of them, however long that takes.

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
-from smalti.file.casting import MAX_BYTES, fixed_bytes, null_array
+from smalti.file.casting import MAX_BYTES, fixed_bytes, has_part, null_array, own_buffers
 from smalti.memory import size_of
-from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, plan_column, width
+from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, plan_column, width, with_entry
 from smalti.spec import MAX_BLOCK_SIZE
 from smalti.types import is_legacy_timestamp, is_list_like, storage_type
 
@@ -208,8 +208,27 @@ def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())
     # Arrow cannot make an empty array of every type, which is what it makes of lists that have no elements.
-    elements = array.flatten() if offsets[-1].as_py() else array.values.slice(0, 0)
+    elements = _flatten(array) if offsets[-1].as_py() else array.values.slice(0, 0)
     return offsets, array.is_null() if array.null_count else None, elements
+
+
+def _flatten(array: Any) -> Any:
+    """The elements of lists, in order.
+
+    Arrow puts the pieces of views and between null lists together as if each had a dictionary of its own, and mistakes
+    half floats when it unites them if one is NaN. Of such, the places are put together, and their rows taken.
+    """
+    if not has_part(array.type.value_type, _has_half_floats):
+        return array.flatten()
+    places = pa.array(range(len(array.values)), pa.int64())
+    type_ = with_entry(array.type, pa.field("place", pa.int64()))
+    buffers = array.buffers()[: own_buffers(type_)]
+    lists: Any = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[places])
+    return take_rows(array.values, lists.flatten())
+
+
+def _has_half_floats(type_: Any) -> bool:
+    return bool(pt.is_dictionary(type_) and pt.is_float16(type_.value_type))
 
 
 def _within_a_day(ticks: Any, type_: Any) -> Any:

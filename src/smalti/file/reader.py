@@ -38,8 +38,8 @@ NOTEBOOK_COLUMNS = 20
 class MosaicFile(Scannable):
     """An open Mosaic file. Made by `smalti.open`; reading is safe from several threads.
 
-    Opening reads the end of the file once (or twice, when the schema is large) and checks schema and index in full;
-    nothing is built for a column until it is asked for.
+    Opening reads the end of the file once (or twice, if the schema is large) and checks schema and index completely.
+    Nothing is built for a column until it is asked for.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class MosaicFile(Scannable):
 
     @property
     def num_columns(self) -> int:
-        """How many columns the schema has; a struct is one, however many columns it is stored as."""
+        """How many columns the schema has. A struct counts as one, however many columns it is stored as."""
         return self._tail.schema.num_columns if self.columns.is_stored else len(self.columns.names)
 
     @property
@@ -109,11 +109,11 @@ class MosaicFile(Scannable):
 
     @property
     def stored_schema(self) -> pa.Schema:
-        """The columns as they are stored, and as a reader that knows no companion sees them."""
+        """The columns as they are stored, which is how a reader sees them that does not know the companion."""
         return self.columns.stored_schema
 
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
-        """The Arrow schema of some columns, without building that of all."""
+        """The Arrow schema of some columns; fields of other columns are not built."""
         return self._project(columns).schema
 
     def row_group(self, index: int) -> RowGroup:
@@ -123,11 +123,11 @@ class MosaicFile(Scannable):
         return RowGroup(self, index % self.num_row_groups)
 
     def matching_row_groups(self, filters: AnyFilter) -> list[int]:
-        """The row groups that may have matching rows, by their statistics; for engines that filter rows themselves."""
+        """The row groups that may have matching rows, by their statistics. For engines that filter rows themselves."""
         return [read.row_group for read in self._plan([], filters, None).groups]
 
     def bucket_of(self, column: str) -> int:
-        """The bucket a column, or the first column of a struct, is stored in, the same in every row group."""
+        """The bucket that holds a column, or the first column of a struct. It is the same in every row group."""
         return self._tail.schema.bucket_of(self.columns.find(self._project([column]).stored.names)[0])
 
     def layout(self, buckets: Collection[int] | None = None) -> FileLayout:
@@ -136,8 +136,8 @@ class MosaicFile(Scannable):
         Parameters
         ----------
         buckets : collection of int, optional
-            Buckets to read; by default all. The others are described as far as the index tells, without columns, and
-            with an empty collection nothing is read at all.
+            Buckets to read; by default all. Other buckets are described without their columns, as far as the index
+            tells. With an empty collection nothing is read.
         """
         try:
             # What is in the file, not in the cache.
@@ -165,14 +165,16 @@ class MosaicFile(Scannable):
             table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it, in the
             order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is never
             taken for a pattern.
-        filters : pyarrow.compute.Expression or list of tuples, optional
-            Rows to keep. Statistics skip row groups; the rows that remain are filtered exactly. `filter` is another
-            name for it.
+        filters : pyarrow.compute.Expression, list of tuples, or list of lists of tuples, optional
+            Rows to keep. Tuples are ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``,
+            ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``. The tuples of a list are joined by AND,
+            the lists of an outer list by OR. Statistics skip row groups; the remaining rows are filtered exactly.
+            `filter` is another name for this argument.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
         schema : pyarrow.Schema, optional
             Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
-            type cannot hold them. `columns` may choose among them. Filters are about the columns as the file has them.
+            type cannot hold them. `columns` may choose among them. Filters compare columns in the types of the file.
         """
         if schema is not None:
             target = chosen_fields(schema, columns)
@@ -190,10 +192,10 @@ class MosaicFile(Scannable):
         *,
         filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch, row group by row group, or as many of them ahead as `readahead` says.
+        """Read batch by batch, row group by row group; `readahead` says how many row groups are read ahead.
 
-        A row group that would take more than 64 MiB comes in several batches: only what is stored of it is held, and
-        one batch. `batch_size` cuts them further, into at most so many rows. Batches stay valid for as long as they are
+        A row group that would take more than 64 MiB comes in several batches, so that only its stored bytes and one
+        batch are in memory. `batch_size` is the most rows that a batch has. Batches stay valid for as long as they are
         kept, whatever is read after them.
         """
         check_batch_size(batch_size)
@@ -201,7 +203,7 @@ class MosaicFile(Scannable):
         return cut_batches(self._stream(plan, batch_size), batch_size)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
-        """How many rows there are, or would remain; reads only the columns of `filters`, if any."""
+        """How many rows there are, or how many match `filters`; reads only the columns of `filters`, if any."""
         filters = one_filter(filters, filter)
         if filters is None:
             return self.num_rows
@@ -345,7 +347,7 @@ class RowGroup:
 
     @property
     def statistics(self) -> dict[str, ColumnStatistics]:
-        """Statistics by column name, or path of a field, for the columns that have them."""
+        """The statistics of columns that have them, by the name of the column or the path of a struct's field."""
         names, records = self._records()
         types = self._file._tail.arrow_schema([record.column for record in records], names).types
         return {
@@ -355,9 +357,9 @@ class RowGroup:
 
     @property
     def raw_statistics(self) -> dict[str, ColumnStatistics]:
-        """The same with `min` and `max` as the file stores them: bytes, as section 11 of the format lays them out.
+        """The same with `min` and `max` as the bytes that the file stores; see section 11 of the format.
 
-        For programs that compare them in types of their own. They are None when every value is null.
+        For programs that compare them in their own types. They are None if every value is null.
 
         Examples
         --------
@@ -380,7 +382,7 @@ class RowGroup:
         return [by_position[record.column] for record in records], records
 
     def stored_bytes(self, columns: Sequence[str]) -> int:
-        """Bytes of the buckets that hold some columns: what reading them takes, or less where buckets are paged."""
+        """Bytes of the buckets that hold some columns. Reading these takes as many, or fewer if buckets are paged."""
         stored = self._file.columns.find(self._file._project(columns).stored.names)
         buckets = {self._file._tail.schema.bucket_of(place) for place in stored}
         return self._file._tail.stored_bytes(self.index, buckets)
@@ -412,17 +414,17 @@ def open_file(
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where to look a path up.
     readahead : int, optional
-        Row groups that are read before their turn comes; by default 32 on remote storage, and none on this machine.
+        How many row groups are read before they are needed. By default 32 on remote storage, and none on this machine.
     memory_limit : int, optional
-        Bytes that a read may hold at a time: what it decompresses and decodes, with what is read ahead. More is refused
-        with `MemoryLimitError` before it is allocated. By default 640 MiB and 256 times the size of the file, at most
-        three quarters of the machine's memory, of which row groups read ahead take 512 MiB, by estimate.
+        Bytes that a read may hold at a time: everything that it decompresses and decodes, including what is read ahead.
+        More is refused with `MemoryLimitError` before it is allocated. The default is 640 MiB plus 256 times the size
+        of the file, and at most three quarters of the machine's memory; about 512 MiB of it are for reading ahead.
     cache_bytes : int
-        Decompressed bytes of buckets that are kept while the file is open, so that the next read of the same columns,
-        or of their neighbours in a bucket, neither reads nor decompresses them again. 0 keeps none.
+        How many decompressed bytes of buckets are kept while the file is open, so that the next read of the same
+        columns, or of others in the same bucket, need not read and decompress them again. 0 keeps none.
     logical : bool
-        Whether columns come as they were given: structs, types that are stored as another one, metadata. False gives
-        the stored columns, as a reader that knows no companion sees them.
+        Whether columns come as they were given: structs, types that are stored as another type, metadata. False gives
+        the stored columns, as a reader sees them that does not know the companion.
 
     Examples
     --------

@@ -59,7 +59,7 @@ MAX_AUTO_BOUNDS = 128
 
 @dataclass(frozen=True)
 class WriteSummary:
-    """What a finished writer wrote; `layout` tells which layout it chose and why."""
+    """What a finished writer has written; `layout` says which layout it chose and why."""
 
     num_rows: int
     num_row_groups: int
@@ -103,16 +103,16 @@ class WriteSummary:
 class MosaicWriter:
     """Writes one Mosaic file, batch by batch.
 
-    Several threads may share a writer: one call is carried out at a time, so the rows of a call stay together, in the
-    order in which the calls come. A writer belongs to the process that made it: it cannot be pickled, and in a forked
-    child it can only be dropped.
+    Several threads may share a writer: one call runs at a time, so the rows of a call stay together, in the order of
+    the calls. A writer belongs to the process that made it: it cannot be pickled, and a forked child cannot use it.
 
     Parameters
     ----------
     where : str, os.PathLike or binary file object
-        A local path or URI; the file appears there when the writer is closed, complete, or not at all.
+        A local path or URI. The file appears there, complete, when the writer is closed; if something fails, it does
+        not appear.
     schema : pyarrow.Schema
-        Of the batches to come. Columns keep this order.
+        The schema of the batches that will be written. Columns keep this order.
     options : WriterOptions, optional
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     **option_values
@@ -245,15 +245,16 @@ class MosaicWriter:
     def write(self, data: Any, *, copy: bool | None = None) -> None:
         """Write a RecordBatch, a Table, or anything with an Arrow stream or array.
 
-        Columns are matched by name. All of a batch is checked before any of it is taken; an error leaves no file.
+        Columns are matched by name. All of a batch is checked before any of it is written. After an error the writer
+        cannot be used again, and no file appears.
 
         Parameters
         ----------
         data : pyarrow.Table, RecordBatch, RecordBatchReader, or object with an Arrow stream or array
         copy : bool, optional
-            Whether to copy the rows that stay in memory after this call, because their row group is not full. False
-            saves the copy for a caller who promises to leave the buffers of `data` as they are. By default, Tables
-            and RecordBatches are copied, and what a stream hands over is not: no one else has it.
+            Whether to copy the rows that stay in memory after this call because their row group is not full. False
+            saves the copy; the caller must then not change the buffers of `data`. By default, Tables and RecordBatches
+            are copied, and batches of a stream are not, because nobody else holds them.
         """
         with self._lock:
             self._usable()
@@ -407,7 +408,7 @@ class MosaicWriter:
 
     @property
     def estimated_size(self) -> int:
-        """Bytes the file would have if it were closed now; open rows are judged by how well others compressed."""
+        """About how many bytes the file would have if it were closed now, if open rows compress like the others."""
         with self._lock:
             return self._estimate()
 
@@ -427,10 +428,10 @@ class MosaicWriter:
         return self._offset + int(self._open.num_bytes * ratio) + end
 
     def close(self) -> None:
-        """Write what is open and the end of the file, and make it appear. Closing twice is harmless.
+        """Write the rows that are left and the end of the file, and make the file appear. Closing twice is harmless.
 
-        If sending the file to a store fails, what was there before stays, and `close` may be called again to send it
-        once more. `abort` gives it up.
+        If sending the file to a store fails, the file that was there before stays. Call `close` again to send the new
+        one once more, or `abort` to give it up.
         """
         with self._lock:
             self._close()

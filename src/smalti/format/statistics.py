@@ -36,6 +36,16 @@ class ColumnStatistics:
     def has_min_max(self) -> bool:
         return self.min is not None
 
+    def __repr__(self) -> str:
+        ends = (self.min, self.max)
+        low, high = (show_bound(end) if isinstance(end, pa.Scalar) else repr(end) for end in ends)
+        return f"ColumnStatistics(null_count={self.null_count}, min={low}, max={high})"
+
+
+def show_bound(bound: Any) -> str:
+    """A bound as text. Arrow cannot show a scalar that Python has no value for, but it can make a text of it."""
+    return str(bound.cast(pa.string()).as_py() if isinstance(bound, pa.Scalar) else bound)
+
 
 class StatisticsRecord(NamedTuple):
     """One record of the index: `column` is a sorted index, `low` and `high` are absent when every value is null."""

@@ -3,7 +3,7 @@
 `converting`, `compacting`, `verifying` and `profiling` have the jobs. What they read is in `sources`, where they write
 in `target`, and which task does what in `planning` (pure). Tasks are in `copying`, `checking` and `measuring`. They run
 on an executor of `engine`, or of `smalti.spark.executor`, which alone needs pyspark. `running` and `staging` make the
-results visible all at once. `formats` has readers and writers, `events` the progress, `summary` what jobs return.
+results visible all at once. `formats` has readers and writers, `summary` what jobs return.
 """
 
 from smalti.jobs.compacting import compact

@@ -46,7 +46,7 @@ def compact(
     filesystem: AnyFileSystem = None,
     plain: bool = False,
 ) -> JobSummary:
-    """Gather the Mosaic files of each directory into files of about one size.
+    """Rewrite the small Mosaic files of each directory as few files of about one size.
 
     If columns differ between files, the new files have all of them, with types widened where no value changes. Files
     of a hive partition stay in that partition.
@@ -60,9 +60,11 @@ def compact(
     target_file_bytes : int
         About the size of the files to write.
     sort_by : str, or sequence of str or (str, "ascending" | "descending"), optional
-        Order of the rows of each file, nulls last. Without `options`, these columns also get statistics.
+        Order of the rows of each new file, nulls last. Without `options`, these columns get statistics, even in tables
+        that are too wide to have them by default.
     options : WriterOptions, optional
-        Buckets, row groups, statistics and compression of the new files.
+        Buckets, row groups, statistics and compression of the new files. Without them, columns that have statistics in
+        the old files keep them.
     engine, spark, overwrite, resume, on_error, batch_rows, workers, progress, filesystem, plain
         As for `convert`.
 
@@ -87,7 +89,9 @@ def compact(
         raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
     place = listing.base if target is None else locate(target, filesystem).absolute()
     goal = Target(place, FORMATS["mosaic"], FILE_SUFFIX)
-    if not in_place:
+    if in_place:
+        goal.refuse_same(listing)
+    else:
         if f"{place.path}/".startswith(listing.directory.rstrip("/") + "/"):
             raise MosaicError("target lies in the source; leave it out to compact in place", path=place.path)
         goal.refuse_overlap(listing)
@@ -121,7 +125,7 @@ def compact(
         options_for(executor, options),
         ReadRequest(batch_rows=batch_rows, threads=executor.task_threads is None),
         sort_by=keys,
-        keys_get_statistics=options is None,
+        keeps_statistics=options is None,
         skip_errors=on_error == "skip",
     )
     job = JobSummary("compact", executor.name, listing.directory, place.path)

@@ -48,19 +48,19 @@ def convert(
     filesystem: AnyFileSystem = None,
     plain: bool = False,
 ) -> JobSummary:
-    """Convert files between Parquet, ORC, CSV, JSON lines, Arrow IPC and Mosaic, in bounded memory.
+    """Convert files between Mosaic, Parquet, ORC, Arrow IPC, CSV, JSON lines and Kudu CFile, in bounded memory.
 
-    One file becomes one file, if the target has a suffix. A directory becomes a directory with the same structure,
-    including hive partitions; large files of formats with row groups become several files, and small ones share a task.
-    All files become visible at the target at once. If the job is interrupted, running it again does only the rest.
+    One file becomes one file if the target has a suffix. A directory becomes a directory with the same structure,
+    including hive partitions. Large files of formats with row groups become several files. All files become visible at
+    the target at once. If the job is interrupted, run it again: it does only the rest.
 
     Parameters
     ----------
     source : path, URI, glob or list of them
     target : path or URI
-        Without a suffix, or with a slash at its end, a directory of Mosaic files. An unknown suffix is an error, and so
-        is the name of a file if the source is not a single file.
-    source_format, target_format : {"mosaic", "parquet", "orc", "arrow", "arrows", "csv", "json"}, optional
+        A path without a suffix, or with a slash at its end, becomes a directory of Mosaic files. An unknown suffix is
+        an error. So is the name of a file if the source is not a single file.
+    source_format, target_format : {"mosaic", "parquet", "orc", "arrow", "arrows", "csv", "json", "cfile"}, optional
         By default the suffixes decide.
     engine : {"local", "spark"}
     spark : pyspark.sql.SparkSession, optional
@@ -70,13 +70,14 @@ def convert(
     columns : sequence of str, optional
         Columns to keep, in this order.
     types : pyarrow.Schema, optional
-        Types of those columns of CSV and JSON files that should not be guessed.
+        Types of columns of CSV and JSON files; the types of other columns are guessed.
     overwrite : bool
         Whether to replace the files at the target. They stay in place until the new files are complete.
     resume : bool
         Whether to keep what an earlier, interrupted run of the same job has finished.
     on_error : {"raise", "skip"}
-        What to do about files that cannot be read: fail with path and reason, or list them in the summary.
+        What to do about files that cannot be read: raise an error with path and reason, or leave them out and list them
+        in the summary.
     target_file_bytes : int, optional
         Begin a new file when one has reached about this size.
     split_bytes : int
@@ -86,18 +87,18 @@ def convert(
     workers : int, optional
         Tasks at once, with engine "local"; by default one for each core.
     progress : callable, optional
-        Called with a `Progress` whenever the job has come further, by one thread at a time.
+        Called with a `Progress` whenever the job has made progress, by one thread at a time.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where source and target are looked up.
     plain : bool
-        Whether a Paimon table at the source is read as the files in its directory; see `smalti.dataset`.
+        Whether to read a Paimon table at the source as the files in its directory; see `smalti.dataset`.
 
     Raises
     ------
     FileExistsError
         If there are files at the target and `overwrite` is not set.
     JobError
-        If a file cannot be read, or written as the target's format.
+        If a file cannot be read, or cannot be written in the target's format.
 
     Examples
     --------

@@ -11,7 +11,9 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
+from smalti.file.writer import MAX_AUTO_STATISTICS
 from smalti.io.places import Place
+from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import scan_types
@@ -40,8 +42,9 @@ class CopySettings:
         Where the sources are.
     sort_by : tuple of (str, str)
         Column and order of each sort key.
-    keys_get_statistics : bool
-        Whether the sort keys, and no other columns, get statistics.
+    keeps_statistics : bool
+        Whether columns that have statistics in the sources keep them, and the sort keys get some. In tables of few
+        columns all have them by default.
     skip_errors : bool
         Whether a piece that cannot be read is left out, and not a failure of the task.
     """
@@ -52,7 +55,7 @@ class CopySettings:
     options: WriterOptions
     request: ReadRequest
     sort_by: tuple[tuple[str, str], ...] = ()
-    keys_get_statistics: bool = False
+    keeps_statistics: bool = False
     skip_errors: bool = False
 
 
@@ -110,7 +113,7 @@ def _with_all_types(settings: CopySettings, piece: Piece, drift: SchemaDrift, sc
     scanned.add(piece)
     place = Place(settings.filesystem, piece.file.path)
     types = scan_types(place, FORMATS[piece.format], settings.request)
-    return replace(settings, request=replace(settings.request, types=types))
+    return replace(settings, request=replace(settings.request, agreed=types))
 
 
 class _PieceError(Exception):
@@ -130,6 +133,8 @@ class _OutputReader:
         self._pieces = pieces
         #: The reader of a single piece stays open after its schema is known, because opening a wide file takes time.
         self._opened: Reader | None = None
+        #: The stored columns that have statistics in some of the pieces.
+        self.statistics: dict[str, None] = {}
         self.schema = self._unify()
 
     def _unify(self) -> pa.Schema:
@@ -154,7 +159,10 @@ class _OutputReader:
             request = replace(request, row_groups=piece.row_groups)
         try:
             with content_errors(piece.file.path, format_.title):
-                return format_.reader(Place(self._settings.filesystem, piece.file.path), request)
+                reader = format_.reader(Place(self._settings.filesystem, piece.file.path), request)
+                if self._settings.keeps_statistics and isinstance(reader, MosaicReader):
+                    self.statistics |= dict.fromkeys(reader.statistics())
+                return reader
         except MosaicError as error:
             raise _PieceError(piece, error) from None
 
@@ -199,10 +207,10 @@ class _OutputWriter:
             check_keys(reader.schema, sort_by)
             batches = sorted_batches(reader.batches, reader.schema, sort_by)
         with self._writer_errors():
-            self._writer = self._begin(reader.schema)
+            self._writer = self._begin(reader)
         for batch, num_bytes in batches:
             with self._writer_errors():
-                self._writer = self._writer or self._begin(reader.schema)
+                self._writer = self._writer or self._begin(reader)
                 self._writer.write(batch)
             self._rows += batch.num_rows
             report(batch.num_rows, num_bytes)
@@ -213,19 +221,16 @@ class _OutputWriter:
     def _path(self) -> str:
         return f"{self._output.stem}-{len(self._files):05d}{self._settings.target.suffix}"
 
-    def _begin(self, schema: pa.Schema) -> FileWriter:
+    def _begin(self, reader: _OutputReader) -> FileWriter:
         place = self._settings.staging.root.child(f"{self._directory}/{self._path()}")
         place.parent.make_directory()
         options = self._settings.options
-        if self._settings.keys_get_statistics:
-            stored = stored_schema(schema).schema
-            keys = [
-                name
-                for name, _ in self._settings.sort_by
-                if name in stored.names and has_statistics(stored.field(name).type)
-            ]
-            options = replace(options, stats_columns=tuple(keys))
-        return self._settings.target.format.writer(place, schema, options)
+        stored = stored_schema(reader.schema).schema if self._settings.keeps_statistics else pa.schema([])
+        if len(stored) > MAX_AUTO_STATISTICS:
+            wanted = dict.fromkeys([*(name for name, _ in self._settings.sort_by), *reader.statistics])
+            there = {field.name for field in stored if has_statistics(field.type)}
+            options = replace(options, stats_columns=tuple(name for name in wanted if name in there))
+        return self._settings.target.format.writer(place, reader.schema, options)
 
     def _end(self) -> None:
         if self._writer is not None:
@@ -245,7 +250,8 @@ class _OutputWriter:
             return
         except MosaicError as error:
             refused: MosaicError = error
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        except (ValueError, OverflowError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            # Arrow's own errors about values are a ValueError. JSON has values of Python's, which not all dates can be.
             refused = SchemaError(f"cannot be written as {self._settings.target.format.title}: {error}")
         piece, *others = self._output.pieces
         if others:

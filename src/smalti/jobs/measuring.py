@@ -183,7 +183,7 @@ def measure(task: MeasureTask, report: Report) -> MeasureResult | MosaicError:
                 return _measure(task, place, task.request, report)
             except SchemaDrift:
                 types = scan_types(place, format_, task.request)
-                return _measure(task, place, replace(task.request, types=types), report)
+                return _measure(task, place, replace(task.request, agreed=types), report)
     except MosaicError as error:
         return error
 

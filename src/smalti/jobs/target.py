@@ -45,6 +45,18 @@ class Target:
             if path == target or (not self.is_file and path.is_relative_to(target)):
                 raise MosaicError("source and target overlap", path=self.place.path, found=file.path)
 
+    def refuse_same(self, sources: Listing) -> None:
+        """Raise if two paths lead to one file: its rows would be written twice in the place of both."""
+        if not self.place.is_local:
+            return
+        seen: dict[str, str] = {}
+        for file in sources.files:
+            other = seen.setdefault(os.path.realpath(file.path), file.path)
+            if other != file.path:
+                raise MosaicError(
+                    "two paths lead to the same file, through a symbolic link", path=file.path, found=other
+                )
+
     def prepare(self, job_id: str, *, overwrite: bool, resume: bool) -> JobSummary | Change:
         """Finish interrupted commits, and find out what the job will change.
 

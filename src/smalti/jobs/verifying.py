@@ -57,12 +57,12 @@ def verify(
 ) -> VerifyReport:
     """Check Mosaic files: every checksum, every value, every statistic, and the rules of the format.
 
-    Nothing is raised about the content of files; what is wrong is in the report, with its place.
+    Problems with the content of files are not raised: the report lists them, each with its place.
 
     Parameters
     ----------
     sources : path, URI, glob or list of them
-        Files, whatever their names, and directories, of which the ``.mosaic`` files are checked.
+        Files with any name, and directories, in which the ``.mosaic`` files are checked.
     engine, spark, split_bytes, workers, progress, filesystem, plain
         As for `convert`.
 

@@ -113,7 +113,8 @@ class PaimonDataset(Dataset):
 
             filter_ = normalize_filters(scan.filters)
         splits = self.splits(filter_)
-        return SplitReader(self.table, output, filter_).batches(splits, self._budget(splits), scan.progress)
+        reader = SplitReader(self.table, output, filter_, self._limits[1])
+        return reader.batches(splits, self._budget(splits), scan.progress)
 
 
 def dataset(
@@ -128,12 +129,13 @@ def dataset(
 ) -> PaimonDataset:
     """Open a Paimon table as of one snapshot: by default the newest at this moment.
 
-    pypaimon decides which files and rows the snapshot has. Files whose rows are the table's, which is most of an append
-    table, are read by smalti; what has to be merged goes through pypaimon, with smalti reading the files inside it.
+    pypaimon decides which files and rows the snapshot has. smalti reads files that hold rows of the table as they are,
+    which is most of an append table. Rows that have to be merged are read by pypaimon, which reads the files with
+    smalti.
 
     Parameters
     ----------
-    table : path, URI, or table of a catalog of pypaimon's
+    table : path, URI, or table of a pypaimon catalog
     snapshot : int, optional
         The id of a snapshot.
     tag : str, optional
@@ -141,8 +143,11 @@ def dataset(
         The newest snapshot at this moment: milliseconds since 1970, a time, or text such as ``2026-11-16 12:00:00``.
     storage : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.places.locate`.
-    readahead, memory_limit
+    readahead : int, optional
         As in `smalti.dataset`.
+    memory_limit : int, optional
+        Bytes that reading a file may hold at a time, see `smalti.open`. What pypaimon merges does not count, and
+        `to_table` keeps all rows.
 
     Raises
     ------

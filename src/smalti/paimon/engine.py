@@ -49,8 +49,8 @@ class _KeptFields(PyarrowFieldParser):  # type: ignore[misc]
 def install() -> None:
     """Make pypaimon read and write Mosaic files with smalti, in this process, until `uninstall`.
 
-    paimon-mosaic need not be there. If it is, ``import mosaic`` gives smalti's module as long as it is installed; what
-    was imported before stays what it was. Calling it twice is harmless.
+    paimon-mosaic need not be installed. If it is, ``import mosaic`` gives smalti's module until `uninstall`; modules
+    that were imported before are not changed. Calling it twice is harmless.
 
     Examples
     --------

@@ -12,9 +12,10 @@ from typing import Any
 
 from pypaimon.schema.data_types import PyarrowFieldParser
 
+from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import AnyFileSystem, Place
-from smalti.jobs.formats.reading import ReadRequest, content_errors
+from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.profiling import Profile
 from smalti.jobs.profiling import profile as profile_files
@@ -46,9 +47,9 @@ def convert(
     Parameters
     ----------
     source : path, URI, glob or list of them
-        Parquet, ORC, CSV, JSON lines, Arrow IPC or Mosaic. Columns are found by name; those that directories called
-        ``key=value`` spell are added. Text is read in the types of the table.
-    table : path, URI, or table of a catalog of pypaimon's
+        Files of any format that `smalti.jobs.convert` reads. Columns are matched by name, and directories called
+        ``key=value`` are columns too. CSV and JSON lines are read in the types of the table.
+    table : path, URI, or table of a pypaimon catalog
     mode : {"append", "overwrite"}
         As in `smalti.paimon.write`.
     source_format, columns, progress, filesystem
@@ -77,11 +78,14 @@ def convert(
     try:
         for file, (format_, _) in zip(listing.files, formats, strict=True):
             place = Place(listing.filesystem, file.path)
-            with content_errors(file.path, format_.title), closing(format_.reader(place, request)) as reader:
-                for batch, num_bytes in reader.batches():
-                    writer.write(batch, file.partition)
-                    rows += batch.num_rows
-                    meter.add(batch.num_rows, num_bytes)
+            try:
+                with content_errors(file.path, format_.title), closing(format_.reader(place, request)) as reader:
+                    for batch, num_bytes in reader.batches():
+                        writer.write(batch, file.partition)
+                        rows += batch.num_rows
+                        meter.add(batch.num_rows, num_bytes)
+            except SchemaDrift as error:  # The table says the types: there are no others to try.
+                raise SchemaError(f"values do not fit the table: {error}", path=file.path) from None
             meter.add(0, 0, done=1)
         messages = writer.finish()
     except BaseException:

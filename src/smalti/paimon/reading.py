@@ -73,12 +73,21 @@ class SplitReader:
         Columns of the table, in the order that is asked for.
     filter_ : Filter, optional
         Rows to keep.
+    memory_limit : int, optional
+        Bytes that reading a file may hold at a time; see `smalti.open`.
     """
 
-    def __init__(self, table: PaimonTable, output: pa.Schema, filter_: Filter | None = None) -> None:
+    def __init__(
+        self,
+        table: PaimonTable,
+        output: pa.Schema,
+        filter_: Filter | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
         self._table = table
         self._output = output
         self._filter = filter_
+        self._memory_limit = memory_limit
         self._shared = SharedSchemas()
         names = dict.fromkeys([*output.names, *(() if filter_ is None else filter_.columns)])
         self._fields: list[DataField] = [table.table.field_dict[name] for name in names]
@@ -152,7 +161,7 @@ class SplitReader:
                 yield _RawFile(file, split, vector)
 
     def _open(self, path: str) -> MosaicFile:
-        return MosaicFile(self._table.open(path), self._shared)
+        return MosaicFile(self._table.open(path), self._shared, memory_limit=self._memory_limit)
 
     def _whole(self, files: Sequence[_RawFile], budget: Budget, progress: Listener | None) -> Iterator[pa.RecordBatch]:
         """The rows of files, with files and row groups read ahead."""

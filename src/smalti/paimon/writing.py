@@ -187,14 +187,14 @@ def write(
 ) -> int | None:
     """Write rows to a Paimon table, in one commit.
 
-    Readers see all of the rows or none. If another process commits at the same moment, Paimon checks whether both can
-    stand, and both are there. In a table with a primary key, rows replace those of the same key.
+    Readers see all of the rows or none. If another process commits at the same moment, both commits are kept, unless
+    Paimon finds that they conflict. In a table with a primary key, rows replace those of the same key.
 
     Parameters
     ----------
-    table : path, URI, or table of a catalog of pypaimon's
+    table : path, URI, or table of a pypaimon catalog
     data : pyarrow.Table, RecordBatch, RecordBatchReader, dataset, or anything with an Arrow stream
-        Columns are found by name. Types must fit those of the table without loss; missing columns are null.
+        Columns are matched by name. Types must fit those of the table without loss; missing columns are null.
     mode : {"append", "overwrite"}
         Overwriting replaces the rows of `partition`. Without one it replaces all rows, or, in a partitioned table,
         those of the partitions that `data` has rows for, as Paimon's option ``dynamic-partition-overwrite`` says.

@@ -1,7 +1,7 @@
 """Filters: parsed to one tree, which skips files and row groups by what is known of them and then filters rows."""
 
 from smalti.predicate.evaluate import Filter, filter_batch, fit_values, match_mask
-from smalti.predicate.prune import GroupStatistics, Outcome, prune, prune_partitions
+from smalti.predicate.prune import GroupStatistics, Outcome, prune, prune_partitions, undecided
 from smalti.predicate.python import normalize_filters
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "normalize_filters",
     "prune",
     "prune_partitions",
+    "undecided",
 ]

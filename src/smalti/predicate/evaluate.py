@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from functools import cached_property
-from typing import cast
+from math import floor, inf, isnan, nan, nextafter
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,13 +33,23 @@ class Filter:
         """The columns that have to be read to apply the filter."""
         return tuple(dict.fromkeys(t.columns_of(self.tree)))
 
+    def with_tree(self, tree: t.Tree) -> Filter:
+        """The same filter by another tree; as it is, if only the whole expression says what a part of it means."""
+        if tree == self.tree:
+            return self
+        try:
+            return replace(self, tree=tree, expression=to_expression(tree))
+        except TypeError:
+            return self
+
 
 def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
     """The filter with values in the types that columns are compared as, by name, where they are written in others.
 
     Columns are compared as they are stored, mostly, and people write values of the types that they know: Arrow cannot
     compare a decimal with a whole number, or a text with a view of one, and a null of another type makes it crash.
-    Up to version 19 its expressions compare decimals without a look at their points.
+    Where whole numbers meet floating-point ones, it refuses those that the narrower type may not hold exactly. Up to
+    version 19 its expressions compare decimals without a look at their points.
     """
 
     def fit(tree: t.Tree) -> t.Tree:
@@ -49,22 +60,36 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
                 return t.Or(fit(left), fit(right))
             case t.Not(operand):
                 return t.Not(fit(operand))
-            case t.Compare(column, op, value) if column in types and value.type != types[column]:
-                type_ = types[column]
+            case t.Compare(column, op, wrapped) if column in types and wrapped.type != types[column]:
+                type_, value = types[column], _unwrapped(wrapped)
+                tree = t.Compare(column, op, value)
                 if pt.is_decimal(type_) and value.is_valid and (pt.is_integer(value.type) or pt.is_decimal(value.type)):
                     return _fit_decimal(tree, Decimal(value.as_py()), type_.scale)
+                if pt.is_integer(type_) and pt.is_floating(value.type) and value.is_valid:
+                    return _fit_to_integers(tree, value.as_py(), type_)
+                if pt.is_floating(type_) and pt.is_integer(value.type) and value.is_valid:
+                    return _fit_to_floats(tree, value.as_py())
                 return t.Compare(column, op, _fit_value(value, type_))
             case t.IsIn(column, values) if column in types and values.type != types[column]:
-                return t.IsIn(column, _fit_set(values, types[column]))
+                return t.IsIn(column, _fit_set(_unwrapped_set(values), types[column]))
         return tree
 
-    fitted = fit(filter_.tree)
-    if fitted == filter_.tree:
-        return filter_
-    try:
-        return replace(filter_, tree=fitted, expression=to_expression(fitted))
-    except TypeError:  # There is a part that only the whole expression says.
-        return filter_
+    return filter_.with_tree(fit(filter_.tree))
+
+
+def _unwrapped(value: Any) -> pa.Scalar:
+    """A value of an extension type or a dictionary as what it holds: columns are compared as they are stored."""
+    while isinstance(value, (pa.ExtensionScalar, pa.DictionaryScalar)) and value.is_valid:
+        value = value.value
+    plain: pa.Scalar = value
+    return plain
+
+
+def _unwrapped_set(values: Any) -> pa.Array:
+    while isinstance(values, (pa.ExtensionArray, pa.DictionaryArray)):
+        values = values.storage if isinstance(values, pa.ExtensionArray) else values.dictionary_decode()
+    plain: pa.Array = values
+    return plain
 
 
 def _fit_value(value: pa.Scalar, type_: pa.DataType) -> pa.Scalar:
@@ -86,6 +111,15 @@ def _fit_set(values: pa.Array, type_: pa.DataType) -> pa.Array:
             with suppress(pa.ArrowInvalid):
                 fitting.append(pa.scalar(None if value is None else Decimal(value), type_))
         return pa.array(fitting, type_)
+    if pt.is_integer(type_) and pt.is_floating(values.type):
+        least, most = _limits(type_)
+        numbers = cast("list[float]", values.to_pylist())
+        return pa.array([int(each) for each in numbers if least <= each <= most and each == floor(each)], type_)
+    if pt.is_floating(type_) and pt.is_integer(values.type):
+        whole = cast("list[int]", values.to_pylist())
+        rounded = pa.array(map(float, whole), pa.float64()).cast(type_).cast(pa.float64()).to_pylist()
+        held = [number for number, each in zip(rounded, whole, strict=True) if number == each]
+        return pa.array([*held, *([-0.0] if 0 in held else ())], pa.float64())  # which equals 0, though not to Arrow
     return values.cast(type_) if _is_another_layout(values.type, type_) else values
 
 
@@ -120,8 +154,11 @@ def _fit_decimal(tree: t.Compare, value: Decimal, digits: int) -> t.Tree:
         number = pa.scalar(below)
     except pa.ArrowInvalid:
         return tree  # No decimal has so many digits.
-    if below == value:
-        return t.Compare(tree.column, tree.op, number)
+    return t.Compare(tree.column, tree.op, number) if below == value else _fit_between(tree, number)
+
+
+def _fit_between(tree: t.Compare, number: pa.Scalar) -> t.Tree:
+    """A comparison with a value that no value of the column equals: `number` is less, and the next one greater."""
     at_most, more = (t.Compare(tree.column, op, number) for op in ("less_equal", "greater"))
     match tree.op:
         case "equal":
@@ -129,6 +166,47 @@ def _fit_decimal(tree: t.Compare, value: Decimal, digits: int) -> t.Tree:
         case "not_equal":
             return t.Or(at_most, more)
     return at_most if tree.op.startswith("less") else more
+
+
+def _fit_to_integers(tree: t.Compare, value: float, type_: pa.DataType) -> t.Tree:
+    """The same comparison of whole numbers with a whole number.
+
+    Examples
+    --------
+    >>> _fit_to_integers(t.Compare("i", "greater", pa.scalar(2.5)), 2.5, pa.int8())
+    Compare(column='i', op='greater', value=<pyarrow.Int8Scalar: 2>)
+    >>> _fit_to_integers(t.Compare("i", "less", pa.scalar(1e9)), 1e9, pa.int8())
+    Compare(column='i', op='less_equal', value=<pyarrow.Int8Scalar: 127>)
+    """
+    least, most = _limits(type_)
+    if isnan(value) and tree.op != "not_equal":
+        tree = replace(tree, op="equal")  # NaN is neither less nor greater, and equals nothing
+    if isnan(value):
+        return _fit_between(tree, pa.scalar(0, type_))
+    if value < least:
+        # Everything is greater, which is said by its opposite, because there is no number below the least.
+        swapped = {"less": "greater", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less_equal"}
+        return _fit_between(replace(tree, op=swapped.get(tree.op, tree.op)), pa.scalar(most, type_))
+    if value > most or value != floor(value):
+        return _fit_between(tree, pa.scalar(floor(min(value, most)), type_))
+    return t.Compare(tree.column, tree.op, pa.scalar(int(value), type_))
+
+
+def _fit_to_floats(tree: t.Compare, value: int) -> t.Tree:
+    """The same comparison of floating-point numbers with one of them."""
+    nearest = float(value)
+    if nearest == value:
+        return t.Compare(tree.column, tree.op, pa.scalar(nearest))
+    if tree.op in ("equal", "not_equal"):
+        return t.Compare(tree.column, tree.op, pa.scalar(nan))  # which equals no number either, nor itself
+    return _fit_between(tree, pa.scalar(nearest if nearest < value else nextafter(nearest, -inf)))
+
+
+def _limits(type_: pa.DataType) -> tuple[int, int]:
+    """The least and the most that an integer type holds."""
+    if pt.is_signed_integer(type_):
+        return -(1 << type_.bit_width - 1), (1 << type_.bit_width - 1) - 1
+    return 0, (1 << type_.bit_width) - 1
 
 
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:

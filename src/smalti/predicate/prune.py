@@ -80,13 +80,33 @@ def prune_partitions(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]
     >>> prune_partitions(t.Compare("day", "less", pa.scalar(3)), [{"day": pa.scalar(2)}, {"day": pa.scalar(4)}, {}])
     [True, False, True]
     """
+    outcomes = prune(tree, _partition_statistics(partitions), [1] * len(partitions))
+    return [outcome is not Outcome.NONE for outcome in outcomes]
+
+
+def undecided(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]) -> t.Tree | None:
+    """What of a filter is left for rows, because the partitions of all files meet the rest; None if nothing is.
+
+    Examples
+    --------
+    >>> tree = t.And(t.Compare("day", "less", pa.scalar(3)), t.IsNull("x"))
+    >>> undecided(tree, [{"day": pa.scalar(1)}, {"day": pa.scalar(2)}])
+    IsNull(column='x', nan_is_null=False)
+    """
+    statistics, rows = _partition_statistics(partitions), [1] * len(partitions)
+    left = [part for part in t.conjuncts(tree) if set(prune(part, statistics, rows)) - {Outcome.ALL}]
+    return t.join(t.And, left) if left else None
+
+
+def _partition_statistics(partitions: Sequence[Mapping[str, pa.Scalar]]) -> dict[str, GroupStatistics]:
+    """Partition values as statistics of files of one row."""
     statistics = {}
     for name, type_ in {name: value.type for partition in partitions for name, value in partition.items()}.items():
         column = [partition.get(name) for partition in partitions]
         nulls = pa.array([None if value is None else int(not value.is_valid) for value in column], pa.int64())
         values = pa.array(column, type_)
         statistics[name] = GroupStatistics(nulls, values, values)
-    return [outcome is not Outcome.NONE for outcome in prune(tree, statistics, [1] * len(partitions))]
+    return statistics
 
 
 class _Pruner:

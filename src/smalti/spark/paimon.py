@@ -42,6 +42,7 @@ class SplitPiece(OwnPiece):
 
     split: Any = None
     table: PaimonTable | None = None
+    memory_limit: int | None = None
 
     def read(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> Iterator[pa.RecordBatch]:
         """The rows of the split, in batches of `schema`, as Spark wants them; some that do not match are left out."""
@@ -49,10 +50,10 @@ class SplitPiece(OwnPiece):
         names = [name for name in schema.names if name in self.table.table.field_dict]
         output = PaimonDataset(self.table).schema_of(names)
         adapter = Adapter(schema, names, convert=partial(_to_spark, self.table.path))
-        budget = Budget.choose(None, None, is_remote=self._is_remote, unit_bytes=self.num_bytes)
+        budget = Budget.choose(None, self.memory_limit, is_remote=self._is_remote, unit_bytes=self.num_bytes)
         # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
         wanted = as_filter(output, [each for each in filters if each[0] != "IsNotNull"])
-        for batch in SplitReader(self.table, output, wanted).batches([self.split], budget):
+        for batch in SplitReader(self.table, output, wanted, self.memory_limit).batches([self.split], budget):
             yield adapter.adapt(batch)
 
     @property
@@ -153,7 +154,15 @@ class SnapshotTable:
         pieces = []
         for split in planned:
             size = sum(file.file_size for file in split.files)
-            pieces.append(SplitPiece(found_file(split.files[0]), size, split=split, table=self.table))
+            pieces.append(
+                SplitPiece(
+                    found_file(split.files[0]),
+                    size,
+                    split=split,
+                    table=self.table,
+                    memory_limit=self.options.memory_limit,
+                )
+            )
         sizes = [piece.num_bytes + self.options.open_cost_bytes for piece in pieces]
         groups = pack(sizes, self.options.max_partition_bytes)
         return [tuple(pieces[place] for place in group) for group in groups]

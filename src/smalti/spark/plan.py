@@ -158,7 +158,7 @@ class Table:
             for piece in self._pieces.get(file.path, [_whole(file)])
             for smaller in self._narrow(_fitted(piece, file), groups[file.path])
         ]
-        pieces = pieces if limit is None else self._enough(pieces, limit)
+        pieces = pieces if limit is None or self._may_skip else self._enough(pieces, limit)
         # As Spark packs files: opening one more costs nothing where there is room for its bytes.
         cost = self.options.open_cost_bytes
         packed = pack([piece.num_bytes + cost for piece in pieces], limit_bytes + cost)
@@ -203,6 +203,11 @@ class Table:
             return [piece]
         share = sum(known.rows[group] for group in kept) / max(1, sum(known.rows[group] for group in groups))
         return [replace(piece, row_groups=tuple(kept), num_bytes=int(piece.num_bytes * share))] if kept else []
+
+    @property
+    def _may_skip(self) -> bool:
+        """Whether tasks may pass over files, whose rows then do not count, although they have an index."""
+        return self.options.ignore_corrupt_files or self.options.ignore_missing_files
 
     def _enough(self, pieces: Sequence[Piece], limit: int) -> list[Piece]:
         enough: list[Piece] = []
@@ -295,8 +300,8 @@ class Table:
 
         See `smalti.spark.facts.aggregate`.
         """
-        if self.options.ignore_corrupt_files:
-            return None  # Files that are skipped when they are read still have an index.
+        if self._may_skip:
+            return None
         self.learn()
         names = set(self.partitions().names) if self.files else set(groups)
         if set(groups) - names or set(groups) & self._find_stored_partitions():

@@ -25,8 +25,9 @@ _warned = False
 def enable(spark: SparkSession) -> bool:
     """Make `format("mosaic")` a full format of a running session: tables, all save modes, queries that read less.
 
-    Calling it again is harmless. If it is not possible (a Spark Connect server needs the jar itself, see `smalti
-    spark-jar`; another version of Spark was not tested), it warns once per process. Rows are the same either way.
+    Calling it again is harmless. If the session cannot have the provider, it warns once per process: a Spark Connect
+    server needs the jar itself (see `smalti spark-jar`), and other versions of Spark were not tested. Rows are the same
+    either way.
 
     Parameters
     ----------

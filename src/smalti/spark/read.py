@@ -158,22 +158,30 @@ class Scan:
         started = time.monotonic()
         first = locate(self.options.paths[0], storage=self.options.storage)
         schemas = SharedSchemas()
-        for piece in split:
-            uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
-            try:
-                for batch in (
-                    piece.read(self.stored, self.filters)
-                    if isinstance(piece, OwnPiece)
-                    else self._read_piece(piece, first.filesystem, schemas, metrics)
-                ):
-                    complete = self._complete(batch, piece, uri)
-                    metrics.seconds = time.monotonic() - started
-                    yield uri, complete
-            except UNREADABLE as error:
-                skip_unreadable(piece.file, error, self.options)
-            except FileNotFoundError:
-                if not self.options.ignore_missing_files:
-                    raise
+        try:
+            for piece in split:
+                uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
+                try:
+                    for batch in (
+                        piece.read(self.stored, self.filters)
+                        if isinstance(piece, OwnPiece)
+                        else self._read_piece(piece, first.filesystem, schemas, metrics)
+                    ):
+                        complete = self._complete(batch, piece, uri)
+                        metrics.seconds = time.monotonic() - started
+                        yield uri, complete
+                except UNREADABLE as error:
+                    skip_unreadable(piece.file, error, self.options)
+                except FileNotFoundError:
+                    if not self.options.ignore_missing_files:
+                        raise
+        except GeneratorExit:  # A limit has its rows.
+            self._report(metrics, started)
+            raise
+        self._report(metrics, started)
+
+    def _report(self, metrics: Metrics, started: float) -> None:
+        """Write what was read to the place that options name, if they do."""
         metrics.seconds = time.monotonic() - started
         if self.options.metrics_path is not None:
             write_report(self.options.metrics_path, asdict(metrics), self.options)

@@ -203,18 +203,36 @@ def infer_partition_type(values: Collection[str | None]) -> pa.DataType:
     >>> infer_partition_type({"2024-02-29 12:00:00", "2024-02-29"})
     TimestampType(timestamp[us, tz=UTC])
     """
-    texts = pa.array(values, pa.string())
-    if not len(texts):
+    given = [text for text in values if text is not None]
+    if not values:
         return pa.string()
-    given = [text for text in texts.to_pylist() if text is not None]
-    for type_, form in _PARTITION_TYPES:
-        if all(form.fullmatch(text) for text in given):
-            try:
-                texts.cast(type_)
-            except pa.ArrowInvalid:
-                continue
-            return type_
+    if all(map(_NUMBER.fullmatch, given)):
+        return _infer_number(given)
+    if all(map(_is_date, given)):
+        return pa.date32()
     return pa.timestamp("us", "UTC") if all(map(is_moment, given)) else pa.string()
+
+
+def _infer_number(texts: Collection[str]) -> pa.DataType:
+    """The type of numbers: one that holds each of them exactly, as Spark chooses it, and else text.
+
+    Examples
+    --------
+    >>> _infer_number(["007", "12345678901234567890"]), _infer_number(["3000000000", "0.5"])
+    (Decimal128Type(decimal128(20, 0)), DataType(string))
+    """
+    whole = [int(text) for text in texts if _WHOLE.fullmatch(text)]
+    bits = max((value if value >= 0 else ~value).bit_length() for value in whole) if whole else 0
+    if len(whole) < len(texts):  # A double holds all ints, but not all bigints.
+        return pa.float64() if bits < 32 else pa.string()
+    if bits < 64:
+        return pa.int32() if bits < 32 else pa.int64()
+    digits = max(len(str(abs(value))) for value in whole)
+    return pa.decimal128(digits, 0) if digits <= _MAX_PRECISION else pa.float64()
+
+
+def _is_date(text: str) -> bool:
+    return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text)) and is_moment(text)
 
 
 def is_moment(text: str) -> bool:
@@ -234,13 +252,9 @@ def is_moment(text: str) -> bool:
     return True
 
 
-#: What texts look like that Spark takes for values of a type, narrowest first. It reads "007" as 7.
-_PARTITION_TYPES = (
-    (pa.int32(), re.compile(r"-?\d+")),
-    (pa.int64(), re.compile(r"-?\d+")),
-    (pa.float64(), re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")),
-    (pa.date32(), re.compile(r"\d{4}-\d{2}-\d{2}")),
-)
+#: What texts look like that Spark takes for numbers. It reads "007" as 7.
+_WHOLE = re.compile(r"-?[0-9]{1,999}")
+_NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|NaN|-?Infinity")
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

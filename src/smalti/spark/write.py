@@ -31,7 +31,7 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Commit, Identity, Mode, plan_commit, staging_directory
-from smalti.table.listing import Listing, list_files, list_table, open_found
+from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found
 from smalti.table.paimon_layout import listed_to_write, refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.schemas import unify_schemas
@@ -98,15 +98,19 @@ class WritePlan:
             return
         if first is None:
             return
-        if list(first.partition) != list(self.partition_by):
+        self.check_partition(first)
+        with MosaicFile(open_found(first, self.root.filesystem)) as opened:
+            unify_schemas([(first.path, opened.schema), ("the DataFrame", self.file_schema)])
+
+    def check_partition(self, file: FoundFile) -> None:
+        """Refuse to write beside a file whose directories spell other columns, which could not be read together."""
+        if list(file.partition) != list(self.partition_by):
             raise SchemaError(
                 "the table is partitioned in another way",
                 path=self.root.path,
                 found=list(self.partition_by),
-                expected=list(first.partition),
+                expected=list(file.partition),
             )
-        with MosaicFile(open_found(first, self.root.filesystem)) as opened:
-            unify_schemas([(first.path, opened.schema), ("the DataFrame", self.file_schema)])
 
 
 class TaskWriter:
@@ -235,7 +239,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
             if staged and self._mode == "append":
                 return plan_commit(self._plan.job, staged, (), "append", after=log.settle())
             listing = list_table(self._plan.root)
-            existing = self._replaceable(listing)
+            existing = self._replaceable(listing, writes=bool(staged))
             if not staged and not self._replaced and (self._mode == "overwrite" or not listing.files):
                 # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
                 writer = TaskWriter(self._plan, "empty", 0)
@@ -247,10 +251,13 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
         if self._plan.success_file:
             write_whole(self._plan.root.child("_SUCCESS"), b"")
 
-    def _replaceable(self, listing: Listing) -> dict[str, Identity]:
+    def _replaceable(self, listing: Listing, *, writes: bool) -> dict[str, Identity]:
         """The files that an overwrite may remove: all, or those of the partitions that INSERT OVERWRITE names."""
         if not self._replaced:
             return listing.identities
+        for file in listing.files:
+            if writes or not self._replaced.keys() <= file.partition.keys():
+                self._plan.check_partition(file)
         types = {name: self._plan.schema.field(name) for name in self._replaced}
         wanted = {name: partition_value(self._replaced, field) for name, field in types.items()}
         kept = [

@@ -23,16 +23,16 @@ def clean(
     *,
     filesystem: AnyFileSystem = None,
 ) -> list[str]:
-    """Finish commits that were interrupted, and remove what jobs staged that never committed.
+    """Finish commits that were interrupted, and remove the files of jobs that never committed.
 
-    It makes no difference whether a job or Spark wrote to the table, and readers see the same rows before and after.
-    Temporary files of writers that were killed are removed too, and records of commits that nobody can read.
+    This works for jobs and for Spark's writers, and readers see the same rows before and after. It also removes
+    temporary files of writers that were killed, and records of commits that cannot be read.
 
     Parameters
     ----------
     directory : path or URI
     older_than : timedelta
-        Jobs and writers that wrote something since are left alone, because they may still be running.
+        Jobs and writers that have written something more recently are left alone, because they may still be running.
     storage : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.places.locate`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional

@@ -55,8 +55,8 @@ class Dataset(Scannable):
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
 
-        If files are replaced after the first batch was read, the rest is an error, because rows would be missing or
-        there twice. Before that, and in `to_table`, the table is listed again.
+        If files are replaced after the first batch was read, an error is raised, because rows would be missing or
+        come twice. If they are replaced before that, and in `to_table`, the table is listed again.
         """
         return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
 
@@ -70,11 +70,11 @@ class Dataset(Scannable):
 
 
 class MosaicDataset(Dataset):
-    """A set of Mosaic files read as one table. Made by `smalti.dataset`. Several threads may share it.
+    """Mosaic files that are read as one table. Made by `smalti.dataset`. Several threads may share it.
 
     Files are opened when they are needed, several at a time. Files whose schema block has the same bytes share what is
-    known of it. Types of columns are those of all files together: a stream, and a read with a filter, opens all files
-    first, unless a schema was given or an earlier read has seen all files.
+    known about it. The type of a column is one that holds the values of all files. So a stream, and a read with a
+    filter, opens all files first, unless a schema was given or an earlier read has opened all of them.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class MosaicDataset(Dataset):
 
     @property
     def files(self) -> list[str]:
-        """Paths, sorted."""
+        """The paths of the files, in the order in which they are read: sorted by name, or as in the list given."""
         return [file.path for file in self._found]
 
     @property
@@ -152,7 +152,7 @@ class MosaicDataset(Dataset):
             listing = find()
             return replace(listing, files=[file for file in listing.files if file.path in files])
 
-        return MosaicDataset(find_only, schema, self._partitioned, *self._limits)
+        return MosaicDataset(find_only, schema, self._partitioned, *self._limits, self._logical)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
@@ -288,13 +288,19 @@ class MosaicDataset(Dataset):
         output = self._find_schema() if names is None else self._types(names)
         needed = output
         if scan.filters is not None:
-            from smalti.predicate import normalize_filters, prune_partitions  # slow to import: smalti.file.filtering
+            # slow to import, see smalti.file.filtering
+            from smalti.predicate import normalize_filters, prune_partitions, undecided
 
             filter_ = normalize_filters(scan.filters)
             needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
             fields = self._unstored_partitions()
             partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
-            files = list(compress(files, prune_partitions(filter_.tree, partitions)))
+            matching = prune_partitions(filter_.tree, partitions)
+            files, partitions = list(compress(files, matching)), list(compress(partitions, matching))
+            if self._variants is not None:  # Otherwise a file that was not looked into may store a partition column.
+                # Without the conditions that partitions meet, files can apply the others by themselves.
+                left = undecided(filter_.tree, partitions)
+                filter_ = None if left is None else filter_.with_tree(left)
 
         asked = output.names if names is None else names
 
@@ -306,7 +312,7 @@ class MosaicDataset(Dataset):
             opened.columns.refuse_ambiguous(filter_.nested)
             columns = self._stored(opened, [*asked, *filter_.columns])
             adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
-            return FileRead(columns, None, lambda batch: _filtered(adapter.adapt(batch), filter_, output))
+            return FileRead(columns, None, lambda batch: filtered(adapter.adapt(batch), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
             return kept.take(file.path) or self._open(file)
@@ -385,7 +391,8 @@ def nearest(columns: Columns, names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+    """The rows of a batch that match, with the columns of `output`. A filter names fields of structs by their paths."""
     from smalti.file.logical import as_compared, filter_rows
     from smalti.predicate import fit_values, match_mask
 
@@ -428,22 +435,22 @@ def dataset(
     ----------
     source : str, os.PathLike or list of them
         Directories are searched for ``*.mosaic`` at any depth; names that start with a dot or an underscore are
-        passed over.
+        ignored.
     schema : pyarrow.Schema, optional
         Read as this schema instead of the union of the files' schemas, partition columns included.
     partitioning : {"hive", None}
-        Whether directories called ``key=value`` are columns, if the files do not store them.
+        Whether directories called ``key=value`` are columns, if the files do not store them. Such a column is int64 if
+        all its values are whole numbers, else string; `schema` may say otherwise.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     readahead : int, optional
-        Files that are opened, and row groups that are read, before their turn comes; by default 32 on remote storage,
-        as many as there are cores on this machine, and none if files are small.
+        How many files are opened, and row groups read, before they are needed. By default 32 on remote storage; on this
+        machine one for each core, and none if files are small.
     memory_limit : int, optional
-        Bytes that a read may hold at a time, see `smalti.open`. By default as there, with the sizes of all files for
+        Bytes that a read may hold at a time, see `smalti.open`. The default is as there, with the size of all files for
         `to_table`, and of each file for batches.
     plain : bool
-        Whether to read a Paimon table as the files that lie in its directory: every version of its rows, deleted rows
-        and what was never committed included. `smalti.paimon.dataset` reads its rows.
-
+        Whether to read a Paimon table as the files in its directory, including old versions of rows, deleted rows and
+        rows that were never committed. `smalti.paimon.dataset` reads its rows.
     logical : bool
         Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
 

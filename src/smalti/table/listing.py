@@ -7,6 +7,7 @@ commit is carried out (see `smalti.table.commits`), a listing has all of its cha
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 _MAX_LISTINGS = 100
 #: `settled` finishes commits and lists again; more often than this and commits come too fast to wait for.
 _MAX_SETTLINGS = 100
-#: A read starts over when a file of the listing has gone; more often than this and the table changes too fast.
-_MAX_READS = 10
+#: A read starts over when a file of the listing has gone: so often at least, and for so many seconds. On a local disk
+#: ten reads of a small table take less than a tenth of a second, in which a busy machine may let only the writers run.
+_MIN_READS = 10
+_READ_PATIENCE = 10.0
 _WILDCARDS = "*?[{"
 #: For each table, the number of its last record and the commits that are being carried out.
 _States = dict[str, State]
@@ -493,12 +496,15 @@ def _follow(
 
 def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> Result:
     """Read a table; when a file has gone or was replaced since it was listed, list the table again and start over."""
-    for _ in range(_MAX_READS - 1):
+    reads, end = 0, time.monotonic() + _READ_PATIENCE
+    while True:
+        reads += 1
         try:
             return read()
         except (FileNotFoundError, ReplacedError):
+            if reads >= _MIN_READS and time.monotonic() >= end:
+                raise
             list_again()
-    return read()
 
 
 def stream_again(read: Callable[[], Iterator[Result]], list_again: Callable[[], object]) -> Iterator[Result]:

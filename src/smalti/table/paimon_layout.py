@@ -28,7 +28,8 @@ _BUCKET = re.compile(r"bucket-(?:\d+|postpone)")
 _READING = (
     "a Paimon table: its snapshots decide which rows there are, and its directory also holds old versions of rows, "
     "deleted rows and files of writers that never committed. Read it with smalti.paimon.dataset (pip install "
-    "'smalti[paimon]', also for Spark and for commands), or ask for the files as they are with plain=True (--plain)"
+    "'smalti[paimon]', also for Spark and for commands), or ask for the files as they are with plain=True (--plain of "
+    "convert, verify and profile)"
 )
 _WRITING = (
     "a Paimon table: only its own commits may change it. Files written beside its snapshots are in no snapshot, and "

@@ -62,7 +62,7 @@ def _quoted(text: str | None) -> str:
     """
     if text is None:
         return HIVE_NULL
-    return f"%5F{HIVE_NULL[1:]}" if text == HIVE_NULL else quote(text, safe="")
+    return f"%5F{text[1:]}" if text in (HIVE_NULL, PAIMON_NULL) else quote(text, safe="")
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -161,9 +161,22 @@ def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[
     import pyarrow.compute as pc
 
     rest = batch.select([name for name in batch.schema.names if name not in set(names)])
-    keys = zip(*[batch.column(name).cast(pa.string()).to_pylist() for name in names], strict=True)
+    keys = zip(*[_texts(batch.column(name)) for name in names], strict=True)
     seen: dict[tuple[str | None, ...], int] = {}
     codes = pa.array([seen.setdefault(key, len(seen)) for key in keys], pa.int32())
     for key, code in seen.items():
         rows = rest if len(seen) == 1 else rest.filter(pc.equal(codes, pa.scalar(code)))
         yield partition_directory(list(zip(names, key, strict=True))), rows
+
+
+def _texts(array: pa.Array) -> list[str | None]:
+    """Values as the names of directories have them; floating-point numbers as Java spells them, which tells them from
+    whole numbers, so that Spark reads them as what they were."""
+    texts: list[str | None] = array.cast(pa.string()).to_pylist()
+    if not pt.is_floating(array.type):
+        return texts
+    spelled = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    return [
+        text if text is None else f"{text}.0" if text.lstrip("-").isdigit() else spelled.get(text, text)
+        for text in texts
+    ]

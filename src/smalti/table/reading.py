@@ -121,7 +121,7 @@ def read_table(
         As in `MosaicFile.read`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     memory_limit : int, optional
-        Bytes that the table may take, with what it takes to read it; see `smalti.open`.
+        Bytes that the table and reading it may take; see `smalti.open`.
     plain : bool
         As in `smalti.dataset`.
     schema : pyarrow.Schema, optional

@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
+from smalti.file.logical import rebuild
 from smalti.predicate.literals import is_number
 from smalti.report.units import show_count
+from smalti.types import is_list_like
 
+#: The stubs of pyarrow have no functions for runs.
+_runs: Any = pc
 #: Longer cells are cut, so that one long text does not leave the other columns without room.
 MAX_CELL = 40
 #: The first so many rows decide which columns of a table fit.
@@ -32,11 +37,18 @@ def plain_values(array: Any) -> list[Any]:
         return _moments(array)
     if pt.is_decimal(type_):
         return [None if value is None else str(value) for value in array.to_pylist()]
-    if isinstance(array, pa.DictionaryArray):
-        return plain_values(array.dictionary_decode())
     if isinstance(array, pa.ExtensionArray):
         return plain_values(array.storage)
-    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_fixed_size_binary(type_):
+    if isinstance(array, pa.DictionaryArray):
+        return _chosen(plain_values(array.dictionary), array.indices)
+    if isinstance(array, pa.RunEndEncodedArray):
+        values = plain_values(array.values)
+        places: Any = pa.array(range(len(values)), pa.int64())
+        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, places)  # type: ignore[call-overload]
+        return _chosen(values, _runs.run_end_decode(runs.slice(array.offset, len(array))))
+    if any(
+        is_kind(type_) for is_kind in (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_binary_view)
+    ):
         return [None if value is None else value.hex() for value in array.to_pylist()]
     if pt.is_floating(type_):
         return [value if value is None or math.isfinite(value) else _special(value) for value in array.to_pylist()]
@@ -47,6 +59,8 @@ def plain_values(array: Any) -> list[Any]:
         return _regroup(entries.value_lengths().to_pylist(), pairs)
     if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
         return _regroup(array.value_lengths().to_pylist(), plain_values(array.flatten()))
+    if is_list_like(type_):  # views of lists
+        return plain_values(rebuild(array, pa.list_(type_.value_field), lambda elements, _: elements))
     if isinstance(array, pa.StructArray):
         names = [type_.field(i).name for i in range(type_.num_fields)]
         inner = [plain_values(child) for child in array.flatten()]
@@ -56,6 +70,10 @@ def plain_values(array: Any) -> list[Any]:
             for there, *values in zip(valid, *inner, strict=True)
         ]
     return list(array.to_pylist())
+
+
+def _chosen(values: list[Any], places: pa.Array) -> list[Any]:
+    return [None if place is None else values[place] for place in places.to_pylist()]
 
 
 def _moments(array: pa.Array) -> list[Any]:

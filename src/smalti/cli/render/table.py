@@ -66,19 +66,19 @@ def markdown_table(heads: Sequence[Head], rows: Iterable[Sequence[str]]) -> Iter
 
     Examples
     --------
-    >>> print(*markdown_table([Head("name"), Head("n", right=True)], [["a|b", "1"]]), sep="\\n")
-    | name | n |
+    >>> print(*markdown_table([Head("name|id"), Head("n", right=True)], [["a|b", "1"]]), sep="\\n")
+    | name\\|id | n |
     | --- | ---: |
     | a\\|b | 1 |
     """
 
     def line(cells: Iterable[str]) -> str:
-        return f"| {' | '.join(cells)} |"
+        escaped = (cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
+        return f"| {' | '.join(escaped)} |"
 
     yield line(head.title for head in heads)
     yield line("---:" if head.right else "---" for head in heads)
-    for row in rows:
-        yield line(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row)
+    yield from map(line, rows)
 
 
 def _shrink(widths: list[int], heads: Sequence[Head], room: int) -> None:

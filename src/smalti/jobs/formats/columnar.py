@@ -172,6 +172,10 @@ class MosaicReader(GroupedReader):
     def group_bytes(self) -> tuple[int, ...]:
         return tuple(self._file.row_group(group).num_bytes for group in range(self._file.num_row_groups))
 
+    def statistics(self) -> list[str]:
+        """The stored columns that have statistics, of which the first row group tells."""
+        return list(self._file.row_group(0).statistics) if self._file.num_row_groups else []
+
     def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         rows = self._file.row_group(group).num_rows
         for batch in self._file.iter_batches(self._request.batch_rows, self._columns, row_groups=[group]):

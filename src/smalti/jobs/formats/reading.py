@@ -29,7 +29,10 @@ class ReadRequest:
     batch_rows : int, optional
         The most rows of a batch; by default as many as `BATCH_BYTES` hold.
     types : pyarrow.Schema, optional
-        Types of columns of text formats, which would be guessed otherwise.
+        Types of columns of text formats that the user has given: they are not guessed.
+    agreed : pyarrow.Schema, optional
+        Guesses about other columns on which several files agree, or that hold all of one file. A file whose values do
+        not fit them is guessed anew.
     threads : bool
         Whether the library that reads may use threads of its own.
     """
@@ -38,7 +41,15 @@ class ReadRequest:
     columns: tuple[str, ...] | None = None
     batch_rows: int | None = None
     types: pa.Schema | None = None
+    agreed: pa.Schema | None = None
     threads: bool = True
+
+    @property
+    def known_types(self) -> pa.Schema:
+        """All types that are not left to the guess about a single file; those that were given come first."""
+        given = list(self.types or ())
+        names = {field.name for field in given}
+        return pa.schema([*given, *(field for field in self.agreed or () if field.name not in names)])
 
 
 class Reader(Protocol):
@@ -52,7 +63,7 @@ class Reader(Protocol):
 
 
 class SchemaDrift(Exception):
-    """A text file holds values further down that the types guessed from its beginning cannot hold."""
+    """A text file holds values that types which were guessed, from its beginning or from other files, cannot hold."""
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.progress import Meter
 from smalti.table.adapt import Adapter, adapt_batch
+from smalti.table.dataset import filtered
 from smalti.table.listing import FoundFile, Listing
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
@@ -80,27 +81,32 @@ class FormatTable(Scannable):
         return cut_batches(self._batches(scan), scan.batch_size)
 
     def _batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        from smalti.predicate import filter_batch, normalize_filters
+        from smalti.predicate import normalize_filters
 
         output = self._scan_schema(scan.columns)
         filter_ = None if scan.filters is None else normalize_filters(scan.filters)
-        extra = () if filter_ is None else filter_.columns
+        extra = () if filter_ is None else map(self._owner, filter_.columns)
         needed = self._scan_schema(list(dict.fromkeys([*output.names, *extra])))
         files = self.listing.files
         meter = Meter("read", len(files), sum(file.size for file in files), scan.progress)
         for file, format_, schema in zip(files, self.formats, self._schemas, strict=True):
-            stored = [field.name for field in needed if field.name in schema.names and field.name not in file.partition]
+            # A partition column that a file stores is read from it, as `with_partitions` says.
+            stored = [field.name for field in needed if field.name in schema.names]
             # No format is asked for no column, which some of them take for all columns.
             names = stored or schema.names[:1]
             adapter = Adapter(needed, names, file.partition)
             with content_errors(file.path, format_.title):
                 for batch, num_bytes in self._read(file, format_, names, scan.batch_size):
                     adapted = adapter.adapt(batch)
-                    if filter_ is not None:
-                        adapted = filter_batch(adapted, filter_)
+                    found = adapt_batch(adapted, output) if filter_ is None else filtered(adapted, filter_, output)
                     meter.add(batch.num_rows, num_bytes)
-                    if adapted.num_rows:
-                        yield adapt_batch(adapted, output)
+                    if found.num_rows:
+                        yield found
+
+    def _owner(self, path: str) -> str:
+        """The column that a name of a filter is, or of whose fields it is one."""
+        names = self.schema.names
+        return path if path in names else next((name for name in names if path.startswith(f"{name}.")), path)
 
     def _read(
         self, file: FoundFile, format_: Format, names: list[str], rows: int | None
@@ -111,6 +117,6 @@ class FormatTable(Scannable):
                 yield from reader.batches()
             except SchemaDrift as error:
                 reason = (
-                    f"a later line does not fit the types of the first ones ({error}); `smalti convert` can read it"
+                    f"a line does not fit the types that the first lines have ({error}); `smalti convert` can read it"
                 )
                 raise MosaicError(reason, path=file.path) from None

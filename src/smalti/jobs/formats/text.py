@@ -1,15 +1,15 @@
 """Readers of CSV and JSON lines, in blocks of whole lines, with types guessed from the first block.
 
-Only one block is in memory at a time. If a later line does not fit the guess, `SchemaDrift` is raised.
+Only one block is in memory at a time. If a line does not fit the guess, `SchemaDrift` is raised.
 Then `scan_types` reads the whole file to find types that hold every line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -87,16 +87,18 @@ class TextReader:
             try:
                 table = self._parse(block, self.schema, first=number == 0)
             except pa.ArrowInvalid as error:
-                if number == 0:
+                # The first block was read when its types were guessed, so it is types from elsewhere that do not fit.
+                if number == 0 and self._request.agreed is None:
                     raise
                 raise SchemaDrift(str(error)) from error
             for batch in table.combine_chunks().to_batches():
                 yield from split_batch(batch, self._request.batch_rows, len(block))
 
     def scan_types(self) -> pa.Schema:
-        """Types that hold every line of the file; reads all of it."""
-        blocks = enumerate(self._blocks())
-        return self.unify(self._parse(block, None, first=number == 0).schema for number, block in blocks) or self.schema
+        """Types that hold every line of the file, of the columns whose types were not given; reads all of it."""
+        given = set() if self._request.types is None else set(self._request.types.names)
+        guesses = (self._parse(block, None, first=number == 0).schema for number, block in enumerate(self._blocks()))
+        return self.unify(pa.schema([field for field in guess if field.name not in given]) for guess in guesses)
 
     @classmethod
     def unify(cls, guesses: Iterable[pa.Schema]) -> pa.Schema:
@@ -122,10 +124,16 @@ class TextReader:
 
 
 class CsvReader(TextReader):
-    """CSV with a header line. An empty field is null; an empty string is written as `""`."""
+    """CSV with a header line. An empty field is null; an empty string is written as `""`.
+
+    Words such as NA and null are null where the other values of a column are no texts. Among texts they are texts, and
+    NaN is a number among numbers with a point.
+    """
 
     quoted = True
     any_type = pa.string()
+    #: Whether such words were found in columns where they are null.
+    _has_null_words = False
 
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
@@ -133,9 +141,25 @@ class CsvReader(TextReader):
         # An empty table may end without a line feed after its header.
         guess = self._parse(block if b"\n" in block else block + b"\n", None, first=True).schema
         self._names = guess.names
-        return with_given_types(guess, self._request.types)
+        return with_given_types(guess, self._request.known_types)
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
+        if schema is None or len(set(schema.names)) < len(schema):
+            return self._read(block, schema, first, _null_words())
+        if not self._has_null_words:
+            try:
+                return self._read(block, schema, first, [""])
+            except pa.ArrowInvalid:
+                self._has_null_words = True  # unless the types do not fit, which the columns by themselves will tell
+        # Arrow has one list of such words for all columns that it reads at a time.
+        columns: dict[str, pa.ChunkedArray] = {}
+        for words, is_kind in (([""], _is_text), (_null_words(but=_NAN), pt.is_floating), (_null_words(), _is_other)):
+            some = pa.schema([field for field in schema if is_kind(field.type)])
+            if len(some):
+                columns |= zip(some.names, self._read(block, some, first, words).columns, strict=True)
+        return pa.table([columns[name] for name in schema.names], schema=schema)
+
+    def _read(self, block: bytes, schema: pa.Schema | None, first: bool, null_words: list[str]) -> pa.Table:
         from pyarrow import csv
 
         return csv.read_csv(
@@ -148,11 +172,31 @@ class CsvReader(TextReader):
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=schema,
-                include_columns=schema.names if schema is not None and self._request.columns is not None else None,
+                include_columns=None if schema is None or schema.names == self._names else schema.names,
+                null_values=null_words,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
         )
+
+
+_NAN = frozenset({"NaN", "nan", "-NaN", "-nan"})
+
+
+def _null_words(but: Collection[str] = ()) -> list[str]:
+    """What Arrow takes for null in columns of numbers, such as NA and null, but for some of it."""
+    from pyarrow import csv
+
+    return [word for word in csv.ConvertOptions().null_values or () if word not in but]
+
+
+def _is_text(type_: Any) -> bool:
+    plain = type_.value_type if pt.is_dictionary(type_) else type_
+    return bool(pt.is_string(plain) or pt.is_large_string(plain) or pt.is_binary(plain) or pt.is_large_binary(plain))
+
+
+def _is_other(type_: pa.DataType) -> bool:
+    return not _is_text(type_) and not pt.is_floating(type_)
 
 
 class JsonReader(TextReader):
@@ -161,9 +205,10 @@ class JsonReader(TextReader):
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
             return pa.schema([])
-        guess = with_given_types(self._parse(block, None, first=True).schema, self._request.types)
-        # A key may first occur after the first block; if its type was given, it is a column all the same.
-        more = [field for field in self._request.types or () if guess.get_field_index(field.name) < 0]
+        known = self._request.known_types
+        guess = with_given_types(self._parse(block, None, first=True).schema, known)
+        # A key may first occur after the first block; if its type is known, it is a column all the same.
+        more = [field for field in known if guess.get_field_index(field.name) < 0]
         return pa.schema([*guess, *more])
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:  # noqa: ARG002
@@ -209,10 +254,8 @@ def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def with_given_types(guess: pa.Schema, given: pa.Schema | None) -> pa.Schema:
+def with_given_types(guess: pa.Schema, given: pa.Schema) -> pa.Schema:
     """The columns of a guess, with the types of those that were given."""
-    if given is None:
-        return guess
     types = dict(zip(given.names, given.types, strict=True))
     return pa.schema([pa.field(field.name, types.get(field.name, field.type)) for field in guess])
 
@@ -221,7 +264,7 @@ def with_given_types(guess: pa.Schema, given: pa.Schema | None) -> pa.Schema:
 
 
 def with_agreed_types(request: ReadRequest, listing: Listing, formats: Sequence[tuple[Format, str]]) -> ReadRequest:
-    """The request with types on which the text files of a listing agree; types that it has already come first.
+    """The request with types on which the text files of a listing agree.
 
     A broken file is passed over: the task that reads it will fail and say why.
     """
@@ -237,17 +280,19 @@ def with_agreed_types(request: ReadRequest, listing: Listing, formats: Sequence[
                 agreed = reader.unify([reader.schema] if agreed is None else [agreed, reader.schema])
         except MosaicError:
             continue
-    return request if agreed is None else replace(request, types=with_given_types(agreed, request.types))
+    return replace(request, agreed=agreed)
 
 
 def scan_types(place: Place, format_: Format, request: ReadRequest) -> pa.Schema:
-    """Types that hold all of a text file whose first lines led to a wrong guess; reads the file once."""
+    """Types that hold all of a text file which guesses did not fit; reads the file once.
+
+    They hold what other files have in these columns, too, as far as that is known.
+    """
     with content_errors(place.path, format_.title):
-        reader = _open_text(place, format_, replace(request, types=None, columns=None))
+        reader = _open_text(place, format_, replace(request, agreed=None, columns=None))
         found = reader.scan_types()
         known = set(found.names)
-        given = [field for field in request.types or () if field.name in known]
-        return reader.unify([found, pa.schema(given)]) or found
+        return reader.unify([found, pa.schema([field for field in request.agreed or () if field.name in known])])
 
 
 def _open_text(place: Place, format_: Format, request: ReadRequest) -> TextReader:

@@ -18,6 +18,7 @@ from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import Place
 from smalti.options import WriterOptions
+from smalti.table.adapt import adapt_batch
 from smalti.types import is_list_like, storage_type
 
 #: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
@@ -66,7 +67,6 @@ class StreamWriter:
     def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
         self._place = place
         self._schema = pa.schema([plain_field(field) for field in schema]) if self._PLAIN_TYPES else schema
-        self._given = schema
         self._check()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
@@ -93,8 +93,9 @@ class StreamWriter:
 
     def _flush(self) -> None:
         if self._waiting:
-            table = pa.Table.from_batches(self._waiting, self._given)
-            self._put(table if self._schema is self._given else table.cast(self._schema))
+            self._put(
+                pa.Table.from_batches([adapt_batch(batch, self._schema) for batch in self._waiting], self._schema)
+            )
             self._waiting, self._waiting_bytes = [], 0
 
     @property

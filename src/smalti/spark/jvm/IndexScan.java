@@ -64,6 +64,7 @@ public class IndexScan implements LocalScan, SupportsReportStatistics {
     }
     if (value instanceof Boolean && type instanceof BooleanType) return value;
     if (value instanceof String && type instanceof StringType) return UTF8String.fromString((String) value);
+    if (value instanceof String && type instanceof DoubleType) return Double.valueOf((String) value); // NaN, Infinity
     if (value instanceof String && type instanceof DecimalType)
       return Decimal.apply(new BigDecimal((String) value), ((DecimalType) type).precision(), ((DecimalType) type).scale());
     return null;

@@ -31,6 +31,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
@@ -127,6 +128,11 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
         || type.equals(DataTypes.StringType);
   }
 
+  /** Whether texts have another order, or others are equal, than by their bytes, which is all that the index knows. */
+  private static boolean isCollated(DataType type) {
+    return type instanceof StringType && !type.equals(DataTypes.StringType);
+  }
+
   public boolean isPartiallyPushed() {
     return true;
   }
@@ -147,7 +153,7 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     List<StructField> fields = new ArrayList<StructField>();
     for (Expression group : aggregation.groupByExpressions()) {
       StructField column = column(group);
-      if (column == null) return null;
+      if (column == null || isCollated(column.dataType())) return null;
       groups.add(column.name());
       fields.add(column);
     }
@@ -167,9 +173,10 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
         asked.add("count");
       }
       if (asked.isEmpty() || (column == null && !(function instanceof CountStar))) return null;
+      boolean counts = "count".equals(asked.get(0));
+      if (!counts && isCollated(column.dataType())) return null;
       if (column != null) asked.add(column.name());
       functions.add(asked);
-      boolean counts = "count".equals(asked.get(0));
       fields.add(new StructField(function.toString(), counts ? DataTypes.LongType : column.dataType(), true,
           org.apache.spark.sql.types.Metadata.empty()));
     }

@@ -76,7 +76,7 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
         ? new PartitionedTable(schema, partitioning, given, snapshot) : new MosaicTable(schema, partitioning, given, snapshot);
   }
 
-  private static void refuse(String operation) {
+  static void refuse(String operation) {
     Map<String, String> details = new LinkedHashMap<String, String>();
     details.put("tableName", FORMAT);
     details.put("operation", operation);

@@ -51,6 +51,11 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     return MosaicSource.FORMAT + " " + Options.shown((String) options.get("path"));
   }
 
+  /** As errors of Spark's name the table. */
+  public String toString() {
+    return name();
+  }
+
   public StructType schema() {
     return schema;
   }
@@ -115,7 +120,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     Map<String, String> all = Options.merge(options, Options.forPython(info.options().asCaseSensitiveMap()));
     if (partitioning.length > 0) all.put("partitionBy", Options.names(partitionNames()));
-    return new MosaicWriteBuilder(info, all, ofCatalog || decided);
+    return new MosaicWriteBuilder(info, all, partitionNames(), ofCatalog || decided);
   }
 
   final String[] partitionNames() {

@@ -1,35 +1,39 @@
 package smalti.spark.jvm;
 
-import java.sql.Timestamp;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.AlwaysTrue;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
-import org.apache.spark.sql.connector.write.SupportsOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
-import org.apache.spark.sql.sources.AlwaysTrue;
-import org.apache.spark.sql.sources.EqualNullSafe;
-import org.apache.spark.sql.sources.EqualTo;
-import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One write: appended, in place of everything, of the partitions that get rows, or of the partitions that are named. */
-public class MosaicWriteBuilder implements SupportsOverwrite, SupportsDynamicOverwrite {
+public class MosaicWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   private final LogicalWriteInfo info;
   private final Map<String, String> options;
+  private final List<String> partitions;
   private final boolean direct;
   private boolean overwrite;
 
-  MosaicWriteBuilder(LogicalWriteInfo info, Map<String, String> options, boolean direct) {
+  MosaicWriteBuilder(LogicalWriteInfo info, Map<String, String> options, String[] partitions, boolean direct) {
     this.info = info;
     this.options = options;
+    this.partitions = Arrays.asList(partitions);
     this.direct = direct;
     Options.addSessionTo(options);
   }
@@ -41,40 +45,41 @@ public class MosaicWriteBuilder implements SupportsOverwrite, SupportsDynamicOve
 
   public WriteBuilder overwriteDynamicPartitions() {
     overwrite = true;
-    options.put("partitionOverwriteMode", "dynamic");
+    if (!partitions.isEmpty()) options.put("partitionOverwriteMode", "dynamic"); // a table without partitions is one
     return this;
   }
 
-  public boolean canOverwrite(Filter[] filters) {
-    return partition(filters) != null;
+  public boolean canOverwrite(Predicate[] conditions) {
+    return partition(conditions) != null;
   }
 
-  public WriteBuilder overwrite(Filter[] filters) {
+  public WriteBuilder overwrite(Predicate[] conditions) {
     overwrite = true;
-    Map<String, Object> values = partition(filters);
+    Map<String, Object> values = partition(conditions);
     options.put("partitionOverwriteMode", "static");
     if (!values.isEmpty()) options.put(Options.PARTITION, Options.json(values));
     return this;
   }
 
-  /** The values that the filters ask of columns; null if they ask for anything else than that columns equal values. */
-  private static Map<String, Object> partition(Filter[] filters) {
+  /**
+   * The values that conditions ask of partition columns; null if they ask for anything else than that these equal
+   * values. Whole files are replaced, so a condition on any other column, as INSERT INTO .. REPLACE WHERE may have it,
+   * is refused: it would leave the rows that it is about.
+   */
+  private Map<String, Object> partition(Predicate[] conditions) {
     Map<String, Object> values = new LinkedHashMap<String, Object>();
-    for (Filter filter : filters) {
-      if (filter instanceof AlwaysTrue) continue;
-      String column;
-      Object value;
-      if (filter instanceof EqualTo) {
-        column = ((EqualTo) filter).attribute();
-        value = ((EqualTo) filter).value();
-      } else if (filter instanceof EqualNullSafe) {
-        column = ((EqualNullSafe) filter).attribute();
-        value = ((EqualNullSafe) filter).value();
-      } else {
-        return null;
-      }
-      if (value instanceof Timestamp) value = ((Timestamp) value).toInstant(); // whose text names its zone
-      values.put(column, value == null ? null : String.valueOf(value));
+    for (Predicate condition : conditions) {
+      if (condition instanceof AlwaysTrue) continue;
+      Expression[] sides = condition.children();
+      if (sides.length == 0 || !(sides[0] instanceof NamedReference)) return null;
+      String[] names = ((NamedReference) sides[0]).fieldNames();
+      if (names.length != 1 || !partitions.contains(names[0]) || values.containsKey(names[0])) return null;
+      boolean isNull = "IS_NULL".equals(condition.name()); // which Spark makes of "<=> NULL"
+      boolean isEqual = "<=>".equals(condition.name()) || "=".equals(condition.name());
+      if (!isNull && !(isEqual && sides[1] instanceof Literal)) return null;
+      Object value = isNull ? null : ((Literal) sides[1]).value();
+      if (value == null && "=".equals(condition.name())) return null; // equals nothing, not even null
+      values.put(names[0], value == null ? null : PartitionedTable.text(value, ((Literal) sides[1]).dataType()));
     }
     return values;
   }

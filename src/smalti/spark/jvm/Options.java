@@ -92,7 +92,7 @@ final class Options {
     if (!seen.containsKey("ignoreCorruptFiles") && conf.ignoreCorruptFiles()) all.put("ignoreCorruptFiles", "true");
     if (!seen.containsKey("ignoreMissingFiles") && conf.ignoreMissingFiles()) all.put("ignoreMissingFiles", "true");
     if (!seen.containsKey("timeZone")) all.put("timeZone", conf.sessionLocalTimeZone());
-    if (!conf.partitionColumnTypeInferenceEnabled()) all.put("inferPartitionTypes", "false");
+    if (!seen.containsKey("inferPartitionTypes") && !conf.partitionColumnTypeInferenceEnabled()) all.put("inferPartitionTypes", "false");
     return new CaseInsensitiveStringMap(all);
   }
 

@@ -67,7 +67,8 @@ public class PartitionedTable extends MosaicTable implements SupportsPartitionMa
     return true;
   }
 
-  private static String text(Object value, DataType type) {
+  /** A value, as Spark holds it in rows, as the text that names its directory, or that means the same. */
+  static String text(Object value, DataType type) {
     if (type instanceof DateType) return LocalDate.ofEpochDay(((Integer) value).longValue()).toString();
     if (type instanceof TimestampType) return DateTimeUtils.microsToInstant(((Long) value).longValue()).toString();
     if (type instanceof TimestampNTZType) return DateTimeUtils.microsToLocalDateTime(((Long) value).longValue()).toString();
