@@ -13,6 +13,7 @@ import pytest
 import smalti
 import smalti.paimon
 from smalti.cli.main import main
+from smalti.jobs.formats import text
 from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
 
 
@@ -49,6 +50,15 @@ class TestConvert:
             smalti.paimon.convert(tmp_path / "b.csv", path)
         assert smalti.paimon.dataset(path).snapshot_id is None
         assert not list(Path(path).rglob("*.mosaic"))
+
+    def test_text_that_does_not_fit_the_table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also far down, where types that were guessed would be widened: those of the table are given."""
+        monkeypatch.setattr(text, "BLOCK_BYTES", 64)
+        path = smalti.paimon.create(tmp_path / "t", BASIC)
+        (tmp_path / "b.csv").write_text("x,id,n\n" + "word,77,\n" * 50 + "word,many,\n")
+        with pytest.raises(smalti.SchemaError, match=r"b\.csv: values do not fit the table"):
+            smalti.paimon.convert(tmp_path / "b.csv", path)
+        assert smalti.paimon.dataset(path).snapshot_id is None
 
 
 class TestRows:
