@@ -173,6 +173,7 @@ def test_what_takes_a_number(mode: Mode, add: list[str], numbered: bool) -> None
         b'{"version": 2, "job": "x", "token": "t", "remove": [], "add": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"version": 2, "job": "x", "token": "t", "remove": [], "add": {"a": "b"}}',
         b'{"version": 2, "job": 3, "token": "t", "remove": [], "add": []}',
+        b'{"version": 2, "job": "x", "token": "t", "remove": [], "add": [], "stream": []}',
     ],
 )
 def test_bad_records_are_refused(data: bytes) -> None:

@@ -6,6 +6,9 @@ the original type was is kept in the companion of the file; `smalti.nesting` doe
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any, Literal, TypeGuard
 
 import pyarrow as pa
@@ -185,3 +188,32 @@ def pack_descriptor(type_: pa.DataType, nullable: bool) -> bytes:
 
 def _pack_child(field: pa.Field) -> bytes:
     return _pack_text(field.name) + pack_descriptor(field.type, field.nullable)
+
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def decimal_scalar(text: str, type_: Any) -> pa.Scalar:
+    """A number that is written in digits as a decimal of some type.
+
+    Arrow itself looks up powers of ten without a look at how many there are: `1e-99999999` would end the process.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If the type cannot hold the number exactly, or it is none.
+
+    Examples
+    --------
+    >>> decimal_scalar("150e-2", pa.decimal128(10, 2))
+    <pyarrow.Decimal128Scalar: Decimal('1.50')>
+    """
+    exact = Context(prec=max(1, len(text)), Emin=MIN_EMIN, Emax=MAX_EMAX)
+    with suppress(ArithmeticError):  # of exponents that Python has no numbers for
+        number = exact.create_decimal(text if _NUMBER.fullmatch(text) else "NaN").normalize(exact)
+        exponent = number.as_tuple().exponent
+        fits = isinstance(exponent, int) and -type_.scale <= exponent
+        if not number or (fits and number.adjusted() < type_.precision - type_.scale):
+            scalar: pa.Scalar = pa.scalar(number or Decimal(0), type_)
+            return scalar
+    raise pa.ArrowInvalid(f"{text} is no number that {type_} can hold")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from smalti.predicate.text import WhereError, parse_where
 from smalti.predicate.tree import And, Compare, CompareColumns, IsIn, IsNull, Not, Or, Tree
+from tests.files import read, written
 
 SCHEMA = pa.schema(
     {
@@ -77,12 +78,29 @@ def test_parses(text: str, tree: Tree) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1e99999999", float("inf")), ("-1e99999999999999999999", -float("inf")), ("1e-99999999999999999999", 0.0)],
+    [("1e99999999", float("inf")), ("-1e99999999999999999999", -float("inf"))],
 )
 @pytest.mark.parametrize("type_", [pa.int64(), pa.decimal128(9, 2), pa.float64()], ids=str)
 def test_numbers_beyond_every_type_are_floats(text: str, value: float, type_: pa.DataType) -> None:
     """At once: a whole number of 100 million digits is never built."""
     assert parse_where(f"a < {text}", pa.schema({"a": type_})) == Compare("a", "less", pa.scalar(value))
+
+
+@pytest.mark.parametrize("text", ["8104e-18888844", "1e-99999999999999999999", f"0.{'0' * 100}1", "1e-60", "1e-5"])
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([0, 1]), pa.array([0, 1]).cast(pa.decimal128(21, 2)), pa.array([0, 1]).cast(pa.decimal256(40, 0))],
+)
+def test_small_numbers_are_not_zero(text: str, column: pa.Array) -> None:
+    """The first ended the process in Arrow, which has no such power of ten."""
+    data = written(pa.table({"a": column}))
+    found = {
+        condition: [
+            row["a"] for row in read(data, filters=parse_where(condition, pa.schema({"a": column.type}))).to_pylist()
+        ]
+        for condition in (f"a = {text}", f"a >= {text}", f"a < {text}", f"a > -{text}", "a = 0e-18888844")
+    }
+    assert list(found.values()) == [[], [1], [0], [0, 1], [0]]
 
 
 @pytest.mark.parametrize(

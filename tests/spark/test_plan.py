@@ -32,7 +32,7 @@ from smalti.spark.types import (
     spark_type,
     stored_schema,
 )
-from smalti.table.partitions import by_directory, check_partition_columns, partition_directory
+from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.splits import rows_per_batch
 from tests import tables
 from tests.any_arrow import Money
@@ -384,6 +384,24 @@ class TestPartitions:
         assert comparable_values(texts, schema) == {"i": pa.scalar(7), "d": pa.scalar(dt.date(2024, 1, 1))}
         with pytest.raises(SchemaError, match=r"column 'i': partition value does not fit .*: found seven"):
             comparable_values({"i": "seven"}, schema)
+
+    def test_decimals_in_names_of_directories(self) -> None:
+        """A name may come from anywhere, and Arrow's own cast ends the process for the first two."""
+        field = pa.field("d", pa.decimal128(10, 2))
+        for text in (
+            "8104e-18888844",
+            f"0.{'0' * 100}1",
+            "1e999999999999999999999",
+            "1.005",
+            "123456789",
+            "1_0",
+            "x",
+            "",
+        ):
+            with pytest.raises(SchemaError, match="does not fit"):
+                partition_value({"d": text}, field)
+        for text, value in (("1.5", "1.50"), ("-0e-9999999", "0.00"), ("+15e-1", "1.50"), ("1.500000", "1.50")):
+            assert str(partition_value({"d": text}, field)) == value
 
     def test_binary_is_refused(self) -> None:
         with pytest.raises(SchemaError, match="cannot be partitioned by"):

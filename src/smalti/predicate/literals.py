@@ -10,11 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import time
 from decimal import Decimal, InvalidOperation
+from math import ulp
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError
+from smalti.types import decimal_scalar
 
 #: Texts and bytes of any layout; bytes are compared with the UTF-8 of what is written.
 _TEXTS = (
@@ -69,12 +71,15 @@ def _number(text: str, type_: pa.DataType) -> pa.Scalar:
         exact = Decimal(text)
         if pt.is_decimal(type_):
             with suppress(pa.ArrowInvalid):
-                return pa.scalar(exact, type_)
+                return decimal_scalar(text, type_)
             return pa.scalar(exact)
         if exact.adjusted() < 20 and exact == exact.to_integral_value():
             return pa.scalar(int(exact), type_)
-    # Everything in the column is above or below a number beyond its type, which a float says well enough.
-    return pa.scalar(float(text))
+    # All values of the column are above or below a number beyond its type. A float near it says the same, unless it is 0.
+    near = float(text)
+    if not near and text.lower().partition("e")[0].strip("+-0."):
+        near = -ulp(0.0) if text.startswith("-") else ulp(0.0)
+    return pa.scalar(near)
 
 
 def _moment(written: str, column: str, type_: pa.DataType) -> pa.Scalar:

@@ -119,7 +119,7 @@ class Commit:
             add = tuple((staged, final) for staged, final in found.pop("add"))
             commit = cls(add=add, remove=tuple(found.pop("remove")), number=number, **found)
             texts = [*commit.remove, *(path for pair in add for path in pair), commit.job, commit.token]
-            if not all(isinstance(text, str) for text in (*texts, commit.stream or "")):
+            if not all(isinstance(text, str) for text in texts) or not isinstance(commit.stream, str | None):
                 raise TypeError("not text")
             if not isinstance(commit.batch, int | None) or not isinstance(commit.note, dict | None):
                 raise TypeError("not a number, not an object")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError, no_column
+from smalti.types import decimal_scalar
 
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
@@ -116,6 +117,8 @@ def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.
     """A partition value as a scalar of its column's type."""
     text = partition.get(field.name)
     try:
+        if text is not None and pt.is_decimal(field.type):
+            return decimal_scalar(text, field.type)
         value: pa.Scalar = pa.scalar(None, field.type) if text is None else pa.scalar(text).cast(field.type)
         return value
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
