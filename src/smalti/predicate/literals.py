@@ -75,7 +75,7 @@ def _number(text: str, type_: pa.DataType) -> pa.Scalar:
             return pa.scalar(exact)
         if exact.adjusted() < 20 and exact == exact.to_integral_value():
             return pa.scalar(int(exact), type_)
-    # All values of the column are above or below a number beyond its type. A float near it says the same, unless it is 0.
+    # All values of the column are above or below a number beyond its type. A float near it says so, unless it is 0.
     near = float(text)
     if not near and text.lower().partition("e")[0].strip("+-0."):
         near = -ulp(0.0) if text.startswith("-") else ulp(0.0)
