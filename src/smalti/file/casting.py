@@ -75,8 +75,10 @@ def has_part(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
     """Whether a type, or one that it is made of, is of some kind."""
     if isinstance(type_, pa.BaseExtensionType):
         return has_part(type_.storage_type, is_kind)
-    if is_kind(type_) or not pt.is_nested(type_) or pt.is_run_end_encoded(type_):
-        return bool(is_kind(type_))
+    if is_kind(type_):
+        return True
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return has_part(type_.value_type, is_kind)
     return any(has_part(type_.field(i).type, is_kind) for i in range(type_.num_fields))
 
 

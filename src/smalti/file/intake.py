@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, SchemaError
+from smalti.file.casting import has_part
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.memory import size_of
@@ -25,7 +26,7 @@ from smalti.nesting import (
     with_room,
 )
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
-from smalti.types import has_statistics, storage_kind
+from smalti.types import has_statistics
 
 #: The most that the narrowest run ends can count, and the widest that a row group needs.
 MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
@@ -231,7 +232,8 @@ class Intake:
                 stored = [_stored_columns(field) for field in (given, wanted)]
             except SchemaError as error:
                 raise error.locate(column=given.name) from None
-            rounds = _has(wanted.type, pt.is_float16) and not _has(given.type, pt.is_float16)  # as Arrow's cast does
+            # Arrow's cast rounds other numbers to half floats.
+            rounds = has_part(wanted.type, pt.is_float16) and not has_part(given.type, pt.is_float16)
             if rounds or not _same_columns(*stored):
                 raise SchemaError(
                     "batch has another type than the schema",
@@ -261,12 +263,6 @@ def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool
     )
 
 
-def _has(type_: Any, is_kind: Callable[[pa.DataType], bool]) -> bool:
-    """Whether there are types of a kind in a type."""
-    kind = storage_kind(type_)
-    return is_kind(kind) or any(_has(kind.field(i).type, is_kind) for i in range(kind.num_fields))
-
-
 def _is_list_view(type_: pa.DataType) -> bool:
     return pt.is_list_view(type_) or pt.is_large_list_view(type_)
 
@@ -278,7 +274,7 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     try:
         # Arrow casts nothing to runs, for example, and makes lists of negative length of views that are not in order.
         with suppress(pa.ArrowNotImplementedError):
-            if not _has(array.type, _is_list_view):
+            if not has_part(array.type, _is_list_view):
                 return array.cast(type_)
         converted: pa.Array = widen_values(array, type_)
         return converted
