@@ -42,7 +42,8 @@ from smalti.table.commits import (
     staging_directory,
     visible_files,
 )
-from smalti.table.listing import FoundFile, Selection, list_files
+from smalti.table.listing import FoundFile, list_files
+from smalti.table.names import Selection
 from smalti.table.splits import Piece
 from tests.s3 import S3Server
 

@@ -130,7 +130,7 @@ def is_mosaic(paths: Sequence[str], source_format: str | None) -> bool:
     """
     if source_format is not None or any(map(_is_foreign, paths)):
         return source_format == "mosaic"
-    from smalti.table.listing import is_glob
+    from smalti.table.names import is_glob
 
     many = [path for path in paths if not path.endswith(FILE_SUFFIX) and (is_glob(path) or locate(path).is_directory())]
     return not many or all(format_.name == "mosaic" for format_, _ in list_inputs(many, None)[1])

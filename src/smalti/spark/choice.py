@@ -18,7 +18,8 @@ import pyarrow.types as pt
 from smalti.errors import MosaicError
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import is_moment
-from smalti.table.listing import FoundFile, matches
+from smalti.table.listing import FoundFile
+from smalti.table.names import matches
 from smalti.table.partitions import parse_partition
 
 
