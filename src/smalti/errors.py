@@ -156,6 +156,14 @@ class ReplacedError(MosaicError):
     """A file is no longer the one that was listed or opened."""
 
 
+class RemovedError(ReplacedError, FileNotFoundError):
+    """A file of a table was removed after the table was listed."""
+
+
+class LeftoverWarning(UserWarning):
+    """A commit has happened, but files that it has replaced or staged could not be removed or moved yet."""
+
+
 def _open(value: Any) -> Any:
     """A value without its secrets. An error keeps no others, because it is pickled, logged and shown by debuggers."""
     return without_secrets(value) if isinstance(value, str) else value

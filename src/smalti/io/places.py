@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import UnsupportedOperation
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from smalti.errors import MosaicError, UnsupportedFeatureError, without_secrets
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments, store_settings
@@ -34,6 +35,8 @@ AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
 Result = TypeVar("Result")
 #: Leftovers of killed processes start with a dot and end with this, so listings and datasets pass over them.
 TEMPORARY_SUFFIX = ".mosaic-tmp"
+#: Errors of file systems that know no hard links.
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 #: Errors that say that a disk fails, and not that a file system cannot flush directories or that one has gone.
 _DISK_FAILS = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 #: `make_directory` tries again when another job removes the empty directory above in the same moment.
@@ -54,6 +57,47 @@ class FsspecFileSystem(Protocol):
     def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes: ...
 
     def cat_ranges(self, paths: list[str], starts: Any, ends: Any, *, on_error: str) -> list[bytes]: ...
+
+
+class Entry(NamedTuple):
+    """What there is at a path.
+
+    Attributes
+    ----------
+    path : str
+    kind : str
+        "File", "Directory", "NotFound", which is also a symbolic link that leads to nothing, or "Unknown" for a pipe.
+    size : int
+        Of a file, else 0.
+    modified : int
+        Time of modification in nanoseconds, 0 if it is not known.
+    etag : str
+        Of an object, empty if it has none.
+    """
+
+    path: str
+    kind: str
+    size: int = 0
+    modified: int = 0
+    etag: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def is_file(self) -> bool:
+        return self.kind == "File"
+
+    @property
+    def is_directory(self) -> bool:
+        return self.kind == "Directory"
+
+    @classmethod
+    def of(cls, info: FileInfo) -> Entry:
+        """What a file system of pyarrow's says."""
+        modified = info.mtime_ns if info.is_file or info.type.name == "Directory" else 0
+        return cls(info.path, str(info.type.name), info.size or 0, modified or 0)
 
 
 @dataclass(frozen=True)
@@ -98,17 +142,23 @@ class Place:
         path = str(Path(self.path).absolute()) if self.is_local else self.path.rstrip("/") or self.path
         return Place(self.filesystem, path)
 
-    def info(self) -> FileInfo:
-        return self.filesystem.get_file_info(self.path)
+    def info(self) -> Entry:
+        return self.infos([self.path])[0]
+
+    def infos(self, paths: Sequence[str]) -> list[Entry]:
+        """What there is at some paths of this file system: a request for each of them on object stores."""
+        if self.stores is not None:
+            return self.stores.infos(paths)
+        return [Entry.of(info) for info in self.filesystem.get_file_info(list(paths))]
 
     def exists(self) -> bool:
-        return bool(self.info().type.name != "NotFound")
+        return self.info().kind != "NotFound"
 
     def is_file(self) -> bool:
-        return bool(self.info().type.name == "File")
+        return self.info().is_file
 
     def is_directory(self) -> bool:
-        return bool(self.info().type.name == "Directory")
+        return self.info().is_directory
 
     def read_bytes(self) -> bytes:
         if self.stores is not None:
@@ -150,16 +200,66 @@ class Place:
             finally:
                 os.close(descriptor)
 
-    def entries(self, *, recursive: bool = False) -> Sequence[FileInfo]:
-        """What is in a directory, hidden names included; nothing if there is no such directory."""
+    def entries(self, *, recursive: bool = False) -> Sequence[Entry]:
+        """What is in a directory, hidden names included; nothing if there is no such directory.
+
+        Symbolic links are followed. One that leads back to a directory above it is passed over, because all that is
+        there is listed already.
+        """
+        if self.is_local:
+            return list(_walk(self.path, (), recursive=recursive))
+        if self.stores is not None:
+            return self.stores.entries(self.path, recursive=recursive)
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self.path, recursive=recursive, allow_not_found=True)
-        return _try(_LIST_ATTEMPTS, lambda: self.filesystem.get_file_info(selector))
+        return [Entry.of(info) for info in _try(_LIST_ATTEMPTS, lambda: self.filesystem.get_file_info(selector))]
+
+    def delete_files(self, paths: Sequence[str]) -> dict[str, OSError]:
+        """Delete files of this file system, on object stores a thousand in a request; one that has gone is no error.
+
+        Returns what went wrong, by path. A store that refuses a request has perhaps deleted some of its files.
+        """
+        if self.stores is not None:
+            return self.stores.delete_files(paths)
+        failed = {}
+        for path in paths:
+            try:
+                self.filesystem.delete_file(path)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                failed[path] = error
+        return failed
 
     def make_directory(self) -> None:
         """Make a directory and those above it."""
         _try(_MAKE_ATTEMPTS, lambda: self.filesystem.create_dir(self.path, recursive=True))
+
+
+def _walk(directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool) -> Iterator[Entry]:
+    """The entries of a local directory. `above` are the directories on the way to it, by device and inode."""
+    try:
+        status = Path(directory).stat()
+        found = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return  # There is none, or it was removed in this moment.
+    here = (*above, (status.st_dev, status.st_ino))
+    for entry in found:
+        path = f"{directory.rstrip('/')}/{entry.name}"
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
+            if entry.is_symlink():
+                yield Entry(path, "NotFound")
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            kind = "File" if stat.S_ISREG(status.st_mode) else "Unknown"
+            yield Entry(path, kind, status.st_size, status.st_mtime_ns)
+        elif (status.st_dev, status.st_ino) not in here:
+            yield Entry(path, "Directory", 0, status.st_mtime_ns)
+            if recursive:
+                yield from _walk(path, here, recursive=True)
 
 
 def _try(attempts: int, act: Callable[[], Result]) -> Result:
@@ -183,7 +283,7 @@ def _link_exclusively(target: Path, data: bytes) -> bool:
         except FileExistsError:
             return False
         except OSError as error:
-            if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            if error.errno in NO_LINKS:
                 raise UnsupportedOperation("no links") from None
             raise
     finally:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti import threads
-from smalti.errors import CorruptFileError, MosaicError, without_secrets
+from smalti.errors import CorruptFileError, MosaicError, ReplacedError, without_secrets
 from smalti.io.places import AnyFileSystem, FsspecFileSystem, locate
 from smalti.io.services import local_path
 
@@ -114,8 +114,11 @@ class LocalSource(Source):
             # One call moves at most 2 GiB.
             while 0 < len(data) < size and (more := _pread(self._fd, size - len(data), offset + len(data))):
                 data += more
+            status = os.fstat(self._fd)
         finally:
             self._let_go(1)
+        if (status.st_mtime_ns, status.st_size) != (self.modified, self.size):
+            raise ReplacedError("the file was written to while it was open; open it again", path=self.name)
         return self._checked(data, offset, size)
 
     def close(self) -> None:
@@ -234,14 +237,14 @@ class ObjectSource(Source):
         self._path = path
         self._is_far()
         #: `modified` is in whole seconds.
-        self._end, self.size, self._etag, self.modified = stores.read_end(path, self.tail_size)
+        self._end, self.size, self.etag, self.modified = stores.read_end(path, self.tail_size)
 
     def read_at(self, offset: int, size: int) -> bytes:
         cached = self.size - len(self._end)
         if offset >= cached:
             data = self._end if (offset, size) == (cached, len(self._end)) else self._end[offset - cached :][:size]
         else:
-            data = self._stores.read_range(self._path, offset, size, self._etag) if size else b""
+            data = self._stores.read_range(self._path, offset, size, self.etag) if size else b""
         return self._checked(data, offset, size)
 
 

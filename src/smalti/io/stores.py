@@ -27,6 +27,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, reso
 
 from smalti import threads
 from smalti.errors import MosaicError, ReplacedError, without_secrets
+from smalti.io.places import Entry
 from smalti.io.services import StoreSettings
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ MAX_PARTS = 9_000
 _PARALLEL_PARTS = 8
 #: What is read at a time by those who read an object from its beginning.
 _STREAM_CHUNK = 8 << 20
+#: S3 deletes so many objects in one request, and copies objects of up to so many bytes in one.
+_DELETED_AT_ONCE = 1000
+_COPIED_AT_ONCE = 5 << 30
 #: The end that is fetched of objects that are opened as files, for Parquet's footer.
 _FILE_TAIL = 64 << 10
 #: A failed request is tried again for about ten seconds; a single one may take two minutes.
@@ -117,11 +121,8 @@ class ObjectStores(FileSystemHandler):
         store, key = self._open(path)
         with self._errors(path):
             result = obstore.get(store, key, options=options)
-            etag = result.meta["e_tag"]
-            # Servers do not compare weak ETags, so that insisting on one would always fail.
-            strong = None if etag is not None and etag.startswith("W/") else etag
             modified = int(result.meta["last_modified"].timestamp())
-            return ObjectEnd(result.bytes().to_bytes(), result.meta["size"], strong, modified)
+            return ObjectEnd(result.bytes().to_bytes(), result.meta["size"], _strong(result.meta["e_tag"]), modified)
 
     def read_range(self, path: str, offset: int, size: int, etag: str | None) -> bytes:
         """Bytes of an object that must still have this ETag.
@@ -176,38 +177,44 @@ class ObjectStores(FileSystemHandler):
 
     def get_file_info(self, paths: Sequence[str]) -> list[FileInfo]:
         """One request for each file, two for each directory; several at once."""
+        return [_file_info(entry) for entry in self.infos(paths)]
+
+    def infos(self, paths: Sequence[str]) -> list[Entry]:
+        """The same, with ETags."""
         return list(threads.request_pool().map(self._info, paths)) if len(paths) > 1 else [*map(self._info, paths)]
 
-    def _info(self, path: str) -> FileInfo:
+    def _info(self, path: str) -> Entry:
         store, key = self._open(path)
         if key:
             with contextlib.suppress(FileNotFoundError), self._errors(path):
-                return _file_info(path, obstore.head(store, key))
+                return _entry(path, obstore.head(store, key))
         with contextlib.suppress(FileNotFoundError), self._errors(path):
             if next(iter(obstore.list(store, key or None, chunk_size=1)), None):
-                return FileInfo(path, FileType.Directory)
-        return FileInfo(path, FileType.NotFound)
+                return Entry(path, "Directory")
+        return Entry(path, "NotFound")
 
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
-        base = selector.base_dir.strip("/")
+        entries = self.entries(selector.base_dir, recursive=selector.recursive)
+        if not entries and not selector.allow_not_found:
+            raise FileNotFoundError(2, "No such directory", selector.base_dir)
+        return [_file_info(entry) for entry in entries]
+
+    def entries(self, path: str, *, recursive: bool) -> list[Entry]:
+        """What is in a directory: a request for every thousand objects."""
+        base = path.strip("/")
         store, key = self._open(base)
         with self._errors(base):
-            if selector.recursive:
+            if recursive:
                 objects = [meta for chunk in obstore.list(store, key or None) for meta in chunk]
-                directories: set[str] = set()
+                directories = set(_directories((meta["path"] for meta in objects), key))
             else:
                 found = obstore.list_with_delimiter(store, key or None)
                 objects, directories = list(found["objects"]), set(found["common_prefixes"])
-        if not objects and not directories and not selector.allow_not_found:
-            raise FileNotFoundError(2, "No such directory", base)
         root = base.removesuffix(key) if key else f"{base}/" if base else ""
-        names = {meta["path"] for meta in objects}
-        if selector.recursive:
-            directories = set(_directories(names, key))
-        infos = [FileInfo(root + path, FileType.Directory) for path in sorted(directories)]
         # Some tools mark directories by empty objects of the same name, which are no files.
         marks = {*directories, key}
-        return infos + [_file_info(root + meta["path"], meta) for meta in objects if meta["path"] not in marks]
+        files = [_entry(root + meta["path"], meta) for meta in objects if meta["size"] or meta["path"] not in marks]
+        return [Entry(root + directory, "Directory") for directory in sorted(directories)] + files
 
     def create_dir(self, path: str, recursive: bool) -> None:
         """Object stores have no directories: one is there as soon as an object is in it."""
@@ -233,20 +240,52 @@ class ObjectStores(FileSystemHandler):
         with self._errors(path):
             obstore.delete(store, key)
 
+    def delete_files(self, paths: Sequence[str]) -> dict[str, OSError]:
+        """Delete objects of one bucket, a thousand in a request, and return what went wrong."""
+        failed: dict[str, OSError] = {}
+
+        def delete(some: Sequence[str]) -> None:
+            opened = [self._open(path) for path in some]
+            try:
+                with self._errors(some[0]):
+                    obstore.delete(opened[0][0], [key for _, key in opened])
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                failed.update(dict.fromkeys(some, error))
+
+        parts = [paths[start : start + _DELETED_AT_ONCE] for start in range(0, len(paths), _DELETED_AT_ONCE)]
+        list(threads.request_pool().map(delete, parts))
+        return failed
+
     def move(self, src: str, dest: str) -> None:
         """Copy, then delete: two requests, and for a moment the object is in both places."""
         self.copy_file(src, dest)
         self.delete_file(src)
 
     def copy_file(self, src: str, dest: str) -> None:
-        """Let the store copy; what it cannot, such as an object beyond 5 GiB on S3, goes through this machine."""
+        """Let the store copy. Where it cannot, because the object is too large, it goes through this machine."""
         (store, key), (target, target_key) = self._open(src), self._open(dest)
         if store is target:
-            with contextlib.suppress(exceptions.BaseError), _missing(src):
-                obstore.copy(store, key, target_key)
+            try:
+                with self._errors(src):
+                    obstore.copy(store, key, target_key)
                 return
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) or self._info(src).size <= _COPIED_AT_ONCE:
+                    raise
         reader = self._reader(src)
         self.write(dest, reader, reader.size)
+
+    def copy_new(self, src: str, dest: str) -> bool:
+        """Copy an object to a path unless there is one; return whether it was copied."""
+        (store, key), (_, target_key) = self._open(src), self._open(dest)
+        with self._errors(src):
+            try:
+                obstore.copy(store, key, target_key, overwrite=False)
+            except exceptions.AlreadyExistsError:
+                return False
+        return True
 
     def _reader(self, path: str) -> ObjectReader:
         return ObjectReader(self, path, self.read_end(path, _FILE_TAIL))
@@ -331,8 +370,22 @@ class ObjectWriter(io.RawIOBase):
             self._writer.close()
 
 
-def _file_info(path: str, meta: ObjectMeta) -> FileInfo:
-    return FileInfo(path, FileType.File, size=meta["size"], mtime=meta["last_modified"])
+def _entry(path: str, meta: ObjectMeta) -> Entry:
+    # Through whole seconds and microseconds, because a time as a floating-point number is not exact.
+    time = meta["last_modified"]
+    modified = int(time.timestamp()) * 10**9 + time.microsecond * 1000
+    return Entry(path, "File", meta["size"], modified, _strong(meta["e_tag"]) or "")
+
+
+def _strong(etag: str | None) -> str | None:
+    """An ETag, unless it is weak: servers do not compare weak ones, so that insisting on one would always fail."""
+    return None if etag is not None and etag.startswith("W/") else etag
+
+
+def _file_info(entry: Entry) -> FileInfo:
+    if not entry.is_file:
+        return FileInfo(entry.path, FileType.Directory if entry.is_directory else FileType.NotFound)
+    return FileInfo(entry.path, FileType.File, size=entry.size, mtime_ns=entry.modified)
 
 
 def _directories(paths: Iterable[str], base: str) -> Iterator[str]:
@@ -371,6 +424,7 @@ def _store(settings: StoreSettings, bucket: str, environment: frozenset[tuple[st
     if not endpoint and not (config.get("region") or known.get("region") or _environment(_S3_REGIONS)):
         with contextlib.suppress(OSError):  # The first request tells better what is wrong with the bucket.
             config["region"] = resolve_s3_region(bucket)
+    config["copy_if_not_exists"] = "multipart"  # S3 completes an upload only if there is no object, but copies always.
     return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY, credential_provider=provider)
 
 
@@ -441,6 +495,12 @@ def _errors(path: str) -> Iterator[None]:
         raise PermissionError(13, _reason(error), path) from None
     except (exceptions.NotSupportedError, NotImplementedError) as error:
         raise io.UnsupportedOperation(f"{path}: {_reason(error)}") from None
+    except exceptions.InvalidPathError as error:
+        raise MosaicError(
+            "an object has a name that is no path, and the store cannot be listed past it; rename or delete the object",
+            path=path,
+            found=re.sub(r"^.*?Path ", "", _reason(error)),
+        ) from None
     except exceptions.BaseError as error:
         if "<Code>NoSuchBucket<" in str(error):
             raise FileNotFoundError(2, "No such bucket", path) from None

@@ -22,12 +22,13 @@ from smalti.format.bucket import slot_has_checksum
 from smalti.format.compression import has_checksum
 from smalti.format.index import MONOLITHIC
 from smalti.format.statistics import StatisticsRecord
-from smalti.io import Source, open_source
+from smalti.io import Source
 from smalti.jobs.summary import show_value
 from smalti.memory import most_memory
 from smalti.progress import Report
 from smalti.report.units import show_bytes, show_count
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
+from smalti.table.listing import FoundFile, open_found
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ class CheckTask:
     """Some row groups of one file; the first task of a file also counts the frame of the schema block."""
 
     filesystem: FileSystem
-    path: str
-    file_bytes: int
+    file: FoundFile
     num_bytes: int
     row_groups: tuple[int, ...]
     first: bool = True
@@ -115,10 +115,10 @@ class CheckTask:
 def check(task: CheckTask, report: Report) -> FileReport:
     """Read everything the task names, and compare whatever the file says twice."""
     try:
-        with contextlib.closing(open_source(task.path, task.filesystem)) as source:
+        with contextlib.closing(open_found(task.file, task.filesystem)) as source:
             return _Checker(source, task).run(report)
     except MosaicError as error:
-        return FileReport(task.path, task.file_bytes, problems=(Problem.of(task.path, error),))
+        return FileReport(task.file.path, task.file.size, problems=(Problem.of(task.file.path, error),))
 
 
 class _Checker:
@@ -152,8 +152,8 @@ class _Checker:
                     self._add(error.locate(row_group=group, bucket=bucket))
             report(index.rows(group), task.num_bytes // max(1, len(task.row_groups)))
         return FileReport(
-            task.path,
-            task.file_bytes,
+            task.file.path,
+            task.file.size,
             sum(index.rows(group) for group in task.row_groups),
             schema.num_columns,
             len(task.row_groups),
@@ -182,7 +182,7 @@ class _Checker:
                     self._add(MosaicError(reason, row_group=group, bucket=bucket, column=field.name))
 
     def _add(self, error: MosaicError) -> None:
-        self._problems.append(Problem.of(self._task.path, error))
+        self._problems.append(Problem.of(self._task.file.path, error))
 
 
 def _frame_checksums(bucket: FetchedBucket) -> list[bool]:

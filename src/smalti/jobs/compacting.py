@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from smalti.errors import MosaicError
 from smalti.io.places import AnyFileSystem, AnyPath, locate
@@ -17,12 +16,12 @@ from smalti.jobs.sorting import parse_sort
 from smalti.jobs.sources import file_facts, fingerprint, list_sources
 from smalti.jobs.staging import Staging, job_digest, job_summaries
 from smalti.jobs.summary import JobSummary
-from smalti.jobs.target import Change, Look, Target
+from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
-from smalti.table.paimon_layout import listed_to_write
+from smalti.table.listing import list_table
 
 #: Large enough to be worth opening, and small enough to be copied without trouble.
 TARGET_FILE_BYTES = 256 << 20
@@ -38,6 +37,7 @@ def compact(
     engine: str = "local",
     spark: AnySession = None,
     overwrite: bool = False,
+    keep: float | None = None,
     resume: bool = True,
     on_error: str = "raise",
     batch_rows: int | None = None,
@@ -65,6 +65,9 @@ def compact(
     options : WriterOptions, optional
         Buckets, row groups, statistics and compression of the new files. Without them, columns that have statistics in
         the old files keep them.
+    keep : float, optional
+        For how many hours the replaced files are kept where only smalti finds them, so that whoever has listed the
+        table before can read on.
     engine, spark, overwrite, resume, on_error, batch_rows, workers, progress, filesystem, plain
         As for `convert`.
 
@@ -76,15 +79,22 @@ def compact(
     (3, 1)
     """
     check_on_error(on_error)
-    check_positive(target_file_bytes=target_file_bytes, batch_rows=batch_rows)
+    check_positive(target_file_bytes=target_file_bytes, batch_rows=batch_rows, keep=keep)
     keys = parse_sort(sort_by)
     in_place = target is None
     # What is read, and where it goes.
     if in_place:
         root = locate(source, filesystem).absolute()
         CommitLog(root).refuse_pending()
-    with listed_to_write(root) if in_place else nullcontext():
-        listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain and not in_place)
+        if not root.exists():
+            raise FileNotFoundError(2, "No such directory", root.path)
+        if root.is_file():
+            raise NotADirectoryError(20, "compact takes a directory", root.path)
+        listing = list_table(root)
+        if not listing.files:
+            raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", root.path)
+    else:
+        listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain)
     if listing.directory is None:
         raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
     place = listing.base if target is None else locate(target, filesystem).absolute()
@@ -98,7 +108,7 @@ def compact(
     # The first half of the id says what is asked for, the second half of which files.
     request = job_digest(["compact", place.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
     staging = Staging(place, request + job_digest(fingerprint(listing))[:8])
-    change = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
+    change = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
     if isinstance(change, JobSummary):
         return change
     if in_place:
@@ -113,11 +123,9 @@ def compact(
     executor = choose_executor(engine, spark, workers)
     facts = [file_facts(listing, file, goal.format, count_groups=True) for file in listing.files]
     rewrite_all = not in_place or options is not None or bool(keys)
-    label = staging.job_id.removeprefix(request)
-    splits, read = plan_compact(facts, target_bytes=target_file_bytes, label=label, rewrite_all=rewrite_all)
+    splits, read = plan_compact(facts, target_bytes=target_file_bytes, rewrite_all=rewrite_all)
     if change is None:
-        began = Look(listing.number, listing.identities)
-        change = Change(goal, "replace", began, {file.file.path: file.relative for file in read})
+        change = goal.change("replace", {file.relative: file.file.id for file in read}, keep)
     settings = CopySettings(
         listing.filesystem,
         staging,

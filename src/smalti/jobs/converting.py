@@ -38,6 +38,7 @@ def convert(
     columns: Sequence[str] | None = None,
     types: pa.Schema | None = None,
     overwrite: bool = False,
+    keep: float | None = None,
     resume: bool = True,
     on_error: str = "raise",
     target_file_bytes: int | None = None,
@@ -73,6 +74,9 @@ def convert(
         Types of columns of CSV and JSON files; the types of other columns are guessed.
     overwrite : bool
         Whether to replace the files at the target. They stay in place until the new files are complete.
+    keep : float, optional
+        For how many hours replaced Mosaic files are kept where only smalti finds them, so that whoever has listed the
+        table before can read on.
     resume : bool
         Whether to keep what an earlier, interrupted run of the same job has finished.
     on_error : {"raise", "skip"}
@@ -107,7 +111,7 @@ def convert(
     3
     """
     check_on_error(on_error)
-    check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_rows=batch_rows)
+    check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_rows=batch_rows, keep=keep)
     # What is read, and where it goes.
     listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
@@ -136,7 +140,7 @@ def convert(
         "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows)),
     }
     staging = Staging(goal.root, job_digest(work))
-    change = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume)
+    change = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
     if isinstance(change, JobSummary):
         return change
     # Which task writes which files, and how.

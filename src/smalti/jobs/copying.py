@@ -12,7 +12,6 @@ from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.writer import MAX_AUTO_STATISTICS
-from smalti.io.places import Place
 from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
@@ -27,6 +26,7 @@ from smalti.nesting import stored_schema
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.adapt import adapt_batch
+from smalti.table.listing import place_of
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece
 from smalti.types import has_statistics
@@ -111,7 +111,7 @@ def _with_all_types(settings: CopySettings, piece: Piece, drift: SchemaDrift, sc
     if piece in scanned:
         raise CorruptFileError(f"values fit no type: {drift}", path=piece.file.path)
     scanned.add(piece)
-    place = Place(settings.filesystem, piece.file.path)
+    place = place_of(piece.file, settings.filesystem)
     types = scan_types(place, FORMATS[piece.format], settings.request)
     return replace(settings, request=replace(settings.request, agreed=types))
 
@@ -159,7 +159,7 @@ class _OutputReader:
             request = replace(request, row_groups=piece.row_groups)
         try:
             with content_errors(piece.file.path, format_.title):
-                reader = format_.reader(Place(self._settings.filesystem, piece.file.path), request)
+                reader = format_.reader(place_of(piece.file, self._settings.filesystem), request)
                 if self._settings.keeps_statistics and isinstance(reader, MosaicReader):
                     self.statistics |= dict.fromkeys(reader.statistics())
                 return reader
@@ -239,7 +239,9 @@ class _OutputWriter:
             self._writer = None
             staged = f"{self._directory}/{self._path()}"
             size = self._settings.staging.root.child(staged).info().size
-            self._files.append(StagedFile(self._path(), self._rows, size, staged, self._sources))
+            target = self._settings.target
+            name = f"{self._output.name}{target.suffix}" if target.is_table else self._path()
+            self._files.append(StagedFile(name, self._rows, size, staged, self._sources))
             self._rows = 0
 
     @contextlib.contextmanager
@@ -259,8 +261,11 @@ class _OutputWriter:
         raise _PieceError(piece, refused.locate(path=piece.file.path))
 
     def files(self) -> list[StagedFile]:
-        """The files that were written. A single one is called after the output, without a number."""
-        if len(self._files) == 1:
+        """The files that were written. A single one is called after the output, without a number.
+
+        Files of tables are all called so: their names get a number when they are committed.
+        """
+        if len(self._files) == 1 and not self._settings.target.is_table:
             return [replace(self._files[0], path=self._output.stem + self._settings.target.suffix)]
         return self._files
 

@@ -110,8 +110,8 @@ def check_on_error(on_error: str) -> None:
         raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
 
 
-def check_positive(**numbers: int | None) -> None:
-    """Refuse arguments below 1; None stands for the default."""
+def check_positive(**numbers: float | None) -> None:
+    """Refuse arguments that are not positive, or counts below 1; None stands for the default."""
     for name, value in numbers.items():
-        if value is not None and value < 1:
+        if value is not None and (value < 1 if isinstance(value, int) else not value > 0):
             raise MosaicError(f"{name} out of range", found=value, expected="1 at least")

@@ -23,6 +23,7 @@ from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import scan_types
 from smalti.progress import Report
+from smalti.table.listing import place_of
 from smalti.table.partitions import repeat_value
 from smalti.table.schemas import widen
 from smalti.table.splits import Piece
@@ -176,7 +177,7 @@ class MeasureResult:
 
 def measure(task: MeasureTask, report: Report) -> MeasureResult | MosaicError:
     """Measure every column of a piece; an error about data is returned."""
-    place, format_ = Place(task.filesystem, task.piece.file.path), FORMATS[task.piece.format]
+    place, format_ = place_of(task.piece.file, task.filesystem), FORMATS[task.piece.format]
     try:
         with content_errors(place.path, format_.title):
             try:

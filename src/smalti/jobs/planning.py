@@ -53,11 +53,15 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Output:
-    """Pieces, in order, that become `stem` with the suffix of the target; a new file begins at `roll_bytes`."""
+    """Pieces, in order, that become `stem` with the suffix of the target; a new file begins at `roll_bytes`.
+
+    Outputs of the same `name` are files of one source, or of one directory, and have stems with numbers.
+    """
 
     pieces: tuple[Piece, ...]
     stem: str
     roll_bytes: int | None = None
+    name: str = ""
 
     @property
     def num_bytes(self) -> int:
@@ -106,18 +110,19 @@ def plan_convert(
     for file, stem in zip(files, names, strict=True):
         pieces = file.pieces(split_bytes) if cut_files else [file.whole]
         for number, piece in enumerate(pieces):
-            outputs.append(Output((piece,), stem if len(pieces) == 1 else f"{stem}-{number:05d}", roll_bytes))
+            numbered = stem if len(pieces) == 1 else f"{stem}-{number:05d}"
+            outputs.append(Output((piece,), numbered, roll_bytes, stem))
     groups = pack([output.num_bytes for output in outputs], split_bytes)
     return [Split(index, tuple(outputs[i] for i in group)) for index, group in enumerate(groups)]
 
 
 def plan_compact(
-    files: Sequence[FileFacts], *, target_bytes: int, label: str, rewrite_all: bool
+    files: Sequence[FileFacts], *, target_bytes: int, rewrite_all: bool
 ) -> tuple[list[Split], list[FileFacts]]:
     """Put neighbours of one directory together to files of about `target_bytes`; return splits and the files they read.
 
     Without `rewrite_all`, a file that has no neighbour to go with and whose row groups are not small stays as it is.
-    Rows keep the order of the file names. Each split is one output; `label` keeps names of different jobs apart.
+    Rows keep the order of the file names. Each split is one output.
     """
     by_directory: dict[str, list[FileFacts]] = {}
     for file in files:
@@ -132,8 +137,8 @@ def plan_compact(
             if not rewrite_all and len(group) == 1 and not _has_small_groups(group[0]):
                 continue
             pieces = tuple(file.whole for file in group)
-            stem = f"part-{label}-{number:05d}"
-            outputs.append(Output(pieces, f"{directory}/{stem}" if directory else stem, target_bytes))
+            name = f"{directory}/part" if directory else "part"
+            outputs.append(Output(pieces, f"{name}-{number:05d}", target_bytes, name))
             read += group
             number += 1
     return [Split(index, (output,)) for index, output in enumerate(outputs)], read

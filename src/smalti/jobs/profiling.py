@@ -26,7 +26,7 @@ from smalti.progress import Listener, Meter
 from smalti.report.model import Values
 from smalti.report.page import render_table
 from smalti.report.units import show_bytes, show_count
-from smalti.table.listing import Listing
+from smalti.table.listing import Listing, place_of
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 
 #: The most characters shown of a bound.
@@ -142,7 +142,7 @@ def profile(
     if page_place is not None:
         values = Values.of_table(result.table)
         mosaic = [
-            Place(listing.filesystem, file.path)
+            place_of(file, listing.filesystem)
             for file, (format_, _) in zip(listing.files, formats, strict=True)
             if format_.name == "mosaic" and file.path not in unread
         ]

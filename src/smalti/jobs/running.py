@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from smalti.errors import MosaicError
+from smalti.errors import ConflictError, MosaicError
 from smalti.jobs.copying import CopySettings, copy_split
 from smalti.jobs.engine import Executor
 from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
 from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
-from smalti.jobs.target import Change
 from smalti.progress import Listener, Meter
+from smalti.table.commits import new_token, unique_names
+from smalti.table.committing import Change
 
 
 def run_copy(
@@ -43,19 +45,34 @@ def run_copy(
         if index < len(splits) and (settings.skip_errors or not result.skipped)
     }
     meter = Meter(job.job, len(splits), sum(split.num_bytes for split in splits), progress)
+    target = settings.target
     try:
         results = _run_splits(splits, finished, settings, executor, meter)
     except (OSError, MosaicError) as error:
-        change.refuse_conflict(settings.staging, error)
+        if not target.is_file:
+            try:  # Perhaps what went wrong is that another job has changed the table.
+                change.refuse_conflict()
+            except ConflictError as conflict:
+                raise conflict.locate(path=job.target) from error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            kept = settings.staging.directory.path
+            reason = (
+                f"{error.strerror}; what is finished stays in {kept} for the next run, or until the table is cleaned"
+            )
+            raise OSError(error.errno, reason, error.filename or job.target) from error
         raise
     files, skipped = committable_files([results[split.index] for split in splits])
-    for name, count in Counter(file.path for file in files).items():
+    token = new_token()
+    names = {file.staged: file.path for file in files}
+    if target.is_table:
+        names = unique_names(names, token)
+    for name, count in Counter(names.values()).items():
         if count > 1:
             raise MosaicError("several outputs would have the same name", path=job.target, found=name)
     unread = {item.path for item in skipped}
     pieces = [piece for split in splits for output in split.outputs for piece in output.pieces]
     read = [piece for piece in pieces if piece.file.path not in unread]
-    written = [WrittenFile(file.path, file.num_rows, file.num_bytes) for file in files]
+    written = [WrittenFile(names[file.staged], file.num_rows, file.num_bytes) for file in files]
     summary = replace(
         job,
         num_rows=sum(file.num_rows for file in files),
@@ -68,11 +85,22 @@ def run_copy(
         seconds=time.monotonic() - began,
         peak_memory=max((result.peak_memory for result in results.values()), default=0),
     )
-    replaces = change.began.files if change.mode == "overwrite" else change.read.keys() - unread
-    if replaces and not files and splits:
-        raise MosaicError("nothing could be read, so nothing is replaced", path=job.target, found=skipped[0].path)
-    if splits:
-        change.commit(settings.staging, files, summary, unread)
+    if change.read is not None:  # What could not be read stays.
+        stays = {piece.file.name for piece in pieces if piece.file.path in unread}
+        kept_ids = {name: id_ for name, id_ in change.read.items() if change.root.child(name).path not in stays}
+        change = replace(change, read=kept_ids)
+    if not files:
+        if splits and (change.read or (change.mode == "overwrite" and target.has_files())):
+            raise MosaicError("nothing could be read, so nothing is replaced", path=job.target, found=skipped[0].path)
+        settings.staging.discard()
+        return summary
+    try:
+        if target.is_file:
+            target.put_file(settings.staging, files[0].staged, change.mode)
+        else:
+            change.commit(settings.staging.job_id, names, token, note=summary.to_dict())
+    except ConflictError as error:
+        raise error.locate(path=job.target) from None
     return summary
 
 

@@ -8,12 +8,12 @@ from contextlib import closing
 from typing import TypeAlias
 
 from smalti.errors import MosaicError, without_secrets
-from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
+from smalti.io.places import AnyFileSystem, AnyPath, locate
 from smalti.jobs.formats.columnar import GroupedReader
 from smalti.jobs.formats.reading import ReadRequest, content_errors
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.planning import FileFacts
-from smalti.table.listing import FoundFile, Listing, list_files
+from smalti.table.listing import FoundFile, Listing, list_files, place_of
 
 #: What users may pass as the source of a job.
 AnySource: TypeAlias = "AnyPath | Sequence[AnyPath]"
@@ -24,8 +24,6 @@ def list_sources(
 ) -> Listing:
     """The visible files of a path, a glob or a list of them.
 
-    Interrupted commits are finished first, so that files stay where they are while the job reads them.
-
     Raises
     ------
     FileNotFoundError
@@ -35,7 +33,7 @@ def list_sources(
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     places = [locate(path, filesystem).absolute() for path in paths]
-    listing = list_files(places, suffix=suffix, globs=globs, settled=True, plain=plain)
+    listing = list_files(places if len(places) > 1 else places[0], suffix=suffix, globs=globs, plain=plain)
     if not listing.files:
         raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
     return listing
@@ -60,9 +58,9 @@ def is_one_file(source: AnySource, filesystem: AnyFileSystem, listing: Listing) 
     return locate(source, filesystem).absolute().path == listing.files[0].name
 
 
-def fingerprint(listing: Listing) -> list[tuple[str, str, int, int]]:
+def fingerprint(listing: Listing) -> list[tuple[str, str, int, str]]:
     """What identifies the sources of a job: if any of it changes, an interrupted job is not resumed."""
-    return [(file.path, listing.relative(file), file.size, file.modified) for file in listing.files]
+    return [(file.name, listing.relative(file), file.size, file.id.mark) for file in listing.files]
 
 
 def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_groups: bool) -> FileFacts:
@@ -72,7 +70,7 @@ def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_grou
     """
     sizes: tuple[int, ...] = ()
     if count_groups and format_.grouped:
-        place = Place(listing.filesystem, file.path)
+        place = place_of(file, listing.filesystem)
         try:
             with content_errors(file.path, format_.title), closing(format_.reader(place, ReadRequest())) as reader:
                 assert isinstance(reader, GroupedReader)

@@ -22,7 +22,7 @@ from smalti.io import Place, locate, write_whole
 from smalti.io.places import AnyFileSystem, AnyPath
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Commit, staging_directory
+from smalti.table.commits import JOBS, Commit, staging_directory
 
 
 def job_digest(work: object) -> str:
@@ -42,8 +42,13 @@ class Staging:
         return CommitLog(self.root)
 
     @property
+    def directory(self) -> Place:
+        """Where the job stages its files."""
+        return self.root.child(f"{JOBS}/{self.job_id}")
+
+    @property
     def _done(self) -> Place:
-        return self.root.child(staging_directory(self.job_id, "done"))
+        return self.directory.child("done")
 
     # --- in tasks -------------------------------------------------------------------------------------------------
 
@@ -63,9 +68,10 @@ class Staging:
         for info in self._done.entries():
             # A record that is damaged, or not ours, means that the split is done again.
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                number = int(info.base_name.removesuffix(".json"))
-                result = SplitResult.from_dict(json.loads(self._done.child(info.base_name).read_bytes()))
-                if all(self.root.child(file.staged).info().size == file.num_bytes for file in result.files):
+                number = int(info.name.removesuffix(".json"))
+                result = SplitResult.from_dict(json.loads(self._done.child(info.name).read_bytes()))
+                infos = self.root.infos([self.root.child(file.staged).path for file in result.files])
+                if all(info.size == file.num_bytes for info, file in zip(infos, result.files, strict=True)):
                     found[number] = result
         return found
 
@@ -77,9 +83,10 @@ class Staging:
 def recover(directory: AnyPath, *, filesystem: AnyFileSystem = None) -> list[JobSummary]:
     """Finish commits that were interrupted in a directory, and return the summaries of the jobs they belong to.
 
-    Every job does this to its target before anything else.
+    Every job that writes does this to its target before anything else. A commit is left to its own process for two
+    seconds, and then finished here.
     """
-    return list(job_summaries(CommitLog(locate(directory, filesystem).absolute()).recover()).values())
+    return list(job_summaries(CommitLog(locate(directory, filesystem).absolute()).settle()[1]).values())
 
 
 def job_summaries(commits: Iterable[Commit]) -> dict[str, JobSummary]:

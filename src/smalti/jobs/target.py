@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
-from smalti.errors import ConflictError, MosaicError
-from smalti.io.places import Place
+from smalti.errors import MosaicError
+from smalti.io.places import NO_LINKS, Place, sync_directory
+from smalti.io.replacing import keep_access
 from smalti.jobs.formats.registry import Format, format_of_path
 from smalti.jobs.staging import Staging, job_summaries
-from smalti.jobs.summary import JobSummary, StagedFile
+from smalti.jobs.summary import JobSummary
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, Commit, Identity, Mode, plan_commit
+from smalti.table.commits import JOBS, FileId, Mode, plan_changes
+from smalti.table.committing import Change
 from smalti.table.listing import Listing, list_table
 from smalti.table.paimon_layout import refuse_writing
 
@@ -57,26 +57,26 @@ class Target:
                     "two paths lead to the same file, through a symbolic link", path=file.path, found=other
                 )
 
-    def prepare(self, job_id: str, *, overwrite: bool, resume: bool) -> JobSummary | Change:
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a directory of Mosaic files, whose names are never used again."""
+        return not self.is_file and self.suffix == FILE_SUFFIX
+
+    def prepare(self, job_id: str, *, overwrite: bool, resume: bool, keep: float | None = None) -> JobSummary | Change:
         """Finish interrupted commits, and find out what the job will change.
 
         Returns the summary of the job instead, if it was interrupted in its own commit, so that nothing is left to do.
         """
+        change = self.change("overwrite" if overwrite else "create", keep=keep)
         if self.is_file:
             refuse_writing(self.root)
-            finished = job_summaries(CommitLog(self.root).recover())
             is_there = self.place.is_file()
-            # A file that takes the name of another is no change of the table around it: whoever reads it, sees one of
-            # the two.
-            change = Change(self, "create", Look(0, {}))
         else:
-            listing = self._list()
+            listing = list_table(self.place, change.suffix)
             finished = job_summaries(listing.finished)
-            look = self._look(listing)
-            is_there = bool(look.files)
-            change = Change(self, "overwrite" if overwrite else "create", look)
-        if job_id in finished:
-            return finished[job_id]
+            if job_id in finished:
+                return finished[job_id]
+            is_there = bool(self.files(listing))
         if is_there and not overwrite:
             raise FileExistsError(17, "Exists; set overwrite to replace it", self.place.path)
         if not resume:
@@ -85,6 +85,23 @@ class Target:
             self._stage_as_private_as_the_old_file(job_id)
         return change
 
+    def change(self, mode: Mode, read: Mapping[str, FileId] | None = None, keep: float | None = None) -> Change:
+        """How a job changes the target. Other formats are told by all of a name, so all files are listed for them."""
+        return Change(self.place, mode, self._listed_suffix, self.files, read, keep)
+
+    @property
+    def _listed_suffix(self) -> str:
+        return FILE_SUFFIX if self.suffix == FILE_SUFFIX else ""
+
+    def files(self, listing: Listing) -> dict[str, FileId]:
+        """The files of the target's format."""
+        kinds = {name: format_of_path(name) for name in listing.ids} if listing.files else {}
+        return {name: listing.ids[name] for name, kind in kinds.items() if kind is not None and kind[0] is self.format}
+
+    def has_files(self) -> bool:
+        """Whether there is anything to overwrite."""
+        return self.place.is_file() if self.is_file else bool(self.files(list_table(self.place, self._listed_suffix)))
+
     def _stage_as_private_as_the_old_file(self, job_id: str) -> None:
         """Who may not read the file that will be replaced may not read what is staged for it either."""
         if not Path(self.place.path).stat().st_mode & 0o077:
@@ -92,103 +109,39 @@ class Target:
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(0o700)
 
-    def look(self) -> Look:
-        """The files of the target's format, as they are now."""
-        return self._look(self._list())
+    def put_file(self, staging: Staging, staged: str, mode: Mode) -> None:
+        """Give a single file the name that was asked for, in one step. It needs no record: readers see it or not.
 
-    def _list(self) -> Listing:
-        return list_table(self.place, FILE_SUFFIX if self.suffix == FILE_SUFFIX else "")
-
-    def _look(self, listing: Listing) -> Look:
-        kinds = {name: format_of_path(name) for name in listing.identities}
-        ours = {name for name, kind in kinds.items() if kind is not None and kind[0] is self.format}
-        return Look(listing.number, {name: found for name, found in listing.identities.items() if name in ours})
-
-
-class Look(NamedTuple):
-    """The files of a target, and the number of the last record that has changed them."""
-
-    number: int
-    files: Mapping[str, Identity]
-
-
-@dataclass(frozen=True)
-class Change:
-    """What becomes of the files at the target when a job commits, and what was there when the job began.
-
-    Attributes
-    ----------
-    mode : {"create", "overwrite", "replace"}
-        See `smalti.table.commits.Mode`.
-    began : Look
-    read : mapping of str to str
-        For "replace": the paths of the files that the job reads, and their names.
-    """
-
-    target: Target
-    mode: Mode
-    began: Look
-    read: Mapping[str, str] = field(default_factory=dict)
-
-    def commit(
-        self, staging: Staging, files: Iterable[StagedFile], summary: JobSummary, unread: Container[str]
-    ) -> None:
-        """Make the files of a job visible, and remove those that they replace; then the job is over.
-
-        Parameters
-        ----------
-        unread : container of str
-            The paths of files that could not be read, and therefore stay.
+        Raises
+        ------
+        ConflictError
+            If it is to be created, and another job has done so meanwhile.
         """
-        # A single file has the very name that was asked for, whatever its ending: a link may have led to it.
-        name = self.target.place.name if self.target.is_file else None
-        staged = {file.staged: name or file.path for file in files}
-        read = self._identities(name for path, name in self.read.items() if path not in unread)
-        looks = iter([self._first_look(read)])
+        source = self.root.child(staged)
+        if mode == "overwrite":
+            if self.place.is_local:
+                keep_access(Path(source.path), Path(self.place.path))
+            self.place.filesystem.move(source.path, self.place.path)
+        elif not self._create_from(source):
+            plan_changes((), {self.place.name: FileId(0)}, mode)
+        if self.place.is_local:
+            sync_directory(Path(self.root.path))
+        staging.discard()
 
-        def plan() -> Commit:
-            number, existing = next(looks, None) or self._look_again(staging)
-            since = staging.log.commits_since(self.began.number) if number > self.began.number else ()
-            note = summary.to_dict()
-            return plan_commit(
-                staging.job_id, staged, existing, self.mode, after=number, read=read, since=since, note=note
-            )
-
-        try:
-            staging.log.commit_as_planned(plan)
-        except ConflictError as error:
-            raise error.locate(path=self.target.place.path) from None
-
-    def refuse_conflict(self, staging: Staging, cause: BaseException) -> None:
-        """Raise a conflict, if what went wrong is that another job has committed while this one was running."""
-        if not self.target.is_file:
+    def _create_from(self, source: Place) -> bool:
+        """Move a file to the target unless there is one; return whether it was moved."""
+        if self.place.stores is not None:
+            return self.place.stores.copy_new(source.path, self.place.path)
+        if self.place.is_local:
             try:
-                _, existing = self._look_again(staging)
-                read = self._identities(self.read.values())
-                since = staging.log.commits_since(self.began.number)
-                plan_commit(staging.job_id, {}, existing, self.mode, read=read, since=since)
-            except ConflictError as error:
-                raise error.locate(path=self.target.place.path) from cause
-
-    def _identities(self, names: Iterable[str]) -> dict[str, Identity]:
-        return {name: self.began.files[name] for name in names}
-
-    def _first_look(self, read: Mapping[str, Identity]) -> Look:
-        """What the job has found at its beginning is right if no other has committed since: its number is still free.
-
-        Files that the job has read are looked at again, because not every tool that changes files leaves a record.
-        """
-        place = self.target.place
-        if not read:
-            return self.began
-        if not place.is_local:
-            return self.target.look()
-        infos = place.filesystem.get_file_info([f"{place.path}/{name}" for name in read])
-        found = zip(read, infos, strict=True)
-        return Look(self.began.number, {name: (info.size, info.mtime_ns or 0) for name, info in found if info.is_file})
-
-    def _look_again(self, staging: Staging) -> Look:
-        # Runs of the same job share what they have staged. So only one of them may commit.
-        if any(commit.job == staging.job_id for commit in staging.log.commits_since(self.began.number)):
-            raise ConflictError("another run of the same job has committed meanwhile; this one has changed nothing")
-        return self.target.look()
+                os.link(source.path, self.place.path)
+                return True
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in NO_LINKS:
+                    raise
+        if self.place.exists():  # Here only one process may write at a time, as the docs say.
+            return False
+        self.place.filesystem.move(source.path, self.place.path)
+        return True

@@ -84,10 +84,10 @@ def verify(
         sizes = file_facts(listing, file, FORMATS["mosaic"], count_groups=True).group_bytes
         for number, part in enumerate(pack(sizes, split_bytes) or [()]):
             num_bytes = sum(sizes[group] for group in part) or file.size
-            tasks.append(CheckTask(listing.filesystem, file.path, file.size, num_bytes, part, first=number == 0))
+            tasks.append(CheckTask(listing.filesystem, file, num_bytes, part, first=number == 0))
     meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)
     results = dict(executor.run(check, tasks, meter))
     found: dict[str, list[FileReport]] = {file.path: [] for file in files}
     for index in sorted(results):
-        found[tasks[index].path].append(results[index])
+        found[tasks[index].file.path].append(results[index])
     return VerifyReport(tuple(reduce(add, parts) for parts in found.values()), executor.name, time.monotonic() - began)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 _STORAGE = "storage."
 #: Keys that the Java provider sets; see `jvm/Options.java`.
 _PROVIDER, _TABLE, _PROPERTIES = "smalti.provider", "smalti.table", "smalti.properties"
-_PARTITION, _BATCH = "smalti.partition", "smalti.batch"
+_PARTITION, _BATCH, _CREATE = "smalti.partition", "smalti.batch", "smalti.create"
 
 # --- one value ------------------------------------------------------------------------------------------------------
 
@@ -77,8 +77,18 @@ def _one_of(values: Mapping[str, object]) -> Kind:
 _NAMES = Kind(parse_names, "names between commas, or a JSON list of names")
 _BOOL = _one_of({"true": True, "false": False})
 _COUNT = Kind(int, "a positive whole number", least=1)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError("not positive")
+    return value
+
+
 _INTEGER = Kind(int, "a whole number")
 _SIZE = Kind(parse_bytes, "a size such as 1048576 or 64MB")
+_HOURS = Kind(_positive, "a number of hours such as 24 or 0.5")
 _POSITIVE_SIZE = Kind(parse_bytes, _SIZE.expected, least=1)
 _TEXT = Kind(str, "text")
 _PATH = Kind(lambda text: absolute(text.removeprefix("file:")), "a path")
@@ -156,6 +166,8 @@ class WriteOptions(_Discreet):
     says_partitions: bool = False
     #: None if the option is not given: then a setting of the session may ask for "dynamic".
     partition_overwrite_mode: Literal["static", "dynamic"] | None = _option(_OVERWRITE, None)
+    #: For how many hours replaced files are kept.
+    keep: float | None = _option(_HOURS, None)
     max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
     #: 0 or less for as many as there are.
     max_records_per_file: int = _option(_INTEGER, 0)
@@ -170,6 +182,8 @@ class WriteOptions(_Discreet):
     replaced_partition: Mapping[str, str | None] = field(default_factory=dict)
     #: The number of a stream's batch, where the provider writes it as a DataFrame.
     batch: int | None = None
+    #: If the table must be new: what happens if another job has made it meanwhile, "error" or "ignore".
+    create: str | None = None
 
     @cached_property
     def root(self) -> Place:
@@ -216,13 +230,14 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     values["stream_id"] = values.get("stream_id") or others.get("checkpointlocation")
     values.update(is_planned=_PROVIDER in others, replaced_partition=json.loads(others.get(_PARTITION, "{}")))
     values["batch"] = int(others[_BATCH]) if _BATCH in others else None
+    values["create"] = others.get(_CREATE)
     return WriteOptions(absolute(others["path"]), writer, **values)
 
 
 #: Options under the names that other formats have for them.
 _ALIASES = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "success_file"}
 #: Keys that are no options, but say where the table is and who asks.
-_OTHERS = ("path", "checkpointlocation", "queryname", _PROVIDER, _TABLE, _PROPERTIES, _PARTITION, _BATCH)
+_OTHERS = ("path", "checkpointlocation", "queryname", _PROVIDER, _TABLE, _PROPERTIES, _PARTITION, _BATCH, _CREATE)
 
 
 def _parse(

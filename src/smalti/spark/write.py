@@ -13,13 +13,14 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from smalti.errors import MosaicError, SchemaError
+from smalti.errors import ConflictError, MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
 from smalti.io import Place, locate, write_whole
@@ -30,8 +31,9 @@ from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Commit, Identity, Mode, plan_commit, staging_directory
-from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found
+from smalti.table.commits import FileId, Mode, final_path, new_token, staging_directory, unique_names
+from smalti.table.committing import Change
+from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found, read_again
 from smalti.table.paimon_layout import listed_to_write, refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.schemas import unify_schemas
@@ -89,18 +91,27 @@ class WritePlan:
         partitions = set(self.partition_by)
         return pa.schema([field for field in self.schema if field.name not in partitions])
 
+    def commit(self, change: Change, staged: list[str], stream: str | None = None, batch: int | None = None) -> bool:
+        """Make staged files visible; see `Change.commit`."""
+        token = new_token()
+        names = unique_names({path: final_path(path) for path in sorted(staged, key=final_path)}, token)
+        return change.commit(self.job, names, token, stream=stream, batch=batch)
+
     def check_append(self) -> None:
         """Refuse rows that could not be read together with the rows of the table, before a task starts."""
-        try:
-            with listed_to_write(self.root):
-                first = next(iter(list_files(self.root, globs=False).files), None)
-        except FileNotFoundError:
-            return
-        if first is None:
-            return
-        self.check_partition(first)
-        with MosaicFile(open_found(first, self.root.filesystem)) as opened:
-            unify_schemas([(first.path, opened.schema), ("the DataFrame", self.file_schema)])
+
+        def check() -> None:
+            try:
+                with listed_to_write(self.root):
+                    first = next(iter(list_files(self.root, globs=False).files), None)
+            except FileNotFoundError:
+                return
+            if first is not None:
+                self.check_partition(first)
+                with MosaicFile(open_found(first, self.root.filesystem)) as opened:
+                    unify_schemas([(first.path, opened.schema), ("the DataFrame", self.file_schema)])
+
+        read_again(check, lambda: None)
 
     def check_partition(self, file: FoundFile) -> None:
         """Refuse to write beside a file whose directories spell other columns, which could not be read together."""
@@ -145,7 +156,7 @@ class TaskWriter:
         if len(self._open) >= _MAX_OPEN:
             largest = max(self._open, key=lambda name: self._open[name].estimated_size)
             self._open.pop(largest).close()
-        name = f"part-{self._number:05d}-{uuid.uuid4().hex[:12]}{FILE_SUFFIX}"
+        name = f"part-{self._number:05d}-{new_token()}-{len(self._files):05d}{FILE_SUFFIX}"
         staged = "/".join(filter(None, [self._directory, partition, name]))
         place = self._plan.root.child(staged)
         place.parent.make_directory()
@@ -194,7 +205,7 @@ class StagingWriter:
             and not options.is_planned
         )
         # A Paimon table is refused before a task starts; what is appended to has to be listed for that anyway.
-        if mode == "overwrite":
+        if mode in ("overwrite", "create"):
             refuse_writing(self._plan.root)
         else:
             self._plan.check_append()
@@ -229,32 +240,36 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         replacing: Mode = "dynamic" if options.partition_overwrite_mode == "dynamic" else "overwrite"
         self._replaced = options.replaced_partition
-        super().__init__(options, schema, replacing if overwrite else "append")
+        self._create, self._keep = options.create, options.keep
+        super().__init__(options, schema, replacing if overwrite else "create" if self._create else "append")
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        log = CommitLog(self._plan.root)
         staged = staged_files(messages)
-
-        def plan() -> Commit:
-            if staged and self._mode == "append":
-                return plan_commit(self._plan.job, staged, (), "append", after=log.settle())
-            listing = list_table(self._plan.root)
-            existing = self._replaceable(listing, writes=bool(staged))
-            if not staged and not self._replaced and (self._mode == "overwrite" or not listing.files):
-                # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
-                writer = TaskWriter(self._plan, "empty", 0)
-                writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
-                staged.extend(writer.finish().files)
-            return plan_commit(self._plan.job, staged, existing, self._mode, after=listing.number)
-
-        log.commit_as_planned(plan)
+        if not staged and not self._replaced and (self._mode != "append" or not list_table(self._plan.root).files):
+            # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
+            writer = TaskWriter(self._plan, "empty", 0)
+            writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
+            staged = list(writer.finish().files)
+        change = Change(
+            self._plan.root,
+            self._mode,
+            replaceable=partial(self._replaceable, writes=bool(staged)),
+            keep=self._keep,
+        )
+        try:
+            self._plan.commit(change, staged)
+        except ConflictError:
+            if self._create != "ignore":
+                raise
+            CommitLog(self._plan.root).discard(self._plan.job)
+            return
         if self._plan.success_file:
             write_whole(self._plan.root.child("_SUCCESS"), b"")
 
-    def _replaceable(self, listing: Listing, *, writes: bool) -> dict[str, Identity]:
+    def _replaceable(self, listing: Listing, *, writes: bool) -> dict[str, FileId]:
         """The files that an overwrite may remove: all, or those of the partitions that INSERT OVERWRITE names."""
         if not self._replaced:
-            return listing.identities
+            return listing.ids
         for file in listing.files:
             if writes or not self._replaced.keys() <= file.partition.keys():
                 self._plan.check_partition(file)
@@ -265,7 +280,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
             for file in listing.files
             if all(partition_value(file.partition, field) == wanted[name] for name, field in types.items())
         ]
-        return replace(listing, files=kept).identities if kept else {}
+        return replace(listing, files=kept).ids if kept else {}
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         CommitLog(self._plan.root).abort(self._plan.job)
@@ -285,22 +300,7 @@ class StreamCommits(StagingWriter):
 
     def commit_batch(self, staged: list[str], batch: int) -> None:
         """Commit the files of a batch, unless an earlier run of the same batch was committed."""
-        log = CommitLog(self._plan.root)
-        stream = query_name(self._options)
-
-        def plan() -> Commit | None:
-            # The number is looked up first: if the batch is committed after that, this commit comes too late.
-            after = log.settle()
-            if log.has_batch(stream, batch):
-                log.discard_staged(staged)
-                return None
-            existing: dict[str, Identity] = {}
-            if self._mode == "overwrite":
-                listing = list_table(self._plan.root)
-                after, existing = min(after, listing.number), listing.identities
-            return plan_commit(self._plan.job, staged, existing, self._mode, after=after, stream=stream, batch=batch)
-
-        log.commit_as_planned(plan)
+        self._plan.commit(Change(self._plan.root, self._mode), staged, query_name(self._options), batch)
 
     def discard(self, staged: list[str]) -> None:
         CommitLog(self._plan.root).discard_staged(staged)

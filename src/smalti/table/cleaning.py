@@ -12,7 +12,7 @@ from smalti.errors import MosaicError
 from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Place, locate
 from smalti.io.sinks import is_object_store
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, MAX_NUMBER, STREAMS, staging_job
+from smalti.table.commits import JOBS, KEPT, MAX_NUMBER, STREAMS, Commit, new_token
 from smalti.table.paimon_layout import SCHEMAS, is_paimon_table, refuse_writing, table_of_schema_file, writing_error
 
 
@@ -72,46 +72,66 @@ def clean_log(log: CommitLog, older_than: timedelta) -> list[str]:
     the work is done.
     """
     log.check_links([JOBS])
-    limit = datetime.now(timezone.utc) - older_than
+    limit = (datetime.now(timezone.utc) - older_than).timestamp() * 10**9
     dropped, failures = [], []
     in_use: set[str] = set()
-    infos = log.records()
-    last = max((number for number, _ in infos), default=0)
-    for number, info in infos:
-        if not info.size and number == MAX_NUMBER:  # Nobody has come so far, and nobody could go on from here.
-            log.end(number, info.base_name)
-            dropped.append(info.base_name)
-        if not info.size or number not in (0, last):
+    records = log.records()
+    last = max((number for number, _ in records), default=0)
+    for number, entry in records:
+        if number not in (0, last):
             continue
         try:
-            commit = log.read_record(info.base_name, number)
+            commit = log.read_record(entry, number)
+            is_end = number == MAX_NUMBER and not isinstance(commit, Commit)  # Nobody could go on from there.
         except MosaicError:
-            log.end(number, info.base_name)
-            dropped.append(info.base_name)
+            is_end = True
+        if is_end:
+            log.end(Commit("none", token=entry.name[len("add-") : -len(".json")], number=number))
+            dropped.append(entry.name)
             continue
-        if commit is None:
+        if not isinstance(commit, Commit):
             continue
         log.refuse_pending()
+        log.wait_for([commit])
         try:
             log.carry_out(commit)
         except MosaicError as error:
-            if info.mtime is not None and info.mtime <= limit:
-                log.end(number, info.base_name)
-                dropped.append(info.base_name)
+            if entry.modified <= limit:
+                log.end(commit)
+                dropped.append(entry.name)
             else:
-                in_use |= {commit.job, *(staging_job(staged) for staged, _ in commit.add)}
+                in_use |= set(commit.jobs)
                 failures.append(error)
-    for info in log.entries(JOBS):
-        if info.type.name == "Directory" and info.base_name not in {STREAMS, *in_use}:
-            entries = [info, *log.entries(f"{JOBS}/{info.base_name}", recursive=True)]
-            # Object stores know times of files only, not of directories.
-            times = [entry.mtime for entry in entries if entry.mtime is not None]
-            if not times or max(times) <= limit:
-                log.discard(info.base_name)
-                dropped.append(info.base_name)
+    dropped += _drop_jobs(log, limit, in_use)
     if failures:
         raise failures[0]
     return sorted(dropped)
+
+
+def _drop_jobs(log: CommitLog, limit: float, in_use: set[str]) -> list[str]:
+    """Remove what jobs have staged before `limit` and never committed.
+
+    A record says so first: a job that was about to commit finds its number taken, looks again, and finds its files
+    gone before it has promised them to readers.
+    """
+    old = []
+    for entry in log.entries():
+        if entry.is_directory and entry.name not in {STREAMS, KEPT, *in_use}:
+            # Object stores know times of files only, not of directories.
+            times = [each.modified for each in (entry, *log.entries(entry.name, recursive=True))]
+            if max(times) <= limit:
+                old.append(entry.name)
+    if old and in_use:  # A commit is pending that nobody can finish, so nobody commits.
+        for job in old:
+            log.discard(job)
+    elif old:
+        while True:
+            number = log.settle()[0].number + 1
+            commit = log.publish(Commit(new_token(), discard=tuple(old), time=log.time(), number=number))
+            if commit is not None:
+                log.carry_out(commit)
+                break
+    return old
 
 
 def _leftovers(place: Place, limit: datetime) -> Iterator[str]:
@@ -130,13 +150,13 @@ def _leftovers(place: Place, limit: datetime) -> Iterator[str]:
                     if datetime.fromtimestamp(path.lstat().st_mtime, timezone.utc) <= limit:
                         yield str(path.relative_to(place.path))
     elif not is_object_store(place.filesystem):
-        for info in place.entries(recursive=True):
-            table = table_of_schema_file(info.path)
+        for entry in place.entries(recursive=True):
+            table = table_of_schema_file(entry.path)
             if table is not None and is_paimon_table(Place(place.filesystem, table)):
                 raise writing_error(table)
-            inside = info.path.partition(f"/{JOBS}/")[2]
-            if _is_temporary(info.base_name) and "/" not in inside and info.mtime is not None and info.mtime <= limit:
-                yield info.path.removeprefix(place.path).lstrip("/")
+            inside = entry.path.partition(f"/{JOBS}/")[2]
+            if _is_temporary(entry.name) and "/" not in inside and entry.modified <= limit.timestamp() * 10**9:
+                yield entry.path.removeprefix(place.path).lstrip("/")
 
 
 def _is_temporary(name: str) -> bool:

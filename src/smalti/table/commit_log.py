@@ -1,173 +1,200 @@
-"""The commits of one table, read, decided and carried out: the acting half of `smalti.table.commits`."""
+"""The commits of one table, read, published and carried out: the acting half of `smalti.table.commits`."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
-from smalti.errors import ConflictError, MosaicError, UnsupportedFeatureError
+from smalti.errors import ConflictError, LeftoverWarning, MosaicError, UnsupportedFeatureError
 from smalti.io import Place, open_sink, write_whole
-from smalti.io.places import sync_directory
+from smalti.io.places import Entry, sync_directory
 from smalti.io.replacing import keep_access
 from smalti.table.commits import (
     JOBS,
+    KEPT,
     MAX_NUMBER,
     STREAMS,
+    Addition,
+    Checkpoint,
     Commit,
+    FileId,
     State,
     check_inside,
+    checkpoint_after,
+    parse_record,
     record_name,
     record_number,
-    staging_job,
 )
 
-if TYPE_CHECKING:
-    from pyarrow.fs import FileInfo
-
-#: Renames and deletions under way at once.
-_PARALLEL = 8
-#: A commit that others were faster than is planned again; more often than this and the table is too busy.
-_MAX_ATTEMPTS = 100
-#: The longest wait before that, in seconds.
-_LONGEST_WAIT = 0.5
-#: A record that has gone before it is read is looked for again; more often than this and something else is wrong.
+#: Files that are moved or copied at once: on a disk, and on an object store, where each is a request.
+_PARALLEL, _PARALLEL_COPIES = 8, 64
+#: Records that have gone before they are read are looked for again; more often than this and something else is wrong.
 _MAX_LOOKS = 100
-#: How long the process that has written a record is given to carry it out by itself, in seconds.
-PATIENCE = 0.2
-#: Numbered records that are kept, and how often older ones are removed. Only the last one counts; the others say which
-#: jobs have committed of late, and tell a process that was slow that its number is taken.
+#: How old a record is before other writers carry it out, in seconds. It only saves them work that its own process is
+#: doing already: nothing goes wrong if several processes carry out a commit, however slow they are.
+PATIENCE = 2.0
+#: Numbered records that are kept, and how often older ones are removed. Only the last ones count; the others tell a
+#: process that was slow that its number is taken.
 _RECORDS_KEPT = 16
-#: Batches of a stream that are remembered one by one. Older batches are implied by the newest number.
-_BATCHES_KEPT = 10
 _COPY_BYTES = 8 << 20
 #: Errors that stay however often a commit is tried: it adds a file below a file, or to a path that is too long.
 _HOPELESS = {errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ENOTEMPTY}
 
 
-class CommitLog:
-    """The jobs that write to one table.
+def file_id(entry: Entry) -> FileId:
+    """What tells a file that was listed from another one of its name."""
+    return FileId.of(entry.size, entry.etag, entry.modified)
 
-    Parameters
-    ----------
-    root : Place
-        The table's directory.
-    """
+
+class CommitLog:
+    """The records of one table, whose directory is `root`."""
 
     def __init__(self, root: Place) -> None:
         self._root = Place(root.filesystem, root.path.rstrip("/"))
         #: Records that were read, by name. A record never changes.
-        self._read_records: dict[str, Commit] = {}
+        self._read_records: dict[str, Commit | Checkpoint] = {}
+        #: The directories beside the records, when these were last listed.
+        self._directories: set[str] = set()
+        #: When each record was written, in nanoseconds and by the clock of the store.
+        self._times: dict[str, int] = {}
 
     def path(self, relative: str) -> str:
         return f"{self._root.path}/{relative}"
 
+    def _place(self, relative: str) -> Place:
+        return Place(self._root.filesystem, self.path(relative))
+
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """The number of the last record, and the commits that are pending.
-
-        Two equal answers before and after a listing mean that no commit was decided or carried out during the listing.
-        """
+        """What the records say. Two equal answers before and after a listing mean that no commit fell into it."""
         for _ in range(_MAX_LOOKS):
-            infos = self.records()
-            number, last = max(((number, info) for number, info in infos if number), default=(0, None), key=_first)
-            found = [] if last is None or not last.size else [(number, last)]
-            found += sorted(((0, info) for number, info in infos if not number), key=lambda item: item[1].base_name)
-            commits = [self.read_record(info.base_name, number) for number, info in found]
-            if commits and found[0][0] and commits[0] is None:
+            records = self.records()
+            numbered = {number: entry for number, entry in records if number}
+            number = max(numbered, default=0)
+            last = self.read_record(numbered[number], number) if numbered else Checkpoint()
+            memory = last
+            if isinstance(last, Commit):
+                before = numbered.get(number - 1)
+                memory = Checkpoint() if before is None else self.read_record(before, number - 1)
+            if last is None or memory is None:
                 continue  # Others have come after this record, and it was removed.
-            return State(number, tuple(commit for commit in commits if commit is not None))
+            # Of records without a number, which an earlier version has written, several may be pending.
+            old = [self.read_record(entry, 0) for number, entry in records if not number]
+            pending = tuple(each for each in (last, *old) if isinstance(each, Commit))
+            return State(number, pending, memory if isinstance(memory, Checkpoint) else Checkpoint())
         raise MosaicError("the records of commits keep changing", path=self.path(JOBS))
 
-    def commits_since(self, number: int) -> list[Commit]:
-        """The commits after record `number`, as far as records are kept."""
-        later = [(found, info) for found, info in self.records() if found > number and info.size]
-        commits = [self.read_record(info.base_name, found) for found, info in later]
-        return [commit for commit in commits if commit is not None]
+    def entries(self, relative: str = "", *, recursive: bool = False) -> Sequence[Entry]:
+        """What is in the directory of jobs, or in one below it."""
+        return self._place(f"{JOBS}/{relative}".rstrip("/")).entries(recursive=recursive)
 
-    def records(self) -> list[tuple[int, FileInfo]]:
-        """All records with their numbers; 0 for those that have none."""
-        return list(_records_among(self._place(JOBS).entries()))
+    def records(self) -> list[tuple[int, Entry]]:
+        """All records in their order, with their numbers; 0 for those that have none."""
+        entries = self.entries()
+        self._directories = {entry.name for entry in entries if entry.is_directory}
+        numbers = [(record_number(entry.name), entry) for entry in entries if entry.is_file]
+        found = [(number, entry) for number, entry in numbers if number is not None]
+        found += [(0, entry) for _, entry in numbers if entry.name.startswith("add-") and entry.name.endswith(".json")]
+        self._times = {entry.name: entry.modified for _, entry in found}
+        return sorted(found, key=lambda pair: (pair[0], pair[1].name))
 
-    def read_record(self, name: str, number: int) -> Commit | None:
-        """What a record says; None if there is no such record."""
-        if name not in self._read_records:
-            data = self._read(f"{JOBS}/{name}")
+    def read_record(self, entry: Entry, number: int) -> Commit | Checkpoint | None:
+        """What a record says; None if it has gone."""
+        if not entry.size:
+            return Checkpoint()
+        if entry.name not in self._read_records:
+            data = self._read(f"{JOBS}/{entry.name}")
             if data is None:
                 return None
-            self._read_records[name] = Commit.from_json(data, self.path(f"{JOBS}/{name}"), number)
-        return self._read_records[name]
+            self._read_records[entry.name] = parse_record(data, self.path(f"{JOBS}/{entry.name}"), number)
+        return self._read_records[entry.name]
+
+    def staged(self, paths: Sequence[str]) -> dict[str, Entry]:
+        """The files that a job has staged; on a store, one listing finds them all.
+
+        Raises
+        ------
+        ConflictError
+            If one has gone.
+        """
+        if self._root.stores is None:
+            entries: Iterable[Entry] = self._root.infos([self.path(path) for path in paths])
+        else:
+            jobs = sorted({"/".join(path.split("/")[:2]) for path in paths})
+            entries = [entry for job in jobs for entry in self._place(job).entries(recursive=True)]
+        found = {entry.path: entry for entry in entries if entry.is_file}
+        for path in paths:
+            if self.path(path) not in found:
+                raise ConflictError(
+                    "a staged file has gone: the table was cleaned meanwhile, or another run of the same job has "
+                    "committed. Nothing was changed; run this job again",
+                    path=self.path(path),
+                )
+        return {path: found[self.path(path)] for path in paths}
+
+    def time(self, entries: Iterable[Entry] = ()) -> int:
+        """A time that has come, in seconds, by the clock of the store: the latest of records and of other files."""
+        return max([*self._times.values(), *(entry.modified for entry in entries)], default=0) // 10**9
+
+    def last_batch(self, state: State, stream: str) -> int:
+        """The number of the last batch of a streaming query that was committed, -1 if there is none."""
+        pending = [commit.batch for commit in state.pending if commit.stream == stream and commit.batch is not None]
+        return max([*pending, state.memory.streams.get(stream, -1), self._old_batches().get(stream, -1)])
+
+    def _old_batches(self) -> dict[str, int]:
+        """The last batch of each stream where an earlier version remembers it: in a file for each batch."""
+        found: dict[str, int] = {}
+        for entry in self._place(f"{JOBS}/{STREAMS}").entries(recursive=True) if STREAMS in self._directories else ():
+            if entry.is_file and entry.name.isdecimal() and len(entry.name) < 19:
+                stream = PurePosixPath(entry.path).parent.name
+                found[stream] = max(int(entry.name), found.get(stream, -1))
+        return found
 
     # --- deciding ---------------------------------------------------------------------------------------------------
-
-    def commit_as_planned(self, plan: Callable[[], Commit | None]) -> None:
-        """Publish a commit and carry it out; if another commit comes first, plan again.
-
-        Parameters
-        ----------
-        plan : callable
-            Looks at the table, as pending commits leave it, and returns what to change, or None if nothing is left to
-            do. It is called again when that is no longer how the table is.
-        """
-        for attempt in range(_MAX_ATTEMPTS):
-            commit = plan()
-            published = None if commit is None else self.publish(commit)
-            if published is not None:
-                self.carry_out(published)
-            if commit is None or published is not None:
-                return
-            time.sleep(random.uniform(0, min(_LONGEST_WAIT, 0.005 * 2**attempt)))
-        raise ConflictError(
-            "other jobs have committed first each time; nothing was changed. Run this job again when fewer are running",
-            path=self._root.path,
-            found=f"{_MAX_ATTEMPTS} attempts",
-        )
-
-    def commit(self, commit: Commit) -> None:
-        """Publish a commit that is right whatever else has happened to the table, and carry it out."""
-        self.commit_as_planned(lambda: replace(commit, number=self.settle() + 1))
 
     def publish(self, commit: Commit) -> Commit | None:
         """Write the record of a commit: from this moment the job has happened.
 
-        Returns the commit with its number, or None if its number is taken: then others have changed the table since
-        the commit was planned. A commit that could never be carried out is refused.
+        Returns None if its number is taken: then others have changed the table since the commit was planned. A commit
+        that could never be carried out is refused, and so is one to a directory that cannot be written.
         """
-        if commit.number is None:
-            commit = replace(commit, number=self.settle() + 1)
         record = self._place(f"{JOBS}/{commit.record}")
-        if commit.number is not None and commit.number > MAX_NUMBER:
+        if not 0 < commit.number <= MAX_NUMBER:
             raise MosaicError("there is a record of the last number; clean the table", path=self.path(JOBS))
         check_inside(commit, record.path)
         self.check_links(_directories(commit))
-        staged = [self.path(staged) for staged, _ in commit.add]
-        for path, info in zip(staged, self._root.filesystem.get_file_info(staged), strict=True):
-            if info.type.name != "File":
-                raise ConflictError(
-                    "a staged file has gone: the table was cleaned meanwhile, or another run of the same job has "
-                    "committed. Nothing was changed; run this job again",
-                    path=path,
-                )
-        self._sync(_parent(staged) for staged, _ in commit.add)
-        if not commit.number:
-            write_whole(record, commit.to_json())
-            return commit
-        if not self._create(record, commit.to_json()):
+        self._make_directories({_parent(each.final) for each in commit.add})
+        self._sync(_parent(each.staged) for each in commit.add)
+        if not self._create_or_find_out(record, commit):
             return None
         if self._is_late(commit):
-            self._delete(f"{JOBS}/{commit.record}")
+            self._delete([f"{JOBS}/{commit.record}"])
             return None
         if commit.number > _RECORDS_KEPT and commit.number % _RECORDS_KEPT in (0, 1):
             self._forget_records(commit.number - _RECORDS_KEPT)
         return commit
+
+    def _create_or_find_out(self, record: Place, commit: Commit) -> bool:
+        data = commit.to_json()
+        try:
+            return self._create(record, data)
+        except OSError:
+            # A store may carry out a request that it has not answered, and even do so later. A record of the same
+            # number that changes nothing makes sure that it does not.
+            nothing = Commit(commit.job, time=commit.time, number=commit.number)
+            if self._create(record, nothing.to_json()):
+                self.carry_out(nothing)
+                raise
+            if record.read_bytes() != data:
+                raise
+            return True
 
     def _create(self, record: Place, data: bytes) -> bool:
         record.parent.make_directory()
@@ -188,21 +215,25 @@ class CommitLog:
         number was removed yet. If later records are there, either somebody has carried out this commit already, or
         nobody ever will.
         """
-        assert commit.number is not None
         if commit.number == 1:
             return False
         if commit.number > 2 and self._place(f"{JOBS}/{record_name(commit.number - 1)}").is_file():
             return False
         if max((number for number, _ in self.records()), default=0) <= commit.number:
             return False
-        paths = [staged for staged, _ in commit.add] or list(commit.remove)
-        infos = self._root.filesystem.get_file_info([self.path(path) for path in paths])
-        return any(info.type.name == "File" for info in infos)
+        paths = [each.staged for each in commit.add] or [each.path for each in commit.remove]
+        return any(entry.is_file for entry in self._root.infos([self.path(path) for path in paths]))
 
     def _forget_records(self, last: int) -> None:
         """Remove old records, up to `last`. The order matters, and the first one is kept: see `_is_late`."""
-        for number in sorted(number for number, _ in self.records() if 1 < number <= last):
-            self._delete(f"{JOBS}/{record_name(number)}")
+        for number, entry in self.records():
+            if 1 < number <= last:
+                self._delete([f"{JOBS}/{entry.name}"])
+
+    @property
+    def moves_by_copying(self) -> bool:
+        """Whether files are moved by copies, which may still be under way when everybody else is done."""
+        return not self._root.is_local
 
     @property
     def is_exclusive(self) -> bool:
@@ -220,11 +251,58 @@ class CommitLog:
 
     # --- carrying out -----------------------------------------------------------------------------------------------
 
+    def settle(self) -> tuple[State, tuple[Commit, ...]]:
+        """Finish interrupted commits. Return the state in which none is pending, and the commits that were finished.
+
+        Raises
+        ------
+        ConflictError
+            If a commit of another job cannot be finished.
+        """
+        finished: tuple[Commit, ...] = ()
+        for _ in range(_MAX_LOOKS):
+            state = self.state()
+            if not state.pending:
+                return state, finished
+            self.wait_for(state.pending)
+            for commit in filter(self._is_current, state.pending):
+                try:
+                    self.carry_out(commit)
+                except OSError as error:
+                    raise ConflictError(
+                        "a commit of another job is pending and cannot be finished",
+                        path=self.path(f"{JOBS}/{commit.record}"),
+                        found=str(error),
+                    ) from error
+                finished += (commit,)
+        raise ConflictError("commits keep coming; run this job again when fewer are running", path=self._root.path)
+
+    def wait_for(self, pending: Iterable[Commit]) -> None:
+        """Wait until commits are carried out by their own processes, or are older than `PATIENCE`."""
+        for commit in pending:
+            age = time.time() - self._times.get(commit.record, 0) / 10**9
+            end, pause = time.monotonic() + min(PATIENCE, max(0.0, PATIENCE - age)), 0.005
+            while time.monotonic() < end and self._is_current(commit):
+                time.sleep(pause)
+                pause = min(2 * pause, 0.1)
+
+    def finish(self, commit: Commit) -> None:
+        """Carry out a commit that was just published. It has happened, so what goes wrong now is a warning."""
+        try:
+            self.carry_out(commit)
+        except (OSError, MosaicError) as error:
+            warnings.warn(
+                f"{self._root.path}: the commit has happened, and all smalti readers see its rows; but it could not be "
+                f"carried out yet ({error}). The next job that writes to the table tries again",
+                LeftoverWarning,
+                stacklevel=2,
+            )
+
     def carry_out(self, commit: Commit) -> None:
         """Move files into place and delete the replaced ones; then the commit is over.
 
-        Several processes may do so at once. A process that was slow stops when it finds that the commit is over,
-        because later commits may have put other files at the same paths.
+        Several processes may do so at once, and each may be as slow as it likes. Files that cannot be deleted are
+        remembered by the checkpoint, which hides them.
 
         Raises
         ------
@@ -232,7 +310,8 @@ class CommitLog:
             If it can never be carried out. Other errors, such as a disk that is full, may be gone the next time.
         """
         try:
-            self._carry_out(commit)
+            if self._is_current(commit):
+                self._carry_out(commit)
         except OSError as error:
             if error.errno not in _HOPELESS:
                 raise
@@ -241,52 +320,59 @@ class CommitLog:
             ) from error
 
     def _carry_out(self, commit: Commit) -> None:
-        if not self._is_current(commit):
-            return
         self.check_links(_directories(commit))
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            finals = {_parent(final) for _, final in commit.add}
-            for directory in sorted(finals):
-                self._root.filesystem.create_dir(self.path(directory), recursive=True)
-            list(pool.map(lambda pair: self._move(commit, *pair), commit.add))
-            for start in range(0, len(commit.remove), _PARALLEL):
-                if not self._is_current(commit):
-                    return
-                list(pool.map(self._delete, commit.remove[start : start + _PARALLEL]))
-        # The next record, or the end of this one, must not reach the disk before the renames have.
-        self._sync({*finals, *map(_parent, commit.remove)})
-        if commit.stream is not None and commit.batch is not None:
-            self._remember(commit.stream, commit.batch)
-        # The tasks of a Spark stream stage below another job than the one that commits for them. What a later run of
-        # the same job stages is not among these entries: as long as this commit is current, there is none.
-        jobs = sorted({commit.job, *(staging_job(staged) for staged, _ in commit.add)})
-        entries = [(job, self._place(f"{JOBS}/{job}").entries()) for job in jobs]
+        self._make_directories({_parent(each.final) for each in commit.add})
+        with ThreadPoolExecutor(_PARALLEL if self._root.is_local else _PARALLEL_COPIES) as pool:
+            list(pool.map(lambda addition: self._add(commit, addition), commit.add))
+            failed = self._remove(commit, pool)
+        # The next record must not reach the disk before the moves have.
+        self._sync({_parent(each.final) for each in commit.add} | {_parent(each.path) for each in commit.remove})
+        # What a later run of the same job stages is not among these: while the commit is pending, there is none.
+        entries = [entry for job in commit.jobs for entry in self._staged_entries(job)]
         if not self._is_current(commit):
             return
-        for job, infos in entries:
-            self._delete_entries(job, infos)
-        self.end(commit.number or 0, commit.record)
+        stuck = self._delete_entries(entries, commit.jobs)
+        self.end(commit, failed)
+        if failed or stuck:
+            kinds = [
+                (len(failed), "removed files, which stay hidden"),
+                (len(stuck), "staged files, which clean removes"),
+            ]
+            counts = " and ".join(f"{count} {kind}" for count, kind in kinds if count)
+            reason = next(iter({**failed, **stuck}.values()))
+            warnings.warn(
+                f"{self._root.path}: the commit has happened; the store keeps {counts}: {reason}",
+                LeftoverWarning,
+                stacklevel=4,
+            )
+
+    def end(self, commit: Commit, failed: Iterable[str] = ()) -> None:
+        """Write the checkpoint of a commit; nothing is left to do for it."""
+        if commit.is_transient or not 0 < commit.number < MAX_NUMBER:  # Those have no record after them.
+            self._delete([f"{JOBS}/{commit.record}"])
+        else:
+            before = self._checkpoint(commit.number - 1)
+            old = self._old_batches()
+            before = Checkpoint(before.hidden, {**old, **before.streams})
+            checkpoint = checkpoint_after(before, commit, set(failed))
+            self._create(self._place(f"{JOBS}/{record_name(commit.number + 1)}"), checkpoint.to_json())
+            if STREAMS in self._directories:  # The checkpoint has taken over what an earlier version has left there.
+                self._delete_entries(self._staged_entries(STREAMS), [STREAMS])
+        if KEPT in self._directories:
+            over = [entry for entry in self._place(f"{JOBS}/{KEPT}").entries() if _is_over(entry.name)]
+            self._delete_entries([each for entry in over for each in self._staged_entries(f"{KEPT}/{entry.name}")], [])
+            for entry in over:
+                self._delete_if_empty(f"{JOBS}/{KEPT}/{entry.name}")
         self._delete_if_empty(JOBS)
 
-    def recover(self, patience: float = 0.0) -> tuple[Commit, ...]:
-        """Finish interrupted commits and return them, after `patience` seconds in which others may do so."""
-        pending = self.state().pending
-        end = time.monotonic() + patience
-        while pending and time.monotonic() < end:
-            time.sleep(0.01)
-            pending = self.state().pending
-        for commit in pending:
-            self.carry_out(commit)
-        return pending
-
-    def settle(self) -> int:
-        """Finish interrupted commits, and return the number of the last record when none is pending."""
-        for _ in range(_MAX_LOOKS):
-            state = self.state()
-            if not state.pending:
-                return state.number
-            self.recover(PATIENCE)
-        raise ConflictError("commits keep coming; run this job again when fewer are running", path=self._root.path)
+    def _checkpoint(self, number: int) -> Checkpoint:
+        """What record `number` remembers, if it is a checkpoint."""
+        name = record_name(number)
+        if name not in self._read_records:
+            data = self._read(f"{JOBS}/{name}") if number > 0 else None
+            self._read_records[name] = parse_record(data or b"", self.path(f"{JOBS}/{name}"), number)
+        found = self._read_records[name]
+        return found if isinstance(found, Checkpoint) else Checkpoint()
 
     def abort(self, job: str) -> None:
         """Drop what a job staged. If its record is there the job has happened, and the commit is finished instead."""
@@ -296,32 +382,18 @@ class CommitLog:
         self.discard(job)
 
     def discard(self, job: str) -> None:
-        """Remove everything a job staged."""
+        """Remove everything a job staged; nobody may commit for it."""
         self.check_links([JOBS])
-        self._delete_entries(job, self._place(f"{JOBS}/{job}").entries())
+        self._delete_entries(self._staged_entries(job), [job])
         self._delete_if_empty(JOBS)
 
     def discard_staged(self, staged: Iterable[str]) -> None:
         """Remove the directories of task attempts, and the directories of jobs that are empty then."""
-        attempts = {"/".join(path.split("/")[:3]) for path in staged}
-        for attempt in attempts:
-            self._delete_directory(attempt)
-        for job in {_parent(attempt) for attempt in attempts}:
-            if not self._place(job).entries():
-                self._delete_directory(job)
+        attempts = {tuple(path.split("/")[1:3]) for path in staged}
+        for job, attempt in attempts:
+            self._delete_entries(self._staged_entries(f"{job}/{attempt}"), [f"{job}/{attempt}"])
+            self._delete_if_empty(f"{JOBS}/{job}")
         self._delete_if_empty(JOBS)
-
-    def has_batch(self, stream: str, batch: int) -> bool:
-        """Whether a batch of a streaming query was committed. Batches are committed in order."""
-        pending = any(commit.stream == stream and commit.batch == batch for commit in self.state().pending)
-        return pending or batch <= max(self._batches(stream), default=-1)
-
-    def end(self, number: int, name: str) -> None:
-        """Say that nothing is left to do for a record. The one of the last number there is has no other after it."""
-        if 0 < number < MAX_NUMBER:
-            self._create(self._place(f"{JOBS}/{record_name(number + 1)}"), b"")
-        else:
-            self._delete(f"{JOBS}/{name}")
 
     def check_links(self, directories: Iterable[str]) -> None:
         """Raise if a symbolic link would lead a commit to these directories out of its table."""
@@ -337,35 +409,37 @@ class CommitLog:
     def _is_current(self, commit: Commit) -> bool:
         """Whether a commit is pending: its record is there, and no other follows it. The record need not be read."""
         names = [commit.record, *([record_name(commit.number + 1)] if commit.number else [])]
-        record, *later = self._root.filesystem.get_file_info([self.path(f"{JOBS}/{name}") for name in names])
-        return bool(record.type.name == "File") and all(info.type.name == "NotFound" for info in later)
+        record, *later = self._root.infos([self.path(f"{JOBS}/{name}") for name in names])
+        return record.is_file and not any(entry.is_file for entry in later)
 
-    def _move(self, commit: Commit, staged: str, final: str) -> None:
+    def _add(self, commit: Commit, addition: Addition) -> None:
+        """Bring a staged file into place; on a store the staged copy stays until all are there."""
+        staged, final = self.path(addition.staged), self.path(addition.final)
         try:
-            self._rename(staged, final)
+            if self._root.stores is not None:
+                self._root.stores.copy_file(staged, final)
+                return
+            if self._root.is_local:
+                keep_access(Path(staged), Path(final))
+            self._root.filesystem.move(staged, final)
         except OSError:  # Object stores do not say which kind of error it is.
-            if self._place(staged).is_file():
-                if self._root.is_local:
+            if self._place(addition.staged).is_file():
+                if self.is_exclusive:
                     raise
-                self._copy(staged, final)  # A store may refuse to copy a large object in one request.
-                self._delete(staged)
-            elif not self._place(final).is_file() and self._is_current(commit):
+                self._copy(staged, final)  # A file system that is passed may refuse to move a large object.
+                self._delete([addition.staged])
+            elif not self._place(addition.final).is_file() and self._is_current(commit):
                 raise MosaicError(
                     "a committed file has gone; to give the commit up, delete its record",
-                    path=self.path(staged),
+                    path=staged,
                     found=self.path(f"{JOBS}/{commit.record}"),
                 ) from None
 
-    def _rename(self, staged: str, final: str) -> None:
-        if self._root.is_local:
-            keep_access(Path(self.path(staged)), Path(self.path(final)))
-        self._root.filesystem.move(self.path(staged), self.path(final))
-
     def _copy(self, staged: str, final: str) -> None:
         """Copy through this machine; a copy that fails half way leaves what was there."""
-        sink = open_sink(self.path(final), self._root.filesystem)
+        sink = open_sink(final, self._root.filesystem)
         try:
-            with self._root.filesystem.open_input_stream(self.path(staged), compression=None) as source:
+            with self._root.filesystem.open_input_stream(staged, compression=None) as source:
                 while data := source.read(_COPY_BYTES):
                     sink.write(data)
             sink.commit()
@@ -373,25 +447,37 @@ class CommitLog:
             sink.abort()
             raise
 
-    def _remember(self, stream: str, batch: int) -> None:
-        """Remember a batch by a file of its own, so that an older batch that is written late changes nothing."""
-        write_whole(self._place(f"{JOBS}/{STREAMS}/{stream}/{batch}"), b"")
-        for old in self._batches(stream):
-            if old < batch - _BATCHES_KEPT:
-                self._delete(f"{JOBS}/{STREAMS}/{stream}/{old}")
+    def _remove(self, commit: Commit, pool: ThreadPoolExecutor) -> dict[str, OSError]:
+        """Remove the files that a commit replaces, or move them to where they are kept; return those that stay."""
+        ids = {each.path: each.id for each in commit.remove if each.id is not None}
+        found = self._ids(list(ids))
+        paths = [each.path for each in commit.remove if each.id is None or not each.id.is_other(found.get(each.path))]
+        if commit.kept is not None:
+            self._make_directories({f"{commit.kept}/{_parent(path)}".rstrip("/") for path in paths})
+            paths = [path for path in pool.map(lambda path: self._keep(path, f"{commit.kept}/{path}"), paths) if path]
+        return self._delete(paths)
 
-    def _batches(self, stream: str) -> list[int]:
-        names = [info.base_name for info in self._place(f"{JOBS}/{STREAMS}/{stream}").entries()]
-        return [int(name) for name in names if name.isdecimal()]
+    def _ids(self, paths: list[str]) -> dict[str, FileId]:
+        """Which files are at some paths now; on a store one listing finds many."""
+        if self._root.stores is not None and len(paths) > _PARALLEL:
+            entries: Iterable[Entry] = self._root.entries(recursive=True)
+        else:
+            entries = self._root.infos([self.path(path) for path in paths])
+        start = len(self.path(""))
+        return {entry.path[start:]: file_id(entry) for entry in entries if entry.is_file}
+
+    def _keep(self, path: str, kept: str) -> str | None:
+        """Move a file to where it is kept. Return it if it is still to be deleted."""
+        try:
+            if self._root.stores is None:
+                self._root.filesystem.move(self.path(path), self.path(kept))
+                return None
+            self._root.stores.copy_file(self.path(path), self.path(kept))
+        except FileNotFoundError:
+            return None  # Another process that carries out the same record was faster.
+        return path
 
     # --- the file system --------------------------------------------------------------------------------------------
-
-    def entries(self, relative: str, *, recursive: bool = False) -> Sequence[FileInfo]:
-        """What is in a directory of the table."""
-        return self._place(relative).entries(recursive=recursive)
-
-    def _place(self, relative: str) -> Place:
-        return Place(self._root.filesystem, self.path(relative))
 
     def _read(self, relative: str) -> bytes | None:
         place = self._place(relative)
@@ -404,6 +490,15 @@ class CommitLog:
                 raise
             return None
 
+    def _make_directories(self, directories: Iterable[str]) -> None:
+        """Make directories on a disk, and raise if nothing can be put there."""
+        if self._root.stores is not None:
+            return
+        for directory in sorted(directories):
+            self._root.filesystem.create_dir(self.path(directory), recursive=True)
+            if self._root.is_local and not os.access(self.path(directory), os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "Permission denied", self.path(directory))
+
     def _sync(self, directories: Iterable[str]) -> None:
         """Flush the names in these directories to disk, and the names of the directories that lead to them."""
         if self._root.is_local:
@@ -411,60 +506,54 @@ class CommitLog:
             for directory in sorted({above for path in paths for above in (path, *path.parents)}, reverse=True):
                 sync_directory(Path(self.path(str(directory))))
 
-    def _delete(self, relative: str) -> None:
-        with contextlib.suppress(FileNotFoundError):  # Another process that carries out the same record was faster.
-            self._root.filesystem.delete_file(self.path(relative))
+    def _delete(self, relatives: Sequence[str]) -> dict[str, OSError]:
+        failed = self._root.delete_files([self.path(relative) for relative in relatives])
+        start = len(self.path(""))
+        return {path[start:]: error for path, error in failed.items()}
 
-    def _delete_entries(self, job: str, infos: Sequence[FileInfo]) -> None:
-        """Remove what was found in the directory of a job, and the directory if it is empty then."""
-        directory = Path(self.path(f"{JOBS}/{job}"))
-        if self._root.is_local and directory.is_symlink():
-            directory.unlink()  # Only the link, not what is in the directory that it leads to.
-            return
-        for info in infos:
-            if info.type.name == "Directory":
-                self._delete_directory(f"{JOBS}/{job}/{info.base_name}")
-            else:
-                self._delete(f"{JOBS}/{job}/{info.base_name}")
-        if self.is_exclusive:  # A later run of the same job may be staging there; nothing of it is removed.
+    def _staged_entries(self, directory: str) -> Sequence[Entry]:
+        if self._root.is_local and Path(self.path(f"{JOBS}/{directory}")).is_symlink():
+            return []  # What it leads to is not ours to remove.
+        return self.entries(directory, recursive=not self._root.is_local)
+
+    def _delete_entries(self, entries: Iterable[Entry], jobs: Sequence[str]) -> dict[str, OSError]:
+        """Remove what was found in the directories of jobs, and the directories if they are empty then.
+
+        Only links are removed, not what they lead to. What a task that outlives its job still writes there stays
+        invisible, and `clean` removes it.
+        """
+        failed = self._root.delete_files([entry.path for entry in entries if not entry.is_directory])
+        for entry in entries if self._root.stores is None else ():
+            with contextlib.suppress(OSError):
+                local = Path(entry.path)
+                if self._root.is_local and local.is_symlink():
+                    local.unlink()
+                elif entry.is_directory:
+                    self._root.filesystem.delete_dir(entry.path)
+        for job in jobs:
             self._delete_if_empty(f"{JOBS}/{job}")
-        else:
-            self._delete_directory(f"{JOBS}/{job}")
-
-    def _delete_directory(self, relative: str) -> None:
-        # A task that outlives its job may still be writing there. What stays is invisible, and `clean` removes it.
-        with contextlib.suppress(OSError):
-            local = Path(self.path(relative))
-            if self._root.is_local and local.is_symlink():
-                local.unlink()  # Only the link, not the directory that it leads to.
-            else:
-                self._root.filesystem.delete_dir(self.path(relative))
+        return failed
 
     def _delete_if_empty(self, relative: str) -> None:
-        if self._root.is_local:  # Object stores have no directories.
+        if self._root.is_local:
+            local = Path(self.path(relative))
             with contextlib.suppress(OSError):
-                Path(self.path(relative)).rmdir()
+                local.unlink() if local.is_symlink() else local.rmdir()
+        elif self._root.stores is None and not self._place(relative).entries():
+            with contextlib.suppress(OSError):
+                self._root.filesystem.delete_dir(self.path(relative))
 
 
-def _records_among(infos: Iterable[FileInfo]) -> Iterator[tuple[int, FileInfo]]:
-    for info in infos:
-        if info.type.name == "File":
-            number = record_number(info.base_name)
-            if number is not None:
-                yield number, info
-            elif info.base_name.startswith("add-") and info.base_name.endswith(".json"):
-                yield 0, info
-
-
-def _first(pair: tuple[int, object]) -> int:
-    return pair[0]
+def _is_over(kept: str) -> bool:
+    """Whether files need no longer be kept, by the name of their directory."""
+    until = kept.partition("-")[0]
+    return until.isdecimal() and int(until) < time.time()
 
 
 def _directories(commit: Commit) -> set[str]:
     """The directories that a commit changes."""
-    streams = set() if commit.stream is None else {f"{JOBS}/{STREAMS}/{commit.stream}"}
-    paths = (*commit.remove, *(path for pair in commit.add for path in pair))
-    return {JOBS, *streams, *map(_parent, paths)}
+    paths = (*(each.path for each in commit.remove), *(path for each in commit.add for path in each[:2]))
+    return {JOBS, *map(_parent, paths)}
 
 
 def _parent(path: str) -> str:

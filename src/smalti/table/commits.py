@@ -1,18 +1,20 @@
-"""How many files become visible at once: staged out of sight, one record that decides, then plain renames.
+"""How many files become visible at once: staged out of sight, one record that decides, then plain moves.
 
 A job writes below ``_mosaic_jobs/<job>/``, which no reader lists. Its commit is one small file that appears whole or
-not at all and names every file to add and every file to remove::
+not at all and names every file to add and every file to remove. Records have numbers, and alternate::
 
-    _mosaic_jobs/commit-0000000000000012.json    the twelfth record; nobody can create a second one of that number
-    _mosaic_jobs/add-<token>.json                a commit that only adds files, and that nobody can conflict with
+    _mosaic_jobs/commit-0000000000000011.json    a commit: what is added and removed
+    _mosaic_jobs/commit-0000000000000012.json    its checkpoint: it is carried out, and what is to be remembered
 
-A numbered record is created exclusively: who plans a commit looks at the table as record 11 has left it, and the commit
-happens only if record 12 is not there yet. Otherwise somebody else was faster, and the job looks again. Of all numbered
-records only the last can be pending: `smalti.table.listing` lists the files as that record says, and whoever finds it
-may carry it out; doing so twice is harmless. Nobody writes the next record before that is done, and an empty record
-says only that it is. Records are never changed, and one that is not the last counts for nothing. Afterwards the
-table is a plain directory of files for every reader. The Spark data source and `smalti.jobs` write this way; nothing
-here knows either.
+A record is created exclusively: a job plans its commit for the table as checkpoint 12 has left it, and the commit
+happens only if there is no record 13 yet. Otherwise another job was faster, and this one plans again. Only the last
+record counts. If it is a commit, the commit is pending: `smalti.table.listing` shows the files as the record says, and
+every writer that finds it carries it out; doing so twice is harmless.
+
+The name of an added Mosaic file is never used again (`unique_names`). So whatever a slow process still does to that
+name, long after the commit is over, it does to a file that is gone or that holds the same rows: a late deletion hits
+nothing, and a file that a late copy has brought back is known by its name. The checkpoint remembers the names that were
+removed lately for that purpose, and the last batch of each stream. It is empty if there is nothing to remember.
 
 This module decides, purely; `smalti.table.commit_log` acts on it.
 """
@@ -22,8 +24,8 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
@@ -33,21 +35,126 @@ from smalti.table.partitions import parse_partition
 
 #: Where jobs stage their files and leave their records; the name starts with an underscore, so listings pass over it.
 JOBS = "_mosaic_jobs"
-#: In there, the directory that remembers the batches of streaming queries. No job may have this name.
+#: In there, where an earlier version remembered the batches of streams, and where removed files are kept on request.
+#: No job may have these names.
 STREAMS = "streams"
+KEPT = "kept"
 
 #: "append" adds, "overwrite" replaces all files and "dynamic" those of the partitions that get new ones. "create" wants
 #: a table without files. "replace" takes the place of the files that the job has read, and of no others.
 Mode = Literal["append", "overwrite", "dynamic", "create", "replace"]
 
-#: Size and time of modification of a file: tells a file from another one that has taken its name.
-Identity = tuple[int, int]
-
-_VERSION = 2
+_VERSION = 3
 #: File systems take names of up to 255 bytes.
-_MAX_NAME = 255
+MAX_NAME = 255
 #: Of a record; its name has sixteen digits.
 MAX_NUMBER = 10**16 - 1
+#: How long a copy or a process may be under way, in seconds: the names that a store could bring back for so long are
+#: remembered, and the names of files that were there for longer before they were removed are not.
+MEMORY = 24 * 3600
+#: Names that a checkpoint remembers besides those of its own commit. The oldest ones are forgotten first.
+MAX_REMEMBERED = 20_000
+#: The end of the names that we give: the number of the commit's token, then that of the file in the commit.
+_OURS = re.compile(r"-[0-9a-f]{16}-[0-9]{5,}$")
+
+
+class FileId(NamedTuple):
+    """What tells a file from another one that has taken its name: its size, and its ETag or time of modification."""
+
+    size: int
+    mark: str = ""
+    #: In nanoseconds, 0 if it is not known. It is not compared.
+    modified: int = 0
+
+    @classmethod
+    def of(cls, size: int, etag: str, modified: int) -> FileId:
+        return cls(size, etag or str(modified or ""), modified)
+
+    def is_other(self, found: FileId | None) -> bool:
+        """Whether another file was found at the name, or none; as far as the marks of both are known."""
+        return found is None or self.size != found.size or bool(self.mark and found.mark and self.mark != found.mark)
+
+
+class Addition(NamedTuple):
+    """A file to add: where it was staged, where it goes, and its size, -1 if an earlier version has not said it."""
+
+    staged: str
+    final: str
+    size: int = -1
+
+
+class Removal(NamedTuple):
+    """A file to remove.
+
+    Attributes
+    ----------
+    path : str
+    id : FileId, optional
+        Of a file that somebody else has put there: it is removed only if it is still that one.
+    is_recent : bool
+        Whether a copy that brings the file back may be under way, so that its name has to be remembered.
+    """
+
+    path: str
+    id: FileId | None = None
+    is_recent: bool = False
+
+    def to_value(self) -> Any:
+        if self.id is not None:
+            return [self.path, self.id.size, self.id.mark]
+        return [self.path] if self.is_recent else self.path
+
+    @classmethod
+    def from_value(cls, value: Any) -> Removal:
+        if isinstance(value, str):
+            return cls(value)
+        path, *of = value
+        return cls(path, FileId(int(of[0]), str(of[1])) if of else None, not of)
+
+
+class Hidden(NamedTuple):
+    """When a file was removed, by the store's clock, and which file, unless its name says it."""
+
+    time: int
+    id: FileId | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What is to be remembered when a commit is carried out.
+
+    Attributes
+    ----------
+    hidden : mapping of str to Hidden
+        Files that were removed lately: if they are listed, they count as removed all the same.
+    streams : mapping of str to int
+        The last batch of each streaming query.
+    """
+
+    hidden: Mapping[str, Hidden] = field(default_factory=dict)
+    streams: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """Its record; an empty one if there is nothing to remember."""
+        if not self.hidden and not self.streams:
+            return b""
+        hidden = [[path, time, *(id_[:2] if id_ else ())] for path, (time, id_) in self.hidden.items()]
+        return json.dumps({"version": _VERSION, "checkpoint": {"hidden": hidden, "streams": self.streams}}).encode()
+
+    @classmethod
+    def from_value(cls, value: Any) -> Checkpoint:
+        hidden = {}
+        for path, time, *of in value["hidden"]:
+            _check_path(path)
+            hidden[path] = Hidden(int(time), FileId(int(of[0]), str(of[1])) if of else None)
+        if not all(isinstance(stream, str) and isinstance(batch, int) for stream, batch in value["streams"].items()):
+            raise TypeError("not batches by stream")
+        return cls(hidden, dict(value["streams"]))
+
+    def hides(self, path: str, found: FileId) -> bool:
+        """Whether a file that is listed has been removed."""
+        hidden = self.hidden.get(path)
+        return hidden is not None and (hidden.id is None or not hidden.id.is_other(found))
 
 
 class State(NamedTuple):
@@ -59,10 +166,13 @@ class State(NamedTuple):
         The number of the last record, 0 if there is none.
     pending : tuple of Commit
         The commits that are not known to be carried out.
+    memory : Checkpoint
+        What the last checkpoint remembers.
     """
 
-    number: int
-    pending: tuple[Commit, ...]
+    number: int = 0
+    pending: tuple[Commit, ...] = ()
+    memory: Checkpoint = Checkpoint()
 
 
 @dataclass(frozen=True)
@@ -71,9 +181,18 @@ class Commit:
 
     Attributes
     ----------
-    add : tuple of (str, str)
-        For each file, where it was staged and where it goes; it replaces a file that is there.
-    remove : tuple of str
+    add : tuple of Addition
+    remove : tuple of Removal
+    discard : tuple of str
+        Jobs that never committed, and whose files are removed: whoever commits for one of them is too late.
+    time : int
+        When it was planned, in seconds and by the clock of the store: the latest time that its files tell.
+    is_listed : bool
+        Whether the table was listed for it, so that what is hidden and was listed is among `remove`.
+    keep : int, optional
+        Until when removed files are kept, in seconds since 1970.
+    is_transient : bool
+        Whether the record goes when it is carried out, because it is in a directory of other files than Mosaic.
     stream, batch : str and int, optional
         Which batch of which streaming query this is.
     note : dict, optional
@@ -81,80 +200,124 @@ class Commit:
     token : str
         Tells this commit from every other.
     number : int, optional
-        Of its record; 0 if it needs none, None if it is not decided yet.
+        Of its record; 0 if it is one of an earlier version that has none.
     """
 
     job: str
-    add: tuple[tuple[str, str], ...] = ()
-    remove: tuple[str, ...] = ()
+    add: tuple[Addition, ...] = ()
+    remove: tuple[Removal, ...] = ()
+    discard: tuple[str, ...] = ()
+    time: int = 0
+    is_listed: bool = False
+    keep: int | None = None
+    is_transient: bool = False
     stream: str | None = None
     batch: int | None = None
     note: dict[str, Any] | None = None
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    number: int | None = field(default=None, compare=False)
+    token: str = field(default_factory=lambda: new_token())
+    number: int = field(default=0, compare=False)
 
     @property
     def record(self) -> str:
         """The name of its record."""
         return record_name(self.number) if self.number else f"add-{self.token}.json"
 
+    @property
+    def jobs(self) -> list[str]:
+        """The jobs whose staged files go when it is carried out: tasks of a stream stage below a job of their own."""
+        return sorted({self.job, *self.discard, *(staging_job(each.staged) for each in self.add)})
+
+    @property
+    def kept(self) -> str | None:
+        """Where its removed files are kept."""
+        return None if self.keep is None else f"{JOBS}/{KEPT}/{self.keep}-{self.number}"
+
     def to_json(self) -> bytes:
-        values = asdict(self)
-        del values["number"]  # The name of the record says it.
-        return json.dumps({"version": _VERSION, **values}, indent=1).encode()
+        values = {name: value for name, value in vars(self).items() if name not in ("number", "remove")}
+        return json.dumps({"version": _VERSION, **values, "remove": [each.to_value() for each in self.remove]}).encode()
 
-    @classmethod
-    def from_json(cls, data: bytes, where: str, number: int) -> Commit:
-        """Parse the record that was found at `where`.
 
-        Raises
-        ------
-        MosaicError
-            If it is not a record, or names paths outside its table: whoever finds a record carries it out.
-        """
-        try:
-            found = json.loads(data)
-            if found.pop("version") != _VERSION or not found["token"]:
-                raise ValueError("of another version, or without its token")
-            add = tuple((staged, final) for staged, final in found.pop("add"))
-            commit = cls(add=add, remove=tuple(found.pop("remove")), number=number, **found)
-            texts = [*commit.remove, *(path for pair in add for path in pair), commit.job, commit.token]
-            if not all(isinstance(text, str) for text in texts) or not isinstance(commit.stream, str | None):
-                raise TypeError("not text")
-            if not isinstance(commit.batch, int | None) or not isinstance(commit.note, dict | None):
-                raise TypeError("not a number, not an object")
-            if commit.batch is not None and not 0 <= commit.batch < 1 << 63:
-                raise ValueError("not the number of a batch")
-            if number == 0 and PurePosixPath(where).name != commit.record:
-                raise ValueError("under the name of another record")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise MosaicError("not a commit record of this version", path=where, found=data[:200]) from None
-        check_inside(commit, where)
-        return commit
+def parse_record(data: bytes, where: str, number: int) -> Commit | Checkpoint:
+    """Parse the record that was found at `where`.
+
+    Raises
+    ------
+    MosaicError
+        If it is not a record, or names paths outside its table: writers that find a record carry it out.
+    """
+    if not data:
+        return Checkpoint()
+    try:
+        found = json.loads(data)
+        if found.pop("version") not in (2, _VERSION):
+            raise ValueError("of another version")
+        if "checkpoint" in found:
+            return Checkpoint.from_value(found["checkpoint"])
+        found["add"] = tuple(Addition(*addition) for addition in _list(found["add"]))
+        found["remove"] = tuple(map(Removal.from_value, _list(found["remove"])))
+        found["discard"] = tuple(_list(found.get("discard", [])))
+        if not found["token"] or "number" in found:
+            raise ValueError("without its token, or with a number of its own")
+        commit = Commit(**found, number=number)
+        _check_types(commit)
+        if number == 0 and PurePosixPath(where).name != commit.record:
+            raise ValueError("under the name of another record")
+    except MosaicError as error:
+        raise error.locate(path=where) from None
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+        raise MosaicError("not a commit record of this version", path=where, found=data[:200]) from None
+    check_inside(commit, where)
+    return commit
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value
+
+
+def _check_types(commit: Commit) -> None:
+    texts = [commit.job, commit.token, *commit.discard, *(each.path for each in commit.remove)]
+    texts += [path for each in commit.add for path in (each.staged, each.final)]
+    numbers = [commit.time, *(each.size for each in commit.add), *(each.id.size for each in commit.remove if each.id)]
+    numbers += [number for number in (commit.batch, commit.keep) if number is not None]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(commit.stream, str | None):
+        raise TypeError("not text")
+    if not all(type(number) is int and -1 <= number < 1 << 63 for number in numbers):
+        raise TypeError("not a number")
+    if not isinstance(commit.note, dict | None) or type(commit.is_listed) is not bool:
+        raise TypeError("not an object, not a truth value")
 
 
 def check_inside(commit: Commit, where: str) -> None:
     """Refuse a commit whose files are not all staged by a job, or that touches what is not the table's."""
-    for staged, final in commit.add:
-        if PurePosixPath(staged).parts[:1] != (JOBS,) or len(PurePosixPath(staged).parts) < 4:
-            raise MosaicError("a commit adds a file that no job has staged", path=where, found=staged)
-        if PurePosixPath(final).parts[:1] == (JOBS,):
-            raise MosaicError("a commit adds a file where jobs stage theirs", path=where, found=final)
-    for name in (commit.job, commit.token, "none" if commit.stream is None else commit.stream):
-        if len(PurePosixPath(name).parts) != 1 or name == STREAMS:
-            raise MosaicError("a commit names a path outside its table", path=where, found=name)
-    paths = (*commit.remove, *(path for pair in commit.add for path in pair))
-    for path in (*paths, commit.job, commit.token, commit.stream or "none"):
-        parts = PurePosixPath(path).parts
-        if not parts or parts[0] == "/" or ".." in parts:
-            raise MosaicError("a commit names a path outside its table", path=where, found=path)
-        if "\0" in path or not all(map(_is_name, parts)):
-            raise MosaicError("a commit names a path that no file system takes", path=where, found=ascii(path))
+    try:
+        for staged, final, _ in commit.add:
+            if PurePosixPath(staged).parts[:1] != (JOBS,) or len(PurePosixPath(staged).parts) < 4:
+                raise MosaicError("a commit adds a file that no job has staged", found=staged)
+            if PurePosixPath(final).parts[:1] == (JOBS,):
+                raise MosaicError("a commit adds a file where jobs stage theirs", found=final)
+        for name in (commit.job, commit.token, *commit.discard, commit.stream or "none"):
+            if len(PurePosixPath(name).parts) != 1 or name in (STREAMS, KEPT):
+                raise MosaicError("a commit names a path outside its table", found=name)
+            _check_path(name)
+        for path in (*(each.path for each in commit.remove), *(path for each in commit.add for path in each[:2])):
+            _check_path(path)
+    except MosaicError as error:
+        raise error.locate(path=where) from None
+
+
+def _check_path(path: str) -> None:
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] == "/" or ".." in parts:
+        raise MosaicError("a commit names a path outside its table", found=path)
+    if "\0" in path or not all(map(_is_name, parts)):
+        raise MosaicError("a commit names a path that no file system takes", found=ascii(path))
 
 
 def _is_name(part: str) -> bool:
     try:
-        return len(part.encode()) <= _MAX_NAME
+        return len(part.encode()) <= MAX_NAME
     except UnicodeEncodeError:  # Half of a character, which JSON can hold.
         return False
 
@@ -178,6 +341,42 @@ def record_number(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def new_token() -> str:
+    """Sixteen random digits for a commit. The first is 0, so that ``a-<token>`` is sorted before ``a-b-<token>``."""
+    return "0" + uuid.uuid4().hex[:15]
+
+
+def unique_names(staged: Mapping[str, str], token: str) -> dict[str, str]:
+    """The names of the files of a commit, ``<stem>-<token>-<number>.mosaic``, which no file has had or will have.
+
+    `staged` has where each file was staged, and what it would be called without that. Files of one stem are sorted as
+    they are given. What an earlier commit has added to a stem goes, and one that is too long for a file system is cut.
+
+    Examples
+    --------
+    >>> unique_names({"_mosaic_jobs/j/0/a": "day=3/a.mosaic"}, "0123456789abcdef")
+    {'_mosaic_jobs/j/0/a': 'day=3/a-0123456789abcdef-00000.mosaic'}
+    """
+    names = {}
+    for number, (path, wanted) in enumerate(staged.items()):
+        directory, slash, name = wanted.rpartition("/")
+        end = f"-{token}-{number:05d}{FILE_SUFFIX}"
+        stem = _OURS.sub("", name.removesuffix(FILE_SUFFIX)).encode()[: MAX_NAME - len(end)].decode(errors="ignore")
+        names[path] = f"{directory}{slash}{stem}{end}"
+    return names
+
+
+def is_ours(name: str) -> bool:
+    """Whether the name of a file is one that `unique_names` has made.
+
+    Examples
+    --------
+    >>> is_ours("day=3/a-0123456789abcdef-00000.mosaic"), is_ours("a-1.mosaic")
+    (True, False)
+    """
+    return name.endswith(FILE_SUFFIX) and _OURS.search(name.removesuffix(FILE_SUFFIX)) is not None
+
+
 def staging_directory(job: str, task: str) -> str:
     """Where one attempt of one task of a job writes, relative to the table."""
     return f"{JOBS}/{job}/{task}"
@@ -189,7 +388,7 @@ def staging_job(staged: str) -> str:
 
 
 def final_path(staged: str) -> str:
-    """Where a staged file goes.
+    """The path of a staged file below the directory of its task.
 
     Examples
     --------
@@ -202,37 +401,23 @@ def final_path(staged: str) -> str:
 # --- decisions ------------------------------------------------------------------------------------------------------
 
 
-def plan_commit(
-    job: str,
-    staged: Iterable[str] | Mapping[str, str],
-    existing: Iterable[str] | Mapping[str, Identity],
+def plan_changes(
+    names: Collection[str],
+    existing: Mapping[str, FileId],
     mode: Mode,
-    *,
-    after: int | None = None,
-    read: Mapping[str, Identity] | None = None,
-    since: Iterable[Commit] = (),
-    stream: str | None = None,
-    batch: int | None = None,
-    note: dict[str, Any] | None = None,
-) -> Commit:
-    """Decide what a job changes in a table, as the table is now.
+    read: Mapping[str, FileId] | None = None,
+) -> list[str]:
+    """The existing files that a job removes, as the table is now. Partitions are the same however they are spelled.
 
     Parameters
     ----------
-    job : str
-    staged : iterable or mapping of str
-        Files of the task attempts that count, as staged; a mapping also says where each of them goes.
-    existing : iterable of str, or mapping of str to Identity
-        Files of the table as it is; "replace" needs to know which files they are.
+    names : collection of str
+        The files that the job adds.
+    existing : mapping of str to FileId
+        The files of the table that the job may replace.
     mode : Mode
-        What becomes of the existing files. Partitions are the same however they are spelled.
-    after : int, optional
-        The number of the table's last record when `existing` was listed: the commit happens only if there is no other.
-    read : mapping of str to Identity, optional
+    read : mapping of str to FileId, optional
         For "replace": the files that the job has read, as they were then.
-    since : iterable of Commit
-        For "replace": what others have committed since then. Object stores tell times in seconds, so that a file and
-        another one of the same size that has taken its name can look the same.
 
     Raises
     ------
@@ -241,68 +426,100 @@ def plan_commit(
 
     Examples
     --------
-    >>> plan_commit("j", ["_mosaic_jobs/j/t/p=1/b"], ["p=1/a", "p=2/a"], "dynamic", after=4).remove
-    ('p=1/a',)
+    >>> plan_changes(["p=1/b"], {"p=1/a": FileId(1), "p=2/a": FileId(1)}, "dynamic")
+    ['p=1/a']
     """
-    pairs = staged.items() if isinstance(staged, Mapping) else ((path, final_path(path)) for path in staged)
-    add = tuple(sorted(pairs))
-    finals = {final for _, final in add}
-    identities = existing if isinstance(existing, Mapping) else dict.fromkeys(existing, (0, 0))
     replaced: Iterable[str] = ()
-    if mode == "create" and identities:
+    if mode == "create" and existing:
         raise ConflictError(
             "another job has written to the target meanwhile; nothing was changed. "
             "Run this job again with overwrite to replace those files, or with another target",
-            found=min(identities),
+            found=min(existing),
         )
     if mode == "overwrite":
-        replaced = identities
+        replaced = existing
     elif mode == "dynamic":
-        touched = {_partition(final) for final in finals}
-        replaced = [path for path in identities if _partition(path) in touched]
+        touched = {_partition(name) for name in names}
+        replaced = [path for path in existing if _partition(path) in touched]
     elif mode == "replace":
-        committed = {path for commit in since for path in (*commit.remove, *(final for _, final in commit.add))}
-        changed = [path for path, found in (read or {}).items() if identities.get(path) != found or path in committed]
+        replaced = read or {}
+        changed = [path for path, found in (read or {}).items() if found.is_other(existing.get(path))]
         if changed:
             raise ConflictError(
                 "another job has replaced or removed files that this one has read; nothing was changed. Run it again",
                 found=f"{len(changed)} files, such as {min(changed)}",
             )
-        replaced = read or {}
-    remove = tuple(sorted(path for path in replaced if path not in finals))
-    commit = Commit(job, add, remove, stream, batch, note)
-    if mode == "create" and not needs_mark(commit):
-        return replace(commit, number=0)
-    return commit if after is None else replace(commit, number=after + 1)
+    return sorted(set(replaced) - set(names))
 
 
 def _partition(path: str) -> tuple[tuple[str, str | None], ...]:
     return tuple(parse_partition(path.split("/")[:-1]).items())
 
 
-def visible_files(listed: Iterable[str], pending: Iterable[Commit]) -> dict[str, str]:
-    """The files of a table while commits may be half carried out: where each will be, and where it was last seen.
-
-    A staged file hides a file that has its final name already, because that one is about to be replaced.
+def plan_removals(files: Mapping[str, FileId], time: int, *, copies: bool) -> tuple[Removal, ...]:
+    """How files are removed at some `time`; `copies` says whether files are moved into the table by copies.
 
     Examples
     --------
-    >>> visible_files(["old", "b"], [Commit("j", (("s/a", "a"), ("s/b", "b")), ("old",))])
+    >>> day = 86_400 * 10**9
+    >>> name = "a-0123456789abcdef-00000.mosaic"
+    >>> [each.is_recent for each in plan_removals({name: FileId(1, "", 5 * day)}, 7 * 86_400, copies=True)]
+    [False]
+    """
+    removals = []
+    for path, found in sorted(files.items()):
+        if is_ours(path):
+            is_recent = copies and (not found.modified or found.modified // 10**9 > time - MEMORY)
+            removals.append(Removal(path, None, is_recent))
+        else:
+            removals.append(Removal(path, FileId(found.size, found.mark)))
+    return tuple(removals)
+
+
+def checkpoint_after(before: Checkpoint, commit: Commit, failed: Collection[str] = ()) -> Checkpoint:
+    """What is to be remembered after a commit.
+
+    Names of `before` are forgotten after `MEMORY`, but only by a commit for which the table was listed: what was
+    listed then, it removes again. So nothing that is still there is ever forgotten.
+
+    Parameters
+    ----------
+    before : Checkpoint
+    commit : Commit
+    failed : collection of str
+        Files that could not be removed.
+    """
+    gone = {each.path for each in commit.remove} | {each.final for each in commit.add}
+    oldest = commit.time - MEMORY if commit.is_listed else -1
+    kept = [(path, each) for path, each in before.hidden.items() if path not in gone and each.time > oldest]
+    if commit.is_listed:
+        kept = sorted(kept, key=lambda item: item[1].time)[-MAX_REMEMBERED:]
+    hidden = dict(kept)
+    for path, id_, is_recent in commit.remove:
+        if is_recent or path in failed:
+            hidden[path] = Hidden(commit.time, id_)
+    streams = dict(before.streams)
+    if commit.stream is not None and commit.batch is not None:
+        streams[commit.stream] = max(commit.batch, streams.get(commit.stream, -1))
+    return Checkpoint(hidden, streams)
+
+
+def visible_files(
+    listed: Mapping[str, FileId], pending: Iterable[Commit], memory: Checkpoint = Checkpoint()
+) -> dict[str, Addition | None]:
+    """The files of a table while commits may be half carried out, with the addition that a file is of, if any.
+
+    Examples
+    --------
+    >>> commit = Commit("j", (Addition("s/a", "a"), Addition("s/b", "b")), (Removal("old"),))
+    >>> found = visible_files(dict.fromkeys(["old", "b"], FileId(1)), [commit])
+    >>> {path: addition and addition.staged for path, addition in found.items()}
     {'b': 's/b', 'a': 's/a'}
     """
-    files = {path: path for path in listed}
+    files: dict[str, Addition | None] = {path: None for path, found in listed.items() if not memory.hides(path, found)}
     for commit in pending:
-        for path in commit.remove:
-            files.pop(path, None)
-        for staged, final in commit.add:
-            files[final] = staged
+        for path, id_, _ in commit.remove:
+            if path in files and (id_ is None or path not in listed or not id_.is_other(listed[path])):
+                del files[path]
+        files |= {addition.final: addition for addition in commit.add}
     return files
-
-
-def needs_mark(commit: Commit) -> bool:
-    """Whether a commit that only adds files must take a number all the same, because a listing could see it in part.
-
-    Of one change, a listing sees all or nothing. Files other than Mosaic are listed twice instead, because the tools
-    that read what was converted for them should find no files of ours.
-    """
-    return len(commit.add) > 1 and any(final.endswith(FILE_SUFFIX) for _, final in commit.add)

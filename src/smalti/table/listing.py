@@ -1,7 +1,8 @@
 """Listing the files of a table: directories, globs and lists of paths, local or remote, with partitions in their paths.
 
 Names that start with a dot or an underscore are passed over: they are leftovers of writers, markers and logs. While a
-commit is carried out (see `smalti.table.commits`), a listing has all of its changes or none.
+commit is carried out (see `smalti.table.commits`), a listing has all of its changes or none. Listing and reading never
+move or delete anything; only writers finish commits.
 """
 
 from __future__ import annotations
@@ -11,39 +12,31 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from smalti.errors import ConflictError, MosaicError, ReplacedError
+from smalti.errors import MosaicError, RemovedError, ReplacedError
 from smalti.io import Source, open_source
-from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
+from smalti.io.places import AnyFileSystem, AnyPath, Entry, Place, locate
 from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import PATIENCE, CommitLog
-from smalti.table.commits import JOBS, Commit, Identity, State, visible_files
-from smalti.table.names import Selection, is_glob, matches, rebase, tables_above
-from smalti.table.paimon_layout import (
-    SCHEMAS,
-    is_bucket,
-    listed_to_write,
-    refuse_reading,
-    table_of_schema_file,
-)
+from smalti.table.commit_log import CommitLog, file_id
+from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, visible_files
+from smalti.table.names import Selection, is_glob, matches, partition_above, rebase, tables_above
+from smalti.table.paimon_layout import SCHEMAS, is_bucket, listed_to_write, refuse_reading, table_of_schema_file
 from smalti.table.paimon_layout import tables_above as paimon_tables_above
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileInfo, FileSystem
+    from pyarrow.fs import FileSystem
 
 #: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
 _MAX_LISTINGS = 100
-#: `settled` finishes commits and lists again; more often than this and commits come too fast to wait for.
-_MAX_SETTLINGS = 100
 #: A read starts over when a file of the listing has gone: so often at least, and for so many seconds. On a local disk
 #: ten reads of a small table take less than a tenth of a second, in which a busy machine may let only the writers run.
 _MIN_READS = 10
 _READ_PATIENCE = 10.0
-#: For each table, the number of its last record and the commits that are being carried out.
+#: For each table, what its records say.
 _States = dict[str, State]
 Result = TypeVar("Result")
 
@@ -63,8 +56,10 @@ class FoundFile:
         While a commit is carried out: where the file will be afterwards, for those who open it later.
     modified : int
         Time of modification in nanoseconds, 0 if it is not known.
+    etag : str
+        Of an object, empty if it is not known.
     table : str, optional
-        While a commit is carried out: the directory whose commit it is.
+        The directory that was listed.
     """
 
     path: str
@@ -72,12 +67,18 @@ class FoundFile:
     partition: dict[str, str | None] = field(default_factory=dict, hash=False)
     settled: str | None = None
     modified: int = 0
+    etag: str = ""
     table: str | None = None
 
     @property
     def name(self) -> str:
         """The path that the file keeps once its commit is carried out."""
         return self.settled or self.path
+
+    @property
+    def id(self) -> FileId:
+        """What tells it from another file of its name; only its size where a commit has yet to bring it there."""
+        return FileId(self.size) if self.settled else FileId.of(self.size, self.etag, self.modified)
 
 
 @dataclass(frozen=True)
@@ -88,20 +89,23 @@ class Listing:
     ----------
     directory : str, optional
         The directory that was listed, if it was a single one.
-    unfinished : frozenset of str
-        Tables with commits under way: those that were listed as a whole, and those that have staged the files found.
+    pending : frozenset of str
+        Tables with commits under way.
     finished : tuple of Commit
-        The interrupted commits that `list_files` finished first, because it was asked to.
-    number : int
-        The number of the last record of `directory` when it was listed: the files are those that this record left.
+        The interrupted commits that `list_table` has finished first.
+    state : State
+        Of the records of `directory` when it was listed.
+    leftovers : dict of str to FileId
+        Files that are there although they were removed, by their names below `directory`.
     """
 
     filesystem: FileSystem
     files: list[FoundFile]
     directory: str | None = None
-    unfinished: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
     finished: tuple[Commit, ...] = ()
-    number: int = 0
+    state: State = field(default_factory=State)
+    leftovers: dict[str, FileId] = field(default_factory=dict)
 
     @cached_property
     def base(self) -> Place:
@@ -116,12 +120,9 @@ class Listing:
         return str(PurePosixPath(file.name).relative_to(self.base.path))
 
     @property
-    def identities(self) -> dict[str, Identity]:
+    def ids(self) -> dict[str, FileId]:
         """Which file there is at each name below `base`."""
-        return {self.relative(file): (file.size, file.modified) for file in self.files}
-
-
-# --- looking for it -------------------------------------------------------------------------------------------------
+        return {self.relative(file): file.id for file in self.files}
 
 
 def list_files(
@@ -130,10 +131,9 @@ def list_files(
     suffix: str = FILE_SUFFIX,
     *,
     globs: bool = True,
-    settled: bool = False,
     plain: bool = False,
 ) -> Listing:
-    """The files below a path, a glob, or a list of them.
+    """The files below a path, a glob, or a list of them. Of a list, each path counts, however often a file is in it.
 
     Parameters
     ----------
@@ -143,8 +143,6 @@ def list_files(
     suffix : str
     globs : bool
         An existing path is never treated as a pattern; `globs=False` turns patterns off.
-    settled : bool
-        Finish commits that are under way first, for callers who need files to stay where they are.
     plain : bool
         Whether the directories of Paimon tables are listed like any other, with all files that lie in them.
 
@@ -155,6 +153,7 @@ def list_files(
     PaimonTableError
         If there is a Paimon table at a path, below it or above it; the path of a single file is never refused.
     """
+    is_list = not isinstance(source, (str, os.PathLike, Place))
     sources = [source] if isinstance(source, (str, os.PathLike, Place)) else list(source)
     places = [item if isinstance(item, Place) else locate(item, filesystem) for item in sources]
     if not places:
@@ -162,18 +161,23 @@ def list_files(
     for place in places:
         if not place.filesystem.equals(places[0].filesystem):
             raise ValueError(f"paths on several file systems: {place} is not on {places[0].filesystem.type_name}")
-    listing = _list_places(places, suffix, globs=globs, plain=plain)
-    finished: tuple[Commit, ...] = ()
-    for _ in range(_MAX_SETTLINGS if settled else 0):
-        if not listing.unfinished:
-            break
-        try:
-            for table in sorted(listing.unfinished):
-                finished += CommitLog(Place(listing.filesystem, table)).recover(PATIENCE)
-        except OSError:
-            break  # A table that is not ours to write: its files are read from where they are staged.
-        listing = _list_places(places, suffix, globs=globs, plain=plain)
-    return replace(listing, finished=finished)
+    found = [_find(place, suffix, globs=globs, plain=plain) for place in places]
+    if is_list:
+        found = [_with_partition(listing) for listing in found]
+    if len(found) == 1:
+        return found[0]
+    files = [file for listing in found for file in listing.files]
+    if not plain:
+        _refuse_paimon(places[0].filesystem, (file.name for file in files))
+    return Listing(places[0].filesystem, files, pending=frozenset().union(*(listing.pending for listing in found)))
+
+
+def _with_partition(listing: Listing) -> Listing:
+    """A file of a list is in the partition that the directories above it spell, although no directory was listed."""
+    if listing.directory is not None or len(listing.files) != 1 or listing.files[0].table is not None:
+        return listing
+    file = listing.files[0]
+    return replace(listing, files=[replace(file, partition=partition_above(file.name))])
 
 
 def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
@@ -188,51 +192,35 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
     PaimonTableError
         If it is a Paimon table, or lies in one.
     """
-    try:
-        with listed_to_write(root):
-            listing = list_files(root, suffix=suffix, globs=False, settled=True)
-    except FileNotFoundError:
-        return Listing(root.filesystem, [], root.path)
-    if listing.directory is None:
-        raise FileExistsError(17, "A file, where a directory is to be written", root.path)
-    if listing.unfinished:
-        raise ConflictError("a commit of another job is pending and cannot be finished", path=root.path)
-    return listing
+    finished: tuple[Commit, ...] = ()
+    for _ in range(_MAX_LISTINGS):
+        state, done = CommitLog(root).settle()
+        finished += done
+        try:
+            with listed_to_write(root):
+                listing = list_files(root, suffix=suffix, globs=False)
+        except FileNotFoundError:
+            return Listing(root.filesystem, [], root.path, finished=finished, state=state)
+        if listing.directory is None:
+            raise FileExistsError(17, "A file, where a directory is to be written", root.path)
+        for table in sorted(listing.pending - {_real(root)}):  # Tables within this one, and above it.
+            finished += CommitLog(Place(root.filesystem, table)).settle()[1]
+        if not listing.pending:
+            return replace(listing, finished=finished)
+    raise MosaicError("the files keep changing while they are listed", path=root.path)
 
 
-def _list_places(places: Sequence[Place], suffix: str, *, globs: bool, plain: bool) -> Listing:
-    found: dict[str, FoundFile] = {}
-    directory: str | None = None
-    number = 0
-    unfinished: set[str] = set()
-    for place in places:
-        state, files = _find(place, suffix, globs=globs, plain=plain)
-        if state is not None and len(places) == 1:
-            directory, number = place.path, state.number
-        tables = {_real(place)} if state is not None and state.pending else set()
-        for file in sorted(files, key=lambda file: file.name):
-            # Several paths may lead to the same file.
-            same = os.path.realpath(file.name) if len(places) > 1 and place.is_local else file.name
-            found.setdefault(same, file)
-        unfinished |= tables | {file.table for file in files if file.table is not None}
-    listed = list(found.values())
-    if len(places) > 1 and not plain:
-        _refuse_paimon(places[0].filesystem, (file.name for file in listed))
-    return Listing(places[0].filesystem, listed, directory, frozenset(unfinished), number=number)
-
-
-def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> tuple[State | None, list[FoundFile]]:
-    """The state of a place if it is a directory, and the files found there."""
+def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> Listing:
+    """The files found at one place."""
     fs, path, info = place.filesystem, place.path, place.info()
-    kind = info.type.name
-    if kind == "File":
-        return None, [FoundFile(path, info.size, modified=info.mtime_ns or 0)]
-    if kind == "NotFound" and globs and is_glob(path):
-        files, _ = _settled(fs, Selection.of_glob(path, suffix), plain=plain)
-        if not files:
+    if info.is_file:
+        return Listing(fs, [FoundFile(path, info.size, modified=info.modified, etag=info.etag)])
+    if info.kind == "NotFound" and globs and is_glob(path):
+        listing = _list_as_committed(fs, Selection.of_glob(path, suffix), plain=plain)
+        if not listing.files:
             raise FileNotFoundError(2, "Nothing matches", path)
-        return None, files
-    if kind == "NotFound":
+        return replace(listing, directory=None)
+    if info.kind == "NotFound":
         # A table above may have committed files to this path that have not been moved there yet.
         real = _real(place)
         above = _states(fs, tables_above(str(PurePosixPath(real).parent)), {})
@@ -240,23 +228,22 @@ def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> tuple[State
             if place.exists():  # It has been moved there meanwhile.
                 return _find(place, suffix, globs=globs, plain=plain)
             raise FileNotFoundError(2, "No such file or directory", path)
-        committed = _committed(fs, path, real, above)
+        committed = _find_committed(fs, path, real, above)
         if committed is not None:
-            return None, [committed]
-    files, state = _settled(fs, Selection(str(PurePosixPath(path)), (), suffix), plain=plain)
-    if kind == "NotFound" and not files:
+            return committed
+    listing = _list_as_committed(fs, Selection(str(PurePosixPath(path)), (), suffix), plain=plain)
+    if info.kind == "NotFound" and not listing.files:
         raise FileNotFoundError(2, "No such file or directory", path)
-    return state, files
+    return listing
 
 
-def _committed(fs: FileSystem, path: str, real: str, states: _States) -> FoundFile | None:
+def _find_committed(fs: FileSystem, path: str, real: str, states: _States) -> Listing | None:
     """A file that was committed, and is asked for by its final name before it has been moved there."""
-    for table, (_, pending) in states.items():
-        for staged, final in (pair for commit in pending for pair in commit.add):
-            if f"{table}/{final}" == real:
-                info = fs.get_file_info(f"{table}/{staged}")
-                if info.type.name == "File":
-                    return FoundFile(info.path, info.size, {}, path, info.mtime_ns or 0, table)
+    for table, state in states.items():
+        for staged, final, _ in (addition for commit in state.pending for addition in commit.add):
+            if f"{table}/{final}" == real and (info := Place(fs, f"{table}/{staged}").info()).is_file:
+                file = FoundFile(info.path, info.size, {}, path, info.modified, info.etag)
+                return Listing(fs, [file], pending=frozenset({table}))
     return None
 
 
@@ -265,23 +252,24 @@ def _real(place: Place) -> str:
     return os.path.realpath(place.path) if place.is_local else str(PurePosixPath(place.path))
 
 
-def _settled(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[list[FoundFile], State]:
-    """The files of a selection, as if every commit were carried out in one instant; and the state of its directory."""
+def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool) -> Listing:
+    """The files of a selection, as if every commit were carried out in one instant."""
     real = _real(Place(fs, selection.base))
     logs: dict[str, CommitLog] = {}
     before = _states(fs, tables_above(real), logs)
     for _ in range(_MAX_LISTINGS):
         listed, tables = _list(fs, selection, plain=plain)
-        files, gone = _follow(fs, selection, real, listed, before)
+        listing = _follow(fs, selection, real, listed, before)
         after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
         if after == before and (
             selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection, plain=True)[0])
         ):
+            gone = [file.name for file in listing.files if file.size < 0]
             if gone:
                 raise MosaicError("a committed file has gone", path=gone[0])
             if not plain:
-                _refuse_paimon(fs, (file.name for file in files), selection.base)
-            return files, before[real]
+                _refuse_paimon(fs, (file.name for file in listing.files), selection.base)
+            return listing
         before = after
     raise MosaicError("the files keep changing while they are listed", path=selection.base)
 
@@ -301,77 +289,94 @@ def _refuse_paimon(fs: FileSystem, files: Iterable[str], base: str | None = None
     refuse_reading(fs, [path for path in suspects if base is None or not PurePosixPath(path).is_relative_to(base)])
 
 
-def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[str, FileInfo], set[str]]:
-    """The files of a selection that are on disk, and the tables on the way that have a directory of jobs.
+def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[str, Entry], set[str]]:
+    """The files on disk that may be of a selection, staged ones included, and the tables that have a directory of jobs.
 
     The same listing shows whether there is a Paimon table, which is refused unless its files are read as `plain` ones.
     """
     tables: set[str] = set()
     paimon: set[str] = set()
     level = [selection.base]
-    files: dict[str, FileInfo] = {}
-    for depth, wildcard in enumerate(selection.wildcards, 1):
+    files: dict[str, Entry] = {}
+    fixed = list(takewhile(lambda wildcard: wildcard != "**", selection.wildcards))
+    for depth, wildcard in enumerate(fixed, 1):
         following = []
-        for info in (info for directory in level for info in Place(fs, directory).entries()):
-            name = PurePosixPath(info.path).name
-            if name == SCHEMAS and info.type.name == "Directory":
-                paimon.add(str(PurePosixPath(info.path).parent))
-            if name == JOBS:
-                tables.add(str(PurePosixPath(info.path).parent))
-            elif info.type.name == "Directory" and matches(name, wildcard):
-                following.append(info.path)
-            elif depth == len(selection.wildcards) and info.type.name == "File":
-                files[str(PurePosixPath(info.path))] = info
+        for entry in (entry for directory in level for entry in Place(fs, directory).entries()):
+            if entry.name == SCHEMAS and entry.is_directory:
+                paimon.add(str(PurePosixPath(entry.path).parent))
+            if entry.name == JOBS:
+                tables.add(str(PurePosixPath(entry.path).parent))
+            elif entry.is_directory and matches(entry.name, wildcard):
+                following.append(entry.path)
+            elif depth == len(selection.wildcards) and not entry.is_directory:
+                files[str(PurePosixPath(entry.path))] = entry
         level = following
     for directory in level:
-        for info in Place(fs, directory).entries(recursive=True):
-            if not PurePosixPath(info.path).is_relative_to(selection.base):
+        for entry in Place(fs, directory).entries(recursive=True):
+            if not PurePosixPath(entry.path).is_relative_to(selection.base):
                 raise MosaicError(
-                    "the file system lists by other paths than it is asked for", path=directory, found=info.path
+                    "the file system lists by other paths than it is asked for", path=directory, found=entry.path
                 )
-            if f"/{JOBS}/" in info.path:
-                tables.add(str(PurePosixPath(info.path.partition(f"/{JOBS}/")[0])))
-            elif info.type.name == "File":
-                files[str(PurePosixPath(info.path))] = info
-                if f"/{SCHEMAS}/" in info.path and (table := table_of_schema_file(info.path)) is not None:
+            if f"/{JOBS}/" in entry.path:
+                tables.add(str(PurePosixPath(entry.path.partition(f"/{JOBS}/")[0])))
+            if not entry.is_directory:
+                files[str(PurePosixPath(entry.path))] = entry
+                if f"/{SCHEMAS}/" in entry.path and (table := table_of_schema_file(entry.path)) is not None:
                     paimon.add(table)
+    for path, entry in files.items():
+        if entry.kind == "NotFound" and selection.partition(path) is not None:
+            raise FileNotFoundError(2, "A symbolic link leads to nothing", path)
     if not plain:
         refuse_reading(fs, paimon)
-    return files, tables
+    return {path: entry for path, entry in files.items() if entry.is_file}, tables
 
 
-def _follow(
-    fs: FileSystem, selection: Selection, real: str, listed: dict[str, FileInfo], states: _States
-) -> tuple[list[FoundFile], list[str]]:
-    """Apply pending commits to what was listed. Return the visible files, and the names found in neither place."""
-    commits, table_of = [], {}
-    for table, (_, pending) in states.items():
-        for commit in pending:
-            add = tuple(
-                (f"{table}/{staged}", rebase(f"{table}/{final}", real, selection.base)) for staged, final in commit.add
+def _follow(fs: FileSystem, selection: Selection, real: str, listed: dict[str, Entry], states: _States) -> Listing:
+    """Apply what records say to what was listed. A file that is found neither where it was staged nor in its place has
+    the size -1."""
+    pending: list[Commit] = []
+    hidden, tables = {}, set()
+    for table, state in states.items():
+
+        def here(path: str, table: str = table) -> str:
+            return rebase(f"{table}/{path}", real, selection.base)
+
+        hidden.update({here(path): each for path, each in state.memory.hidden.items()})
+        for commit in state.pending:
+            add = tuple(Addition(here(staged), here(final), size) for staged, final, size in commit.add)
+            pending.append(
+                Commit(commit.job, add, tuple(each._replace(path=here(each.path)) for each in commit.remove))
             )
-            table_of.update({staged: table for staged, _ in add})
-            remove = tuple(rebase(f"{table}/{path}", real, selection.base) for path in commit.remove)
-            commits.append(Commit(commit.job, add, remove))
-    chosen = {
-        name: (path, partition)
-        for name, path in visible_files(listed, commits).items()
-        if (partition := selection.partition(name)) is not None
-    }
-    staged = [(name, path) for name, (path, _) in chosen.items() if name != path]
-    waiting = {
-        name: info
-        for (name, _), info in zip(staged, fs.get_file_info([path for _, path in staged]), strict=True)
-        if info.type.name == "File"
-    }
-    moved = [name for name, _ in staged if name not in waiting]
-    arrived = dict(zip(moved, fs.get_file_info(moved), strict=True))
+            tables.add(table)
+    ids = {path: file_id(entry) for path, entry in listed.items()}
+    memory = Checkpoint(hidden)
+    visible = visible_files(ids, pending, memory)
+    chosen = {name: partition for name in visible if (partition := selection.partition(name)) is not None}
+    # A listing of the whole table has shown what is staged. For others, one listing of each job shows it.
+    staged = {addition.staged for name in chosen if (addition := visible[name]) is not None}
+    for job in sorted({path.partition(f"/{JOBS}/")[0] + f"/{JOBS}/" + _job(path) for path in staged - listed.keys()}):
+        listed |= {entry.path: entry for entry in Place(fs, job).entries(recursive=True) if entry.is_file}
     files = []
-    for name, (path, partition) in chosen.items():
-        info = waiting.get(name) or arrived.get(name) or listed[name]
-        file = FoundFile(info.path, info.size, partition, modified=info.mtime_ns or 0)
-        files.append(replace(file, settled=name, table=table_of[path]) if name in waiting else file)
-    return files, [name for name, info in arrived.items() if info.type.name != "File"]
+    for name, partition in chosen.items():
+        addition = visible[name]
+        entry = (addition and listed.get(addition.staged)) or listed.get(name)
+        if entry is None:  # It was moved while it was listed.
+            entry = Place(fs, name).info()
+            entry = entry if entry.is_file else Entry(name, "NotFound", -1)
+        settled = name if addition is not None and entry.path == addition.staged else None
+        table = selection.base
+        files.append(FoundFile(entry.path, entry.size, partition, settled, entry.modified, entry.etag, table))
+    leftovers = {
+        rebase(path, selection.base, "."): found
+        for path, found in ids.items()
+        if path not in visible and memory.hides(path, found)
+    }
+    files.sort(key=lambda file: file.name)
+    return Listing(fs, files, selection.base, frozenset(tables), state=states[real], leftovers=leftovers)
+
+
+def _job(staged: str) -> str:
+    return staged.partition(f"/{JOBS}/")[2].partition("/")[0]
 
 
 def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> Result:
@@ -407,26 +412,57 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
     ------
     ReplacedError
         If another file has taken its place, because its rows may not belong to the table that was listed.
+    RemovedError
+        If it was removed, and is not kept.
     """
-    is_moved = False
-    try:
-        source = open_source(file.path, filesystem)
-    except FileNotFoundError:
-        if file.settled is None:
-            raise
-        source = open_source(file.settled, filesystem)
-        is_moved = True
-    if source.size != file.size or _is_newer(source, file.modified, is_moved=is_moved):
+    for path in filter(None, (file.path, file.settled)):
+        try:
+            source = open_source(path, filesystem)
+        except FileNotFoundError:
+            continue
+        if source.size != file.size or _is_other(source, file, is_moved=path != file.path):
+            source.close()
+            raise ReplacedError("the file was replaced after the table was listed; list it again", path=file.name)
+        return source
+    for kept in _kept_paths(file, filesystem):
+        try:
+            source = open_source(kept, filesystem)
+        except FileNotFoundError:
+            continue
+        if source.size == file.size:
+            return source
         source.close()
-        raise ReplacedError("the file was replaced after the table was listed; list it again", path=file.name)
-    return source
+    if file.table is None:
+        raise FileNotFoundError(2, "No such file or directory", file.name)
+    raise RemovedError(
+        "the file was removed after the table was listed, as by a job that overwrites or compacts it; read the table "
+        "again, or let such jobs keep removed files for a while (keep=)",
+        path=file.name,
+    )
 
 
-def _is_newer(source: Source, modified: int, *, is_moved: bool) -> bool:
-    """Whether another file than the one listed was opened, by the time of modification in the listing."""
+def place_of(file: FoundFile, filesystem: FileSystem) -> Place:
+    """Where a file is now, for readers of other formats: it may have been moved since it was found."""
+    place = Place(filesystem, file.path)
+    return place if file.settled is None or place.is_file() else Place(filesystem, file.settled)
+
+
+def _kept_paths(file: FoundFile, filesystem: FileSystem) -> Iterator[str]:
+    """Where a file may be kept that was removed from its table."""
+    directories = [] if file.table is None else [file.table, *tables_above(str(PurePosixPath(file.name).parent))]
+    for table in dict.fromkeys(each for directory in directories for each in tables_above(directory)):
+        for entry in reversed(Place(filesystem, f"{table}/{JOBS}/{KEPT}").entries()):
+            yield rebase(file.name, table, entry.path)
+
+
+def _is_other(source: Source, file: FoundFile, *, is_moved: bool) -> bool:
+    """Whether another file than the one listed was opened, by ETag or time of modification."""
     if isinstance(source, LocalSource):
-        return bool(modified) and source.modified != modified
-    # A store gives objects that it moves another time, and may tell times in seconds in one place and finer in another.
-    if not isinstance(source, ObjectSource) or is_moved or not modified or not source.modified:
+        return bool(file.modified) and source.modified != file.modified
+    # A store gives objects that it moves other times and ETags.
+    if not isinstance(source, ObjectSource) or is_moved:
         return False
-    return source.modified - modified // 10**9 > 1
+    if file.etag and source.etag:
+        return source.etag != file.etag
+    # It may tell times in seconds in one place and finer in another.
+    return bool(file.modified and source.modified) and source.modified - file.modified // 10**9 > 1

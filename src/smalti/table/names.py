@@ -16,8 +16,8 @@ _WILDCARDS = "*?[{"
 class Selection:
     """The files that a path asks for: all below `base`, or those that match `wildcards`, one for each level below it.
 
-    `*`, `?`, `[...]` and `{a,b}` match within a level. A directory that matches the last wildcard stands for all files
-    below it.
+    `*`, `?`, `[...]` and `{a,b}` match within a level, and `**` matches any number of levels, or none. A directory that
+    matches the last wildcard stands for all files below it.
     """
 
     base: str
@@ -44,15 +44,14 @@ class Selection:
         >>> Selection("data", (), ".mosaic").partition("data/day=3/part-0.mosaic")
         {'day': '3'}
         >>> Selection("data", ("day=4",), ".mosaic").partition("data/day=3/part-0.mosaic")
+        >>> Selection("data", ("**", "*.mosaic"), ".mosaic").partition("data/day=3/hour=7/part-0.mosaic")
+        {'day': '3', 'hour': '7'}
         """
         try:
             parts = PurePosixPath(path).relative_to(self.base).parts
         except ValueError:
             return None
-        depth = len(self.wildcards)
-        if len(parts) < max(1, depth) or not path.endswith(self.suffix) or not _visible(parts[depth:]):
-            return None
-        if not all(map(matches, parts, self.wildcards)):
+        if not parts or not path.endswith(self.suffix) or not _matches_all(parts, self.wildcards):
             return None
         return parse_partition(parts[:-1])
 
@@ -70,6 +69,29 @@ def matches(name: str, wildcard: str) -> bool:
     """Whether a name matches a wildcard; a hidden name needs a wildcard that starts with a dot or underscore too."""
     found = any(fnmatchcase(name, each) for each in expand_braces(wildcard))
     return found and (_visible([name]) or wildcard[0] in "._")
+
+
+def _matches_all(parts: Sequence[str], wildcards: Sequence[str]) -> bool:
+    """Whether the first levels of a path match wildcards, and what is below them is visible."""
+    if not wildcards:
+        return _visible(parts)
+    if wildcards[0] == "**":
+        visible = next((depth for depth, part in enumerate(parts) if not _visible([part])), len(parts))
+        return any(_matches_all(parts[depth:], wildcards[1:]) for depth in range(visible + 1))
+    return bool(parts) and matches(parts[0], wildcards[0]) and _matches_all(parts[1:], wildcards[1:])
+
+
+def partition_above(path: str) -> dict[str, str | None]:
+    """The partition of a file that is named by itself, by the directories right above it.
+
+    Examples
+    --------
+    >>> partition_above("lake/v=1/sales/day=3/hour=7/a.mosaic")
+    {'day': '3', 'hour': '7'}
+    """
+    parts = PurePosixPath(path).parts[:-1]
+    first = next((depth + 1 for depth in reversed(range(len(parts))) if "=" not in parts[depth]), 0)
+    return parse_partition(parts[first:])
 
 
 def expand_braces(pattern: str) -> list[str]:

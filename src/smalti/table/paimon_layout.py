@@ -86,10 +86,10 @@ def is_paimon_table(place: Place) -> bool:
     schemas = place.child(SCHEMAS)
     if place.is_local and not schemas.is_directory():
         return False  # On a disk that is no listing. A store is asked once, for what is in the directory.
-    infos = [info for info in schemas.entries() if _SCHEMA_FILE.fullmatch(info.base_name)]
+    infos = [info for info in schemas.entries() if _SCHEMA_FILE.fullmatch(info.name)]
     if not infos or place.child(SNAPSHOTS).is_directory():
         return bool(infos)
-    newest = max(infos, key=lambda info: int(info.base_name.partition("-")[2]))
+    newest = max(infos, key=lambda info: int(info.name.partition("-")[2]))
     try:
         schema = json.loads(Place(place.filesystem, newest.path).read_bytes())
         return bool(schema["fields"]) and schema["options"].get("type", "table") != "format-table"

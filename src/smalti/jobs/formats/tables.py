@@ -20,7 +20,7 @@ from smalti.jobs.formats.text import with_agreed_types
 from smalti.progress import Meter
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.dataset import filtered
-from smalti.table.listing import FoundFile, Listing
+from smalti.table.listing import FoundFile, Listing, place_of
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
 
@@ -67,7 +67,7 @@ class FormatTable(Scannable):
         return sum(batch.num_rows for batch in self.scan([], filters, filter=filter).to_batches())
 
     def _place(self, file: FoundFile) -> Place:
-        return Place(self.listing.filesystem, file.path)
+        return place_of(file, self.listing.filesystem)
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         if columns is None:

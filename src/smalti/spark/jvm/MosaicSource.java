@@ -100,6 +100,8 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
       if (mode == SaveMode.ErrorIfExists) Platform.throwException(QueryCompilationErrors.outputPathAlreadyExistsError(new Path(seen.get("path"))));
       return new Written(context, data.schema());
     }
+    if (mode == SaveMode.ErrorIfExists || mode == SaveMode.Ignore)
+      options.put(Options.CREATE, mode == SaveMode.Ignore ? "ignore" : "error");
     options.put(Options.DECIDED, "true");
     SaveMode decided = mode == SaveMode.Overwrite ? SaveMode.Overwrite : SaveMode.Append;
     DataFrameWriter writer = data.write().format(FORMAT).options(options).mode(decided);

@@ -22,6 +22,8 @@ final class Options {
   static final String PROPERTIES = "smalti.properties";
   /** Tells the Python source that this provider has taken care of what it could not do alone. */
   static final String PLANNED = "smalti.provider";
+  /** Marks a write to a table that must be new: "error" or "ignore", for when another job has made it meanwhile. */
+  static final String CREATE = "smalti.create";
   /** The partitions that an overwrite replaces, as JSON. */
   static final String PARTITION = "smalti.partition";
   private static final String OPTION = "option.";

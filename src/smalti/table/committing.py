@@ -1,0 +1,135 @@
+"""Committing staged files: look at the table, decide what changes, publish it; again if another job was faster."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
+
+from smalti.errors import ConflictError
+from smalti.io.places import Place
+from smalti.spec import FILE_SUFFIX
+from smalti.table.commit_log import CommitLog
+from smalti.table.commits import Addition, Commit, FileId, Mode, plan_changes, plan_removals
+from smalti.table.listing import Listing, list_files, list_table
+
+#: A commit that others were faster than is planned again; more often than this and the table is too busy.
+_MAX_ATTEMPTS = 100
+#: The longest wait before that, in seconds.
+_LONGEST_WAIT = 0.5
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a job changes a table.
+
+    Attributes
+    ----------
+    root : Place
+        The directory of the table.
+    mode : Mode
+    suffix : str
+        Of the files of the table.
+    replaceable : callable
+        Which of the files that were listed the job may replace.
+    read : mapping of str to FileId
+        For "replace": the files that the job has read, as they were then.
+    keep : float, optional
+        For how many hours removed files are kept.
+    """
+
+    root: Place
+    mode: Mode
+    suffix: str = FILE_SUFFIX
+    replaceable: Callable[[Listing], Mapping[str, FileId]] = attrgetter("ids")
+    read: Mapping[str, FileId] | None = None
+    keep: float | None = None
+
+    def refuse_conflict(self) -> None:
+        """Raise if another job has changed the table in a way that this job cannot be committed to."""
+        plan_changes((), self.replaceable(list_table(self.root, self.suffix)), self.mode, self.read)
+
+    def commit(
+        self,
+        job: str,
+        names: Mapping[str, str],
+        token: str,
+        *,
+        note: dict[str, Any] | None = None,
+        stream: str | None = None,
+        batch: int | None = None,
+    ) -> bool:
+        """Make the files of a job visible, and remove those that they replace.
+
+        Parameters
+        ----------
+        job : str
+        names : mapping of str to str
+            Where each file was staged, and where it goes.
+        token : str
+            Tells the commit from every other.
+        note, stream, batch : optional
+            See `Commit`.
+
+        Returns
+        -------
+        bool
+            False if the batch of the stream was committed before; then nothing is changed.
+
+        Raises
+        ------
+        ConflictError
+            If others have changed the table so that the job does not fit it, and nothing was changed.
+        """
+        log = CommitLog(self.root)
+        for attempt in range(_MAX_ATTEMPTS):
+            # The number comes first: if anything happens to the table after this, the number is taken.
+            state, _ = log.settle()
+            if stream is not None and batch is not None and batch <= log.last_batch(state, stream):
+                log.discard_staged(names)
+                return False
+            staged = log.staged(list(names))
+            listing = None
+            if self.mode != "append" or state.memory.hidden:
+                listing = list_table(self.root, self.suffix)
+            if listing is None or listing.state.number == state.number:
+                existing = {} if listing is None or self.mode == "append" else dict(self.replaceable(listing))
+                removed = plan_changes(names.values(), existing, self.mode, self.read)
+                files = {path: existing[path] for path in removed} | (listing.leftovers if listing else {})
+                now = log.time(staged.values())
+                commit = Commit(
+                    job,
+                    tuple(Addition(path, names[path], entry.size) for path, entry in staged.items()),
+                    plan_removals(files, now, copies=log.moves_by_copying),
+                    time=now,
+                    is_listed=listing is not None,
+                    keep=None if self.keep is None else int(time.time() + self.keep * 3600),
+                    is_transient=self.mode == "create" and self.suffix != FILE_SUFFIX and not state.number,
+                    stream=stream,
+                    batch=batch,
+                    note=note,
+                    token=token,
+                    number=state.number + 1,
+                )
+                if log.publish(commit) is not None:
+                    self._refuse_late(log, commit)
+                    log.finish(commit)
+                    return True
+            time.sleep(random.uniform(0, min(_LONGEST_WAIT, 0.005 * 2**attempt)))
+        raise ConflictError(
+            "other jobs have committed first each time; nothing was changed. Run this job again when fewer are running",
+            path=self.root.path,
+            found=f"{_MAX_ATTEMPTS} attempts",
+        )
+
+    def _refuse_late(self, log: CommitLog, commit: Commit) -> None:
+        """Withdraw a commit to a directory of other files than Mosaic, where the record of a faster job goes again."""
+        if commit.is_transient:
+            listing = list_files(self.root, suffix=self.suffix, globs=False)
+            others = replace(listing, files=[file for file in listing.files if file.settled is None])
+            if others.files and (existing := self.replaceable(others)):
+                log.end(commit)
+                plan_changes((), existing, self.mode)
