@@ -22,6 +22,12 @@ settings.load_profile("fixed")
 TOGETHER = re.compile(r"tests/(test_package|spark/test_(pruning|secrets|servers|storage|tpch))\.py")
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds a commit pending in a test knows that its process is gone."""
+    monkeypatch.setattr("smalti.table.commit_log.PATIENCE", 0.0)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One session for each worker, as `smalti.spark.session` makes it; tasks may fail three times."""

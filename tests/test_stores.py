@@ -327,7 +327,7 @@ class TestPlaces:
     @pytest.mark.parametrize("below", ["", "a=1%3A2", "b", "none", "top"])
     def test_listings(self, places: list[Place], recursive: bool, below: str) -> None:
         ours, arrow = (
-            sorted((info.path, info.type.name, info.size) for info in place.child(below).entries(recursive=recursive))
+            sorted((info.path, info.kind, info.size) for info in place.child(below).entries(recursive=recursive))
             for place in places
         )
         assert ours == arrow
@@ -336,9 +336,10 @@ class TestPlaces:
     @pytest.mark.parametrize("name", ["", "a=1%3A2", "a=1%3A2/x y", "b/c", "b/c/d", "b/", "none", "to"])
     def test_infos(self, places: list[Place], name: str) -> None:
         ours, arrow = (place.child(name).info() for place in places)
-        assert (ours.path, ours.type, ours.size) == (arrow.path, arrow.type, arrow.size)
-        if ours.type.name == "File":
-            assert ours.mtime == arrow.mtime
+        assert (ours.path, ours.kind, ours.size) == (arrow.path, arrow.kind, arrow.size)
+        if ours.is_file:
+            assert ours.modified == arrow.modified
+            assert ours.etag
 
     def test_moving_and_deleting(self, places: list[Place]) -> None:
         root = places[0]
@@ -352,22 +353,53 @@ class TestPlaces:
         root.filesystem.delete_dir(root.path)
         assert not root.exists()
 
-    def test_what_the_store_refuses_to_copy_goes_through_this_machine(
+    def test_what_the_store_refuses_to_copy_is_not_copied_otherwise(
         self, places: list[Place], server: S3Server
     ) -> None:
+        """The store may still carry out what it has refused, so nothing else may write there meanwhile."""
         root = places[0]
         server.reset(fail="PUT /bucket/tree/copied")
-        root.filesystem.copy_file(root.child("top").path, root.child("copied").path)
-        assert root.child("copied").read_bytes() == b"top"
+        with pytest.raises(PermissionError):
+            root.filesystem.copy_file(root.child("top").path, root.child("copied").path)
+        assert not root.child("copied").exists()
         root.filesystem.delete_dir(root.path)
+
+    def test_many_deletions_are_few_requests(self, places: list[Place], server: S3Server) -> None:
+        root = places[0]
+        server.reset()
+        assert root.delete_files([root.child(f"gone-{number}").path for number in range(2500)]) == {}
+        assert [request.method for request in server.requests()] == ["POST"] * 3
+        server.reset(fail="POST /bucket", times=2)
+        failed = root.delete_files([root.child(f"gone-{number}").path for number in range(1500)])
+        assert len(failed) == 1500
+        assert isinstance(failed[root.child("gone-0").path], PermissionError)
+
+    def test_copies_that_replace_nothing(self, places: list[Place]) -> None:
+        root = places[0]
+        assert root.stores is not None
+        assert root.stores.copy_new(root.child("top").path, root.child("new").path)
+        assert not root.stores.copy_new(root.child("b/c/d").path, root.child("new").path)
+        assert root.child("new").read_bytes() == b"top"
+        root.filesystem.delete_dir(root.path)
+
+    def test_names_that_are_no_paths(self, places: list[Place], server: S3Server) -> None:
+        server.ask("/bucket/tree//x.mosaic", "PUT", b"x")
+        with pytest.raises(smalti.MosaicError, match=r"rename or delete the object: found .*tree//x\.mosaic"):
+            places[0].entries(recursive=True)
+        server.ask("/bucket/tree//x.mosaic", "DELETE")
 
     def test_a_mark_of_a_directory_is_no_file(self, server: S3Server) -> None:
         server.ask("/bucket/marked/", "PUT")
         server.ask("/bucket/marked/sub/", "PUT")
         smalti.write_table(pa.table({"a": [1]}), "s3://bucket/marked/sub/x.mosaic")
         found = locate("s3://bucket/marked").entries(recursive=True)
-        assert [info.base_name for info in found if info.is_file] == ["x.mosaic"]
+        assert [info.name for info in found if info.is_file] == ["x.mosaic"]
         assert smalti.dataset("s3://bucket/marked").count_rows() == 1
+
+    def test_an_object_named_like_a_directory_is_a_file(self) -> None:
+        for number, name in enumerate(["sub.mosaic", "sub.mosaic/x.mosaic"]):
+            smalti.write_table(pa.table({"a": [number]}), f"s3://bucket/twice/{name}")
+        assert smalti.dataset("s3://bucket/twice").to_table()["a"].to_pylist() == [0, 1]
 
     def test_deleting_a_marked_directory_keeps_the_object_of_the_same_name(self, server: S3Server) -> None:
         server.ask("/bucket/same/", "PUT")
@@ -455,9 +487,11 @@ def test_an_object_of_the_same_size_in_the_place_of_one_that_was_listed() -> Non
     listing = list_files("s3://bucket/same-size")
     file = listing.files[0]
     open_found(file, listing.filesystem).close()
-    older = replace(file, modified=file.modified - 3 * 10**9)
-    with pytest.raises(smalti.MosaicError, match="replaced after the table was listed"):
-        open_found(older, listing.filesystem)
+    older = replace(file, modified=file.modified - 3 * 10**9, etag="")
+    smalti.write_table(pa.table({"a": ["new"]}), uri)
+    for found in (file, older):
+        with pytest.raises(smalti.MosaicError, match="replaced after the table was listed"):
+            open_found(found, listing.filesystem)
     open_found(replace(older, path=f"{file.path}-staged", settled=file.path), listing.filesystem).close()
 
 

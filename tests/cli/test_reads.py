@@ -40,7 +40,7 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
 
     monkeypatch.setattr(smalti.file.reader, "open_source", counted)
     if importlib.util.find_spec("smalti.jobs") is not None:  # `verify` opens files without a reader
-        monkeypatch.setattr("smalti.jobs.checking.open_source", counted)
+        monkeypatch.setattr("smalti.table.listing.open_source", counted)
     return opened
 
 

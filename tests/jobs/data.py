@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,11 @@ def mosaic_files(root: Path, tables: list[pa.Table], **options: Any) -> None:
     root.mkdir(parents=True, exist_ok=True)
     for number, table in enumerate(tables):
         smalti.write_table(table, root / f"f{number}.mosaic", **options)
+
+
+def stems(paths: Iterable[str]) -> list[str]:
+    """Names of files in tables as they were wanted, without what makes them unique."""
+    return [re.sub(r"-0[0-9a-f]{15}-[0-9]{5}(?=\.mosaic$)", "", path) for path in paths]
 
 
 def visible(root: Path) -> list[str]:

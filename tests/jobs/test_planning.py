@@ -56,7 +56,7 @@ def test_plan_convert(files: list[tuple[str, int, tuple[int, ...]]], expected: l
 
 def test_single_target_is_never_cut() -> None:
     splits = plan_convert([facts("a", 30, (10, 10, 10))], ["out"], split_bytes=8, cut_files=False)
-    assert splits == [Split(0, (Output((Piece(FoundFile("/data/a", 30), 30),), "out"),))]
+    assert splits == [Split(0, (Output((Piece(FoundFile("/data/a", 30), 30),), "out", None, "out"),))]
 
 
 def test_outputs_of_a_split_keep_their_order() -> None:
@@ -72,17 +72,17 @@ def test_outputs_of_a_split_keep_their_order() -> None:
         (
             [("p=1/a", 4, 1), ("p=1/b", 4, 1), ("p=2/a", 4, 1), ("p=2/b", 4, 1)],
             False,
-            [("p=1/part-x-00000", 2), ("p=2/part-x-00000", 2)],
+            [("p=1/part-00000", 2), ("p=2/part-00000", 2)],
             4,
         ),
         # A file alone with sound row groups stays; asked to, it is written again.
         ([("a", 90 * MB, 1)], False, [], 0),
-        ([("a", 90 * MB, 1)], True, [("part-x-00000", 1)], 1),
+        ([("a", 90 * MB, 1)], True, [("part-00000", 1)], 1),
         ([("a", 1, 1)], False, [], 0),
         # Many small row groups are worth gathering even in one file.
-        ([("a", 90 * MB, 90)], False, [("part-x-00000", 1)], 1),
+        ([("a", 90 * MB, 90)], False, [("part-00000", 1)], 1),
         # Up to the size, then the next.
-        ([("a", 60 * MB, 1), ("b", 60 * MB, 1), ("c", 30 * MB, 1)], False, [("part-x-00000", 2)], 2),
+        ([("a", 60 * MB, 1), ("b", 60 * MB, 1), ("c", 30 * MB, 1)], False, [("part-00000", 2)], 2),
         ([], True, [], 0),
     ],
 )
@@ -90,6 +90,6 @@ def test_plan_compact(
     files: list[tuple[str, int, int]], rewrite_all: bool, outputs: list[tuple[str, int]], read: int
 ) -> None:
     found = [facts(name, size, (size // groups,) * groups) for name, size, groups in files]
-    splits, used = plan_compact(found, target_bytes=100 * MB, label="x", rewrite_all=rewrite_all)
+    splits, used = plan_compact(found, target_bytes=100 * MB, rewrite_all=rewrite_all)
     assert [(split.outputs[0].stem, len(split.outputs[0].pieces)) for split in splits] == outputs
     assert len(used) == read

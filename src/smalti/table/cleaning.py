@@ -126,8 +126,8 @@ def _drop_jobs(log: CommitLog, limit: float, in_use: set[str]) -> list[str]:
             log.discard(job)
     elif old:
         while True:
-            number = log.settle()[0].number + 1
-            commit = log.publish(Commit(new_token(), discard=tuple(old), time=log.time(), number=number))
+            state, _ = log.settle()
+            commit = log.publish(Commit(new_token(), discard=tuple(old), time=state.time, number=state.number + 1))
             if commit is not None:
                 log.carry_out(commit)
                 break

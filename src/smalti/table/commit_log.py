@@ -88,7 +88,8 @@ class CommitLog:
             # Of records without a number, which an earlier version has written, several may be pending.
             old = [self.read_record(entry, 0) for number, entry in records if not number]
             pending = tuple(each for each in (last, *old) if isinstance(each, Commit))
-            return State(number, pending, memory if isinstance(memory, Checkpoint) else Checkpoint())
+            memory = memory if isinstance(memory, Checkpoint) else Checkpoint()
+            return State(number, pending, memory, max(self._times.values(), default=0) // 10**9)
         raise MosaicError("the records of commits keep changing", path=self.path(JOBS))
 
     def entries(self, relative: str = "", *, recursive: bool = False) -> Sequence[Entry]:
@@ -138,10 +139,6 @@ class CommitLog:
                     path=self.path(path),
                 )
         return {path: found[self.path(path)] for path in paths}
-
-    def time(self, entries: Iterable[Entry] = ()) -> int:
-        """A time that has come, in seconds, by the clock of the store: the latest of records and of other files."""
-        return max([*self._times.values(), *(entry.modified for entry in entries)], default=0) // 10**9
 
     def last_batch(self, state: State, stream: str) -> int:
         """The number of the last batch of a streaming query that was committed, -1 if there is none."""

@@ -168,11 +168,14 @@ class State(NamedTuple):
         The commits that are not known to be carried out.
     memory : Checkpoint
         What the last checkpoint remembers.
+    time : int
+        When the last record was written, in seconds and by the clock of the store.
     """
 
     number: int = 0
     pending: tuple[Commit, ...] = ()
     memory: Checkpoint = Checkpoint()
+    time: int = 0
 
 
 @dataclass(frozen=True)

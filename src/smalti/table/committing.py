@@ -87,37 +87,37 @@ class Change:
         log = CommitLog(self.root)
         for attempt in range(_MAX_ATTEMPTS):
             # The number comes first: if anything happens to the table after this, the number is taken.
-            state, _ = log.settle()
+            listing = None if self.mode == "append" else list_table(self.root, self.suffix)
+            state = log.settle()[0] if listing is None else listing.state
+            if listing is None and state.memory.hidden:
+                listing = list_table(self.root, self.suffix)
+                state = listing.state
             if stream is not None and batch is not None and batch <= log.last_batch(state, stream):
                 log.discard_staged(names)
                 return False
             staged = log.staged(list(names))
-            listing = None
-            if self.mode != "append" or state.memory.hidden:
-                listing = list_table(self.root, self.suffix)
-            if listing is None or listing.state.number == state.number:
-                existing = {} if listing is None or self.mode == "append" else dict(self.replaceable(listing))
-                removed = plan_changes(names.values(), existing, self.mode, self.read)
-                files = {path: existing[path] for path in removed} | (listing.leftovers if listing else {})
-                now = log.time(staged.values())
-                commit = Commit(
-                    job,
-                    tuple(Addition(path, names[path], entry.size) for path, entry in staged.items()),
-                    plan_removals(files, now, copies=log.moves_by_copying),
-                    time=now,
-                    is_listed=listing is not None,
-                    keep=None if self.keep is None else int(time.time() + self.keep * 3600),
-                    is_transient=self.mode == "create" and self.suffix != FILE_SUFFIX and not state.number,
-                    stream=stream,
-                    batch=batch,
-                    note=note,
-                    token=token,
-                    number=state.number + 1,
-                )
-                if log.publish(commit) is not None:
-                    self._refuse_late(log, commit)
-                    log.finish(commit)
-                    return True
+            existing = {} if listing is None or self.mode == "append" else dict(self.replaceable(listing))
+            removed = plan_changes(names.values(), existing, self.mode, self.read)
+            files = {path: existing[path] for path in removed} | (listing.leftovers if listing else {})
+            now = max([state.time, *(entry.modified // 10**9 for entry in staged.values())])
+            commit = Commit(
+                job,
+                tuple(Addition(path, names[path], entry.size) for path, entry in staged.items()),
+                plan_removals(files, now, copies=log.moves_by_copying),
+                time=now,
+                is_listed=listing is not None,
+                keep=None if self.keep is None else int(time.time() + self.keep * 3600),
+                is_transient=self.mode == "create" and self.suffix != FILE_SUFFIX and not state.number,
+                stream=stream,
+                batch=batch,
+                note=note,
+                token=token,
+                number=state.number + 1,
+            )
+            if log.publish(commit) is not None:
+                self._refuse_late(log, commit)
+                log.finish(commit)
+                return True
             time.sleep(random.uniform(0, min(_LONGEST_WAIT, 0.005 * 2**attempt)))
         raise ConflictError(
             "other jobs have committed first each time; nothing was changed. Run this job again when fewer are running",

@@ -194,19 +194,17 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
     """
     finished: tuple[Commit, ...] = ()
     for _ in range(_MAX_LISTINGS):
-        state, done = CommitLog(root).settle()
-        finished += done
         try:
             with listed_to_write(root):
                 listing = list_files(root, suffix=suffix, globs=False)
         except FileNotFoundError:
-            return Listing(root.filesystem, [], root.path, finished=finished, state=state)
+            return Listing(root.filesystem, [], root.path, finished=finished, state=CommitLog(root).settle()[0])
         if listing.directory is None:
             raise FileExistsError(17, "A file, where a directory is to be written", root.path)
-        for table in sorted(listing.pending - {_real(root)}):  # Tables within this one, and above it.
-            finished += CommitLog(Place(root.filesystem, table)).settle()[1]
         if not listing.pending:
             return replace(listing, finished=finished)
+        for table in sorted(listing.pending):  # This one, and tables within it and above it.
+            finished += CommitLog(Place(root.filesystem, table)).settle()[1]
     raise MosaicError("the files keep changing while they are listed", path=root.path)
 
 
