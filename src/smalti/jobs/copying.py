@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -146,6 +147,7 @@ class _OutputReader:
             reader = self._open(piece)
             found.append((piece.file.path, reader.schema))
             reader.close()
+        _refuse_other_spellings(found)
         return unify_schemas(found)
 
     def close(self) -> None:
@@ -187,6 +189,22 @@ class _OutputReader:
                 return adapt_batch(batch, self.schema), num_bytes
         except (MosaicError, SchemaDrift) as error:
             raise _PieceError(piece, error) from None
+
+
+def _refuse_other_spellings(found: list[tuple[str, pa.Schema]]) -> None:
+    """Refuse to gather files that spell a column differently: Spark takes it for one column, and could not read two."""
+    spelled: dict[str, tuple[str, str]] = {}
+    for path, schema in found:
+        lower = Counter(map(str.lower, schema.names))
+        for name in schema.names:
+            other, where = spelled.setdefault(name.lower(), (name, path))
+            if other != name and lower[name.lower()] == 1:
+                raise SchemaError(
+                    "the files spell a column differently, so that one file would have two; rename it in one of them",
+                    path=path,
+                    found=repr(name),
+                    expected=f"{other!r}, as in {where}",
+                )
 
 
 class _OutputWriter:

@@ -60,7 +60,7 @@ class CommitLog:
         #: Records that were read, by name. A record never changes.
         self._read_records: dict[str, Commit | Checkpoint] = {}
         #: The directories beside the records, when these were last listed.
-        self._directories: set[str] = set()
+        self._directories: set[str] | None = None
         #: When each record was written, in nanoseconds and by the clock of the store.
         self._times: dict[str, int] = {}
 
@@ -95,6 +95,12 @@ class CommitLog:
     def entries(self, relative: str = "", *, recursive: bool = False) -> Sequence[Entry]:
         """What is in the directory of jobs, or in one below it."""
         return self._place(f"{JOBS}/{relative}".rstrip("/")).entries(recursive=recursive)
+
+    def _has(self, directory: str) -> bool:
+        """Whether there is a directory beside the records."""
+        if self._directories is None:
+            self.records()
+        return directory in (self._directories or ())
 
     def records(self) -> list[tuple[int, Entry]]:
         """All records in their order, with their numbers; 0 for those that have none."""
@@ -148,7 +154,7 @@ class CommitLog:
     def _old_batches(self) -> dict[str, int]:
         """The last batch of each stream where an earlier version remembers it: in a file for each batch."""
         found: dict[str, int] = {}
-        for entry in self._place(f"{JOBS}/{STREAMS}").entries(recursive=True) if STREAMS in self._directories else ():
+        for entry in self.entries(STREAMS, recursive=True) if self._has(STREAMS) else ():
             if entry.is_file and entry.name.isdecimal() and len(entry.name) < 19:
                 stream = PurePosixPath(entry.path).parent.name
                 found[stream] = max(int(entry.name), found.get(stream, -1))
@@ -353,10 +359,10 @@ class CommitLog:
             before = Checkpoint(before.hidden, {**old, **before.streams})
             checkpoint = checkpoint_after(before, commit, set(failed))
             self._create(self._place(f"{JOBS}/{record_name(commit.number + 1)}"), checkpoint.to_json())
-            if STREAMS in self._directories:  # The checkpoint has taken over what an earlier version has left there.
+            if self._has(STREAMS):  # The checkpoint has taken over what an earlier version has left there.
                 self._delete_entries(self._staged_entries(STREAMS), [STREAMS])
-        if KEPT in self._directories:
-            over = [entry for entry in self._place(f"{JOBS}/{KEPT}").entries() if _is_over(entry.name)]
+        if self._has(KEPT):
+            over = [entry for entry in self.entries(KEPT) if _is_over(entry.name)]
             self._delete_entries([each for entry in over for each in self._staged_entries(f"{KEPT}/{entry.name}")], [])
             for entry in over:
                 self._delete_if_empty(f"{JOBS}/{KEPT}/{entry.name}")

@@ -31,7 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 from smalti.errors import ConflictError, MosaicError
 from smalti.spec import FILE_SUFFIX
-from smalti.table.partitions import parse_partition
+from smalti.table.partitions import MAX_NAME, parse_partition
 
 #: Where jobs stage their files and leave their records; the name starts with an underscore, so listings pass over it.
 JOBS = "_mosaic_jobs"
@@ -45,8 +45,6 @@ KEPT = "kept"
 Mode = Literal["append", "overwrite", "dynamic", "create", "replace"]
 
 _VERSION = 3
-#: File systems take names of up to 255 bytes.
-MAX_NAME = 255
 #: Of a record; its name has sixteen digits.
 MAX_NUMBER = 10**16 - 1
 #: How long a copy or a process may be under way, in seconds: the names that a store could bring back for so long are

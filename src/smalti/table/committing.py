@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -13,8 +13,8 @@ from smalti.errors import ConflictError
 from smalti.io.places import Place
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Addition, Commit, FileId, Mode, plan_changes, plan_removals
-from smalti.table.listing import Listing, list_files, list_table
+from smalti.table.commits import JOBS, Addition, Commit, FileId, Mode, plan_changes, plan_removals
+from smalti.table.listing import FoundFile, Listing, list_table
 
 #: A commit that others were faster than is planned again; more often than this and the table is too busy.
 _MAX_ATTEMPTS = 100
@@ -128,8 +128,9 @@ class Change:
     def _refuse_late(self, log: CommitLog, commit: Commit) -> None:
         """Withdraw a commit to a directory of other files than Mosaic, where the record of a faster job goes again."""
         if commit.is_transient:
-            listing = list_files(self.root, suffix=self.suffix, globs=False)
-            others = replace(listing, files=[file for file in listing.files if file.settled is None])
-            if others.files and (existing := self.replaceable(others)):
+            entries = [entry for entry in self.root.entries(recursive=True) if entry.is_file]
+            files = [FoundFile(entry.path, entry.size) for entry in entries if f"/{JOBS}/" not in entry.path]
+            existing = self.replaceable(Listing(self.root.filesystem, files, self.root.path)) if files else {}
+            if existing:
                 log.end(commit)
                 plan_changes((), existing, self.mode)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: What Hive and Spark write for a null partition value, and what Paimon does.
 HIVE_NULL, PAIMON_NULL = "__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"
+#: File systems take names of up to 255 bytes.
+MAX_NAME = 255
 
 # --- names of directories -------------------------------------------------------------------------------------------
 
@@ -50,7 +52,16 @@ def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
     >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
     'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
     """
-    return "/".join(f"{quote(name, safe='')}={_quoted(text)}" for name, text in values)
+    parts = {name: f"{quote(name, safe='')}={_quoted(text)}" for name, text in values}
+    for name, part in parts.items():
+        if len(part) > MAX_NAME:  # It is all ASCII.
+            raise SchemaError(
+                "the value is too long for the name of a directory",
+                column=name,
+                found=f"{len(part)} bytes as {part[:40]}…",
+                expected=f"{MAX_NAME} bytes at most",
+            )
+    return "/".join(parts.values())
 
 
 def _quoted(text: str | None) -> str:
