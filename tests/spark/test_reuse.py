@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import smalti
 from tests.spark import versions
 
 FORMATS = ("parquet", "mosaic")
@@ -170,3 +173,43 @@ def test_frames(spark: Any, directory: Path, tmp_path: Path) -> None:
             path = f"{directory}/sales/{format_}"
             found[format_]["batches of a stream"] = _batches(frame, path, str(tmp_path / format_))
     assert found["mosaic"] == found["parquet"]
+
+
+def test_a_frame_answers_from_one_table(spark: Any, plain: str, tmp_path: Path) -> None:
+    """After an overwrite by files of the same names and sizes, a frame that was loaded before gives no rows at all."""
+
+    def write(start: int) -> None:
+        for part in range(2):
+            rows = list(range(start + 10 * part, start + 10 * part + 10))
+            smalti.write_table(pa.table({"x": rows, "y": rows}), tmp_path / f"{part}.mosaic", stats_columns=["x"])
+            os.utime(tmp_path / f"{part}.mosaic", ns=(start, start))
+
+    write(1000)
+    load = lambda: spark.read.format("mosaic").load(str(tmp_path))  # noqa: E731
+    frame, sizes = load(), [path.stat().st_size for path in sorted(tmp_path.iterdir())]
+    queries: list[Callable[[Any], Any]] = [
+        lambda frame: frame.collect(),
+        lambda frame: frame.where("x >= 2000").count(),
+        lambda frame: frame.where("x = 1005").collect(),
+        lambda frame: frame.where("x = 2005").select("y").collect(),
+        lambda frame: frame.agg({"x": "max"}).collect(),
+        lambda frame: frame.agg({"y": "max"}).collect(),
+        lambda frame: frame.count(),
+        lambda frame: frame.select("_metadata.file_modification_time").collect(),
+        lambda frame: frame.limit(1).collect(),
+        lambda frame: frame.groupBy().agg({"x": "min", "*": "count"}).union(frame.selectExpr("x", "y")).collect(),
+    ]
+    by_python = spark.read.format(plain).load(str(tmp_path))
+    assert [len(str(query(frame))) > 0 for query in queries] == [True] * len(queries)
+    write(2000)
+    assert [path.stat().st_size for path in sorted(tmp_path.iterdir())] == sizes
+    for query in queries:
+        with pytest.raises(Exception, match="ReplacedError"):
+            query(frame)
+    with pytest.raises(Exception, match="ReplacedError"):
+        by_python.collect()
+    assert load().where("x >= 2000").count() == 20
+    (tmp_path / "0.mosaic").unlink()
+    for query in queries:
+        with pytest.raises(Exception, match=r"ReplacedError|FileNotFoundError"):
+            query(frame)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError, PaimonTableError, SchemaError
+from smalti.errors import MosaicError, PaimonTableError, ReplacedError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
@@ -145,8 +145,12 @@ class Table:
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = fit_partitions(self.files if files is None else files, schema, self.options)
-        groups = matching_row_groups(self._unstored(files) if filters else files, self._facts, schema, filters)
+        unstored = self._unstored(files) if filters else files
+        groups = matching_row_groups(unstored, self._facts, schema, filters)
         kept = [file for file in files if file.path in groups]
+        if any(file.path in self._facts for file in files if file.path not in groups):
+            named = matching_row_groups(unstored, {}, schema, filters)  # by the names of directories alone
+            self._check_unchanged([file for file in files if file.path in named and file.path not in groups])
         limit_bytes = self._split_bytes(kept)
         large = {file.path for file in kept if file.size > limit_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
@@ -185,6 +189,24 @@ class Table:
         matching = matching_partitions([file.partition for file in files], schema, filters)
         assert matching is not None
         self.files = [file for file, matches in zip(self.files, matching, strict=True) if matches]
+
+    def _check_unchanged(self, files: Sequence[FoundFile]) -> None:
+        """List the table again, and raise if files of which only the facts are used have gone or were replaced.
+
+        Facts are as old as the DataFrame, and tasks see only the files that they read: the answer would be from two
+        tables at once.
+        """
+        if not files:
+            return
+        listed: dict[str, FoundFile] = {}
+        with suppress(FileNotFoundError):
+            listed = {file.name: file for file in list_files(self._places, plain=self.options.plain).files}
+        for file in files:
+            now = listed.get(file.name)
+            if now is None and self.options.ignore_missing_files:
+                continue
+            if now is None or not _is_same(file, now, is_local=self._places[0].is_local):
+                raise ReplacedError("the file has gone or was replaced; load the table again", path=file.name)
 
     def _split_bytes(self, files: Sequence[FoundFile]) -> int:
         """How much a task reads at most: less than asked for where that would leave cores idle."""
@@ -302,6 +324,7 @@ class Table:
         """
         if self._may_skip:
             return None
+        self._check_unchanged([file for file in self.files if file.path in self._facts])
         self.learn()
         names = set(self.partitions().names) if self.files else set(groups)
         if set(groups) - names or set(groups) & self._find_stored_partitions():
@@ -371,7 +394,7 @@ class Table:
                     columns = set(stored.names)
                     if wanted is None and self.options.columns is not None:
                         columns &= set(self.options.columns)
-                    self._pieces[file.path] = cut(_whole(file).file, _row_group_bytes(opened, columns), limit)
+                    self._pieces[file.path] = cut(file, _row_group_bytes(opened, columns), limit)
                 return stored
         except UNREADABLE as error:
             skip_unreadable(file, error, self.options)
@@ -386,6 +409,17 @@ def _fitted(piece: Piece, file: FoundFile) -> Piece:
     """A piece that was cut before it was known how a schema has the partition columns."""
     partition = file.partition
     return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
+
+
+def _is_same(file: FoundFile, now: FoundFile, *, is_local: bool) -> bool:
+    """Whether a file that was listed again is the one that was listed before, wherever a commit has moved it.
+
+    A store copies what it moves, and the copy is younger.
+    """
+    if now.path != file.path and not is_local:
+        return now.size == file.size
+    unplaced = [replace(each, path="", settled=None, table=None, partition={}) for each in (file, now)]
+    return unplaced[0] == unplaced[1]
 
 
 def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | SnapshotTable:
@@ -405,8 +439,8 @@ def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | Sna
 
 
 def _whole(file: FoundFile) -> Piece:
-    """A file in one piece. Its time is of this machine, and a task may run on one that has a copy of its own."""
-    return Piece(replace(file, modified=0), file.size)
+    """A file in one piece. A task that finds another file in its place fails, by size, time or what else is known."""
+    return Piece(file, file.size)
 
 
 def _row_group_bytes(opened: MosaicFile, columns: set[str]) -> list[int]:
