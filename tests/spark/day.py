@@ -1360,7 +1360,7 @@ def run_stream(day: Day, writer: Any, start: Callable[[Any], Any]) -> None:
     """Start a query that stops when it has read what there is."""
     writer = writer.format(day.format).option("checkpointLocation", day.path("checkpoint")).trigger(availableNow=True)
     query = start(writer)
-    query.awaitTermination(60)
+    query.awaitTermination(600)
     assert not query.isActive
 
 
@@ -1403,7 +1403,7 @@ def stream_for_each(day: Day) -> object:
         .option("checkpointLocation", day.path("checkpoint"))
         .foreachBatch(lambda frame, _: batches.append(frame.count())).start()
     )  # fmt: skip
-    query.awaitTermination(60)
+    query.awaitTermination(600)
     return len(batches), sum(batches)
 
 
@@ -1413,7 +1413,7 @@ def stream_append_only(day: Day) -> object:
     day.save(day.rows(4))
     frame = day.spark.readStream.format(day.format).schema("id BIGINT").load(day.path()).groupBy("id").count()
     writer = frame.writeStream.format(day.format).outputMode("complete").option("checkpointLocation", day.path("c"))
-    return refused(lambda: writer.trigger(availableNow=True).start(day.path("out")).awaitTermination(60)) != "accepted"
+    return refused(lambda: writer.trigger(availableNow=True).start(day.path("out")).awaitTermination(600)) != "accepted"
 
 
 #: What differs, and why.

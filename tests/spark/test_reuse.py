@@ -92,7 +92,7 @@ def _batches(frame: Any, path: str, scratch: str) -> Any:
     spark, format_ = frame.sparkSession, Path(path).name
     stream = spark.readStream.format(format_).schema(frame.schema).load(path)
     query = stream.writeStream.foreachBatch(use).option("checkpointLocation", scratch).trigger(availableNow=True)
-    query.start().awaitTermination()
+    query.start().awaitTermination(600)
     return found
 
 
