@@ -50,6 +50,7 @@ def test_connect_reads_3_of_2000_columns(jar: str, tmp_path: Path) -> None:
         output = (tmp_path / "client.log").read_text()
     (line,) = [line for line in output.splitlines() if line.startswith("found ")] or [output]
     assert json.loads(line.removeprefix("found ")) == {
+        "steps": 1 + 3 + 3,
         "rows": [[0, 5, 1999], [1, 6, 2000], [2, 7, 2001]],
         "all": "checksum",
         "table": 2,
