@@ -6,19 +6,18 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.analysis.ResolvedFieldPosition;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.plans.logical.AddColumns;
-import org.apache.spark.sql.catalyst.plans.logical.AlterTableClusterBy;
 import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.QualifiedColType;
 import org.apache.spark.sql.catalyst.plans.logical.RecoverPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.RefreshTable;
-import org.apache.spark.sql.catalyst.plans.logical.RenameColumn;
 import org.apache.spark.sql.catalyst.plans.logical.RepairTable;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryCommand;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import scala.Function1;
 import scala.Option;
 import scala.Product;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -39,15 +38,15 @@ public class AlterTable extends AbstractPartialFunction {
       // The directories are the partitions, so that there is nothing to repair but what Spark has cached.
       return table(node) instanceof PartitionedTable ? new RefreshTable((LogicalPlan) ((UnaryCommand) node).child()) : node;
     }
-    if (node instanceof RenameColumn)
-      MosaicSource.refuse("RENAME COLUMN: files keep the name that a column had when they were written");
-    if (node instanceof AlterTableClusterBy) MosaicSource.refuse("CLUSTER BY: files are not written in that order");
-    if (node instanceof AddColumns) {
-      for (Object each : CollectionConverters.asJava(((AddColumns) node).columnsToAdd()))
-        if (!((QualifiedColType) each).nullable())
-          MosaicSource.refuse("ADD COLUMN .. NOT NULL: rows that are there already have nulls");
+    AlterTableCommand command = (AlterTableCommand) node;
+    for (Object change : CollectionConverters.asJava(command.changes())) {
+      if (change instanceof TableChange.RenameColumn)
+        MosaicSource.refuse("RENAME COLUMN: files keep the name that a column had when they were written");
+      if (change instanceof TableChange.ClusterBy) MosaicSource.refuse("CLUSTER BY: files are not written in that order");
+      if (node instanceof AddColumns && change instanceof TableChange.AddColumn && !((TableChange.AddColumn) change).isNullable())
+        MosaicSource.refuse("ADD COLUMN .. NOT NULL: rows that are there already have nulls");
     }
-    return table(node) instanceof PartitionedTable ? partitionsLast((AlterTableCommand) node, (PartitionedTable) table(node)) : node;
+    return table(node) instanceof PartitionedTable ? partitionsLast(command, (PartitionedTable) table(node)) : node;
   }
 
   private static Object table(Object node) {
@@ -74,17 +73,26 @@ public class AlterTable extends AbstractPartialFunction {
   private static AddColumns beforePartitions(AddColumns command, PartitionedTable table) {
     String last = table.schema().fieldNames()[table.schema().size() - table.partitionNames().length - 1];
     List<Object> placed = new ArrayList<Object>();
-    for (Object each : CollectionConverters.asJava(command.columnsToAdd())) {
-      QualifiedColType column = (QualifiedColType) each;
-      if (column.path().isEmpty() && column.position().isEmpty()) {
-        column = new QualifiedColType(column.path(), column.colName(), column.dataType(), column.nullable(), column.comment(),
-            Option.apply(new ResolvedFieldPosition(after(last))),
-            (Option) ((Product) each).productElement(6)); // its default, which has a name that Java keeps for itself
-        last = column.colName();
-      }
-      placed.add(column);
+    for (Object column : CollectionConverters.asJava(command.columnsToAdd())) {
+      Seq name = ((QualifiedColType) column).name();
+      boolean anywhere = name.size() == 1 && ((QualifiedColType) column).position().isEmpty();
+      placed.add(anywhere ? placed((Product) column, after(last)) : column);
+      if (anywhere) last = (String) name.head();
     }
     return new AddColumns(command.table(), CollectionConverters.asScala(placed).toList());
+  }
+
+  /** A column with a position. What else a column has differs among versions of Spark. */
+  private static Object placed(Product column, TableChange.ColumnPosition position) {
+    Object[] parts = new Object[column.productArity()];
+    for (int place = 0; place < parts.length; place++)
+      parts[place] = "position".equals(column.productElementName(place))
+          ? Option.apply(new ResolvedFieldPosition(position)) : column.productElement(place);
+    try {
+      return column.getClass().getConstructors()[0].newInstance(parts);
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   /** ColumnPosition.after(name): Janino does not call static methods of interfaces. */
