@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError, PaimonTableError, ReplacedError, SchemaError
+from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
@@ -32,6 +32,7 @@ from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_
 from smalti.spark.filters import SparkFilter, columns_of, matching_partitions
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
+from smalti.spark.unchanged import check_unchanged
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.schemas import unify_schemas
@@ -150,7 +151,8 @@ class Table:
         kept = [file for file in files if file.path in groups]
         if any(file.path in self._facts for file in files if file.path not in groups):
             named = matching_row_groups(unstored, {}, schema, filters)  # by the names of directories alone
-            self._check_unchanged([file for file in files if file.path in named and file.path not in groups])
+            ruled_out = [file for file in files if file.path in named and file.path not in groups]
+            check_unchanged(ruled_out, self._places, self.options)
         limit_bytes = self._split_bytes(kept)
         large = {file.path for file in kept if file.size > limit_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
@@ -189,24 +191,6 @@ class Table:
         matching = matching_partitions([file.partition for file in files], schema, filters)
         assert matching is not None
         self.files = [file for file, matches in zip(self.files, matching, strict=True) if matches]
-
-    def _check_unchanged(self, files: Sequence[FoundFile]) -> None:
-        """List the table again, and raise if files of which only the facts are used have gone or were replaced.
-
-        Facts are as old as the DataFrame, and tasks see only the files that they read: the answer would be from two
-        tables at once.
-        """
-        if not files:
-            return
-        listed: dict[str, FoundFile] = {}
-        with suppress(FileNotFoundError):
-            listed = {file.name: file for file in list_files(self._places, plain=self.options.plain).files}
-        for file in files:
-            now = listed.get(file.name)
-            if now is None and self.options.ignore_missing_files:
-                continue
-            if now is None or not _is_same(file, now, is_local=self._places[0].is_local):
-                raise ReplacedError("the file has gone or was replaced; load the table again", path=file.name)
 
     def _split_bytes(self, files: Sequence[FoundFile]) -> int:
         """How much a task reads at most: less than asked for where that would leave cores idle."""
@@ -324,7 +308,7 @@ class Table:
         """
         if self._may_skip:
             return None
-        self._check_unchanged([file for file in self.files if file.path in self._facts])
+        check_unchanged([file for file in self.files if file.path in self._facts], self._places, self.options)
         self.learn()
         names = set(self.partitions().names) if self.files else set(groups)
         if set(groups) - names or set(groups) & self._find_stored_partitions():
@@ -409,17 +393,6 @@ def _fitted(piece: Piece, file: FoundFile) -> Piece:
     """A piece that was cut before it was known how a schema has the partition columns."""
     partition = file.partition
     return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
-
-
-def _is_same(file: FoundFile, now: FoundFile, *, is_local: bool) -> bool:
-    """Whether a file that was listed again is the one that was listed before, wherever a commit has moved it.
-
-    A store copies what it moves, and the copy is younger.
-    """
-    if now.path != file.path and not is_local:
-        return now.size == file.size
-    unplaced = [replace(each, path="", settled=None, table=None, partition={}) for each in (file, now)]
-    return unplaced[0] == unplaced[1]
 
 
 def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | SnapshotTable:
