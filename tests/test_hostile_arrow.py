@@ -15,7 +15,7 @@ from tests.children import ROOT
 
 def _run(*arguments: str) -> str:
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.hostile_arrow", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=900, check=False)
     assert done.returncode == 0, f"died at {done.stdout[-200:]!r}: {done.stderr[-2000:]}"
     return done.stdout
 

@@ -24,7 +24,7 @@ from tests.children import ROOT
 
 pytestmark = [
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout: which files belong to it is unknown"),
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(3600),
 ]
 #: What pip would bring along: linked from this environment, so that the test needs no network.
 RUNTIME = ("pyarrow", "zstandard", "google_crc32c")
@@ -54,7 +54,7 @@ def build(hook: str, tree: Path, target: Path, **more: str) -> subprocess.Comple
     script = f"import sys; from setuptools import build_meta; print(build_meta.build_{hook}(sys.argv[1]))"
     command = [sys.executable, "-c", script, str(target)]
     return subprocess.run(
-        command, cwd=tree, env=environment(**more), capture_output=True, text=True, check=False, timeout=800
+        command, cwd=tree, env=environment(**more), capture_output=True, text=True, check=False, timeout=3500
     )
 
 

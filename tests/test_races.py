@@ -132,7 +132,7 @@ class Racer:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait(20)
+        self._process.wait(120)
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
             stream.close()

@@ -599,7 +599,7 @@ def test_constants_of_many_rows_are_cut_before_they_are_decoded() -> None:
         "    print(next(file.iter_batches(batch_size=10)).to_pylist()[9])\n"
         "    print(next(file.scan(['c'], batch_size=3).to_batches()).to_pylist())\n"
     )
-    done = subprocess.run([sys.executable, "-c", limited, blob.hex()], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", limited, blob.hex()], capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == ["{'a': 0, 'b': 1, 'c': 2, 'd': 3}", "[{'c': 2}, {'c': 2}, {'c': 2}]"], (
         done.stderr
     )

@@ -180,7 +180,7 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
     smalti.write_table(NEW, pipe)
-    data, _ = reader.communicate(timeout=30)
+    data, _ = reader.communicate(timeout=120)
     assert pipe.is_fifo()
     assert smalti.read_table(io.BytesIO(data)).equals(NEW)
     smalti.write_table(NEW, "/dev/null")

@@ -242,7 +242,7 @@ SPOOLING = """
 def test_a_forked_child_harms_nothing(script: str, tmp_path: Path) -> None:
     smalti.write_table(pa.table({f"c{i}": [i] * 100 for i in range(30)}), tmp_path / "old.mosaic")
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=300)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 

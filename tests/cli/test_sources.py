@@ -235,7 +235,7 @@ def test_diff_tells_kinds_apart(run: Any, tmp_path: Path) -> None:
 
 def piped(data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "smalti", *arguments]
-    return subprocess.run(command, input=data, capture_output=True, check=False, timeout=60)
+    return subprocess.run(command, input=data, capture_output=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize("kind", ["file", "parquet", "arrows", "csv", "jsonl"])

@@ -51,7 +51,7 @@ def on_a_terminal(commands: list[list[str]]) -> str:
                 shown += data
         except OSError:  # the other end is closed
             pass
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
     os.close(master)
     return shown.decode()
 

@@ -129,7 +129,7 @@ class Runner:
             stderr=subprocess.STDOUT if raises else subprocess.PIPE,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
         assert (done.returncode == 0) is (raises is None), (
             f"{block.place}: {done.returncode}: {done.stdout}{done.stderr}"

@@ -16,7 +16,7 @@ pytest.importorskip("sphinx", reason="the documentation's generator: pip install
 
 def test_no_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(ROOT / "docs"), str(tmp_path / "html")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=250)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "suppress_warnings" not in (ROOT / "docs" / "conf.py").read_text()
     home = (tmp_path / "html" / "index.html").read_text()

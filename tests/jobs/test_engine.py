@@ -37,7 +37,7 @@ def test_tasks_that_have_not_begun_never_do() -> None:
     def slow(task: int, _: Report) -> int:
         begun.append(task)
         if task:
-            gate.wait(10)
+            gate.wait(60)
         return task
 
     results = LocalExecutor(2).run(slow, list(range(50)), Meter("convert", 50, 0, None))

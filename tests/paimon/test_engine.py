@@ -126,7 +126,7 @@ class TestInstalling:
                 print("not there")
         """
         command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
-        assert subprocess.run(command, timeout=120, check=True, capture_output=True, text=True).stdout == "not there\n"
+        assert subprocess.run(command, timeout=600, check=True, capture_output=True, text=True).stdout == "not there\n"
 
     def test_pypaimons_options_reach_the_writer(self, tmp_path: Path) -> None:
         options = {**MOSAIC, "mosaic.num-buckets": "2", "mosaic.stats-columns": "id,x", "file.block-size": "8kb"}

@@ -141,7 +141,7 @@ def test_commits_of_several_processes_at_once_are_all_there(tmp_path: Path, wher
                 assert child.stdin is not None
                 child.stdin.write("go\n")
                 child.stdin.flush()
-            assert [child.wait(120) for child in children] == [0] * processes
+            assert [child.wait(600) for child in children] == [0] * processes
             found = smalti.paimon.dataset(path)
             assert found.snapshot_id == processes * times
             expected = [number * 1000 + turn for number in range(processes) for turn in range(times)]
@@ -165,7 +165,7 @@ def test_a_process_killed_before_its_commit_has_changed_nothing(tmp_path: Path) 
     assert child.stdout is not None
     assert child.stdout.readline() == "1\n"
     child.send_signal(signal.SIGKILL)
-    child.wait(30)
+    child.wait(120)
     assert len(list(Path(path).rglob("*.mosaic"))) == 2  # written, and in no snapshot
     assert smalti.paimon.dataset(path).to_table().num_rows == 5
     assert smalti.paimon.write(path, rows(5, 6)) == 2

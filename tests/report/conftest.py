@@ -37,5 +37,5 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     with webdriver.Chrome(options=options, service=Service(driver)) as session:
-        session.set_page_load_timeout(60)
+        session.set_page_load_timeout(300)
         yield session

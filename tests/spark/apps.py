@@ -105,7 +105,13 @@ def client(url: str, file: str, *columns: str) -> None:
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     spark.sql("SELECT 7L AS id, 1L AS p").write.format("mosaic").partitionBy("p").mode("overwrite").save(target)
     by_partition = spark.read.format("mosaic").load(target).groupBy("p").count().orderBy("p").collect()
+    spark.sql(f"CREATE TABLE nothing (id BIGINT) USING mosaic LOCATION '{target}.nothing'")
+    steps = f"""
+        WITH RECURSIVE t(p) AS (VALUES (0L) UNION ALL SELECT p + 1 FROM mosaic.`{target}` JOIN t USING (p))
+        SELECT count(*) AS n FROM t LEFT JOIN nothing ON t.p = nothing.id
+    """
     found = {
+        "steps": spark.sql(steps).collect()[0].n,
         "rows": [list(row) for row in frame.select(*columns).orderBy(columns[0]).collect()],
         "all": everything,
         "table": spark.sql(f"SELECT max(p) + 1 AS n FROM mosaic.`{target}`").collect()[0].n,

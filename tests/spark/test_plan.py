@@ -84,7 +84,8 @@ class TestOptions:
             ({"path": "t", "numBuckets": "3"}, "unknown option 'numBuckets' for reading"),
             ({"path": "t", "maxPartitionBytes": "12 parsecs"}, "maxPartitionBytes .* found '12 parsecs'"),
             ({"path": "t", "columns": "[1]"}, "option columns cannot be read"),
-            ({}, "where to read is missing"),
+            ({}, "where to read is missing: .* tables of the catalog need the Java provider"),
+            ({"path": "t", "owner": "me"}, "tables of the catalog need the Java provider"),
         ],
     )
     def test_reading_refuses(self, given: dict[str, str], message: str) -> None:

@@ -84,14 +84,31 @@ def test_a_table_without_partitions_is_one(spark: Any, tmp_path: Path) -> None:
         spark.sql("DROP TABLE whole")
 
 
-def test_columns_are_not_renamed(spark: Any, tmp_path: Path) -> None:
-    """Files keep the old name, so that their rows would be null under the new one."""
-    spark.sql(f"CREATE TABLE kept (id BIGINT, x INT) USING mosaic LOCATION '{tmp_path}/t'")
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("RENAME COLUMN x TO y", "RENAME COLUMN: files keep the name"),
+        ("CLUSTER BY (x)", "CLUSTER BY: files are not written in that order"),
+        ("ADD COLUMN y INT NOT NULL", "rows that are there already have nulls"),
+        ("ADD COLUMN y INT AFTER day", "to columns id, x, day, y: Spark wants the partition columns, day, at the end"),
+        ("ALTER COLUMN day FIRST", "to columns day, id, x:"),
+        ("DROP COLUMN day", "to columns id, x:"),
+        ("DROP COLUMNS (id, x)", "to columns day:"),
+        ("REPLACE COLUMNS (y INT)", "to columns y:"),
+        ("ADD PARTITION (day = 2)", "there as soon as it has rows"),
+    ],
+)
+def test_alterations_that_files_cannot_follow(spark: Any, tmp_path: Path, statement: str, reason: str) -> None:
+    """They are refused by name, and the table is as it was: neither nulls, nor errors inside Spark."""
+    spark.sql(
+        f"CREATE TABLE kept (id BIGINT, x INT, day INT) USING mosaic PARTITIONED BY (day) LOCATION '{tmp_path}/t'"
+    )
     try:
-        spark.sql("INSERT INTO kept VALUES (1, 2)")
-        with pytest.raises(Exception, match="RENAME COLUMN"):
-            spark.sql("ALTER TABLE kept RENAME COLUMN x TO y")
-        assert spark.table("kept").first() == (1, 2)
+        spark.sql("INSERT INTO kept VALUES (1, 2, 3)")
+        with pytest.raises(Exception, match=reason):
+            spark.sql(f"ALTER TABLE kept {statement}")
+        spark.sql("ALTER TABLE kept SET TBLPROPERTIES ('a' = 'b')")
+        assert spark.table("kept").first() == (1, 2, 3)
     finally:
         spark.sql("DROP TABLE kept")
 

@@ -46,10 +46,11 @@ def test_connect_reads_3_of_2000_columns(jar: str, tmp_path: Path) -> None:
         wait_for(lambda: "Spark Connect server started" in log.read_text(), "server", log)
         client = [sys.executable, "-m", "tests.spark.apps", "client", f"sc://127.0.0.1:{port}", str(path), *wanted]
         with process(client, tmp_path / "client.log") as child:
-            child.wait(120)
+            child.wait(900)
         output = (tmp_path / "client.log").read_text()
     (line,) = [line for line in output.splitlines() if line.startswith("found ")] or [output]
     assert json.loads(line.removeprefix("found ")) == {
+        "steps": 1 + 3 + 3,
         "rows": [[0, 5, 1999], [1, 6, 2000], [2, 7, 2001]],
         "all": "checksum",
         "table": 2,
@@ -71,7 +72,7 @@ def test_spark_sql(jar: str, tmp_path: Path) -> None:
     command += ["--conf", "spark.ui.enabled=false", "--conf", "spark.sql.catalogImplementation=in-memory"]
     log = tmp_path / "log"
     with process([*command, "-e", statements], log) as child:
-        child.wait(180)
+        child.wait(900)
     output = log.read_text()
     found = [line.split("\t") for line in output.splitlines() if line.startswith(("rows\t", "path\t"))]
     assert found == [["rows", "1", "a", "1"], ["rows", "3", "c", "2"], ["path", "2", "3"]], output[-3000:]
@@ -82,7 +83,7 @@ def test_spark_sql(jar: str, tmp_path: Path) -> None:
 def test_a_running_session_gets_it(tmp_path: Path) -> None:
     """`enable` on a session that was made without it, as in a notebook, twice; then a LIMIT."""
     with process([sys.executable, "-m", "tests.spark.apps", "enable", str(tmp_path)], tmp_path / "log") as child:
-        child.wait(180)
+        child.wait(900)
     output = (tmp_path / "log").read_text()
     (line,) = [line for line in output.splitlines() if line.startswith("found ")] or [output]
     assert json.loads(line.removeprefix("found ")) == {

@@ -33,13 +33,21 @@ def test_write_read_overwrite(spark: Any, endpoint: str) -> None:
         "storage.scheme": "http",
     }
 
+    def load() -> Any:
+        return spark.read.format("mosaic").options(**options).load("s3a://bucket/t")
+
     def read() -> list[tuple[Any, ...]]:
-        return sorted(map(tuple, spark.read.format("mosaic").options(**options).load("s3a://bucket/t").collect()))
+        return sorted(map(tuple, load().collect()))
 
     frame = spark.range(4).selectExpr("id", "id % 2 AS p")
     frame.write.format("mosaic").mode("append").options(**options, partitionBy="p").save("s3a://bucket/t")
     assert read() == [(0, 0), (1, 1), (2, 0), (3, 1)]
+    before = load()
+    assert [before.count(), before.where("id > 3").count()] == [4, 0]
     frame.where("id = 3").write.format("mosaic").mode("overwrite").options(**options, partitionBy="p").save(
         "s3a://bucket/t"
     )
     assert read() == [(3, 1)]
+    for query in (before.collect, before.count, before.where("id > 3").count, before.agg({"id": "max"}).collect):
+        with pytest.raises(Exception, match=r"ReplacedError|FileNotFoundError"):
+            query()

@@ -67,7 +67,7 @@ def run(spark: Any, source: Path, out: Path, checkpoint: Path, **options: str) -
     frame = spark.readStream.format("mosaic").schema("x bigint").options(**options).load(str(source))
     writer = frame.writeStream.format("mosaic").option("checkpointLocation", str(checkpoint))
     query = writer.trigger(availableNow=True).start(str(out))
-    query.awaitTermination(120)
+    query.awaitTermination(600)
     assert query.exception() is None
     return len([progress for progress in query.recentProgress if progress.numInputRows])
 
@@ -134,7 +134,7 @@ def test_a_query_is_known_without_a_checkpoint_of_its_own(spark: Any, tmp_path: 
         frame = spark.readStream.format("mosaic").load(str(tmp_path / "in"))
         for _ in range(2):
             writer = frame.writeStream.format("mosaic").queryName("named").trigger(availableNow=True)
-            writer.start(str(tmp_path / "out")).awaitTermination(60)
+            writer.start(str(tmp_path / "out")).awaitTermination(600)
         assert table(tmp_path / "out") == [1]
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
@@ -152,9 +152,9 @@ def test_without_the_provider_partitions_have_to_be_said(spark: Any, plain: str,
         query = writer.options(**options).partitionBy("p").trigger(availableNow=True)
         if not options:
             with pytest.raises(Exception, match=r"smalti\.spark\.enable\(spark\)"):
-                query.start(str(tmp_path / f"out{number}")).awaitTermination(60)
+                query.start(str(tmp_path / f"out{number}")).awaitTermination(600)
             continue
-        query.start(str(tmp_path / f"out{number}")).awaitTermination(60)
+        query.start(str(tmp_path / f"out{number}")).awaitTermination(600)
         files = [path.relative_to(tmp_path / f"out{number}") for path in (tmp_path / f"out{number}").rglob("*.mosaic")]
         found.append(" ".join(sorted({str(path.parent) for path in files})))
     assert found == [".", "p=0 p=1"]
@@ -167,5 +167,5 @@ def test_filters_on_partitions(spark: Any, tmp_path: Path) -> None:
         file(tmp_path / f"in/p={part}/a.mosaic", [part, part + 10])
     frame = spark.readStream.format("mosaic").load(str(tmp_path / "in")).where("p = 1")
     writer = frame.writeStream.format("mosaic").option("checkpointLocation", str(tmp_path / "cp"))
-    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(60)
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(600)
     assert table(tmp_path / "out") == [1, 11]

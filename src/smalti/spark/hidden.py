@@ -26,15 +26,15 @@ def file_uri(path: str, scheme: str) -> str:
     return f"{scheme}://{quote(path, safe=_SAFE)}"
 
 
-#: What each field says of a piece, given the URI of its file and its time of modification in nanoseconds.
-_FIELDS: Mapping[str, Callable[[Piece, str, int], object]] = {
-    "file_path": lambda _, uri, __: uri,
-    "file_name": lambda piece, *_: PurePosixPath(piece.file.name).name,
-    "file_size": lambda piece, *_: piece.file.size,
+#: What each field says of a piece, given the URI of its file.
+_FIELDS: Mapping[str, Callable[[Piece, str], object]] = {
+    "file_path": lambda _, uri: uri,
+    "file_name": lambda piece, _: PurePosixPath(piece.file.name).name,
+    "file_size": lambda piece, _: piece.file.size,
     "file_block_start": lambda *_: 0,
-    "file_block_length": lambda piece, *_: piece.file.size,
-    "file_modification_time": lambda _, __, modified: modified // 1_000_000 * 1_000,  # Spark tells milliseconds
-    "row_group": lambda piece, *_: piece.row_groups[0] if piece.row_groups else 0,
+    "file_block_length": lambda piece, _: piece.file.size,
+    "file_modification_time": lambda piece, _: piece.file.modified // 1_000_000 * 1_000,  # Spark tells milliseconds
+    "row_group": lambda piece, _: piece.row_groups[0] if piece.row_groups else 0,
 }
 
 
@@ -44,11 +44,11 @@ def stored_part(schema: pa.Schema) -> pa.Schema:
     return schema if place < 0 or not pa.types.is_struct(schema.field(place).type) else schema.remove(place)
 
 
-def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str, modified: int) -> pa.RecordBatch:
+def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str) -> pa.RecordBatch:
     """A batch of a piece with the hidden column, in the place that a schema gives it."""
     place = schema.get_field_index(HIDDEN)
     fields = list(schema.field(place).type)
-    values = [pa.scalar(_FIELDS[field.name](piece, uri, modified), field.type) for field in fields]
+    values = [pa.scalar(_FIELDS[field.name](piece, uri), field.type) for field in fields]
     arrays = [pa.repeat(value, batch.num_rows) for value in values]
     hidden = pa.StructArray.from_arrays(arrays, fields=fields)
     columns = list(batch.columns)

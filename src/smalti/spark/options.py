@@ -29,6 +29,8 @@ _STORAGE = "storage."
 #: Keys that the Java provider sets; see `jvm/Options.java`.
 _PROVIDER, _TABLE, _PROPERTIES = "smalti.provider", "smalti.table", "smalti.properties"
 _PARTITION, _BATCH, _CREATE = "smalti.partition", "smalti.batch", "smalti.create"
+#: Spark tells a Python source that it calls itself nothing of the place of a table, and when it creates one, the owner.
+_TABLES = "tables of the catalog need the Java provider (smalti.spark.enable(spark), or `smalti spark-jar`)"
 
 # --- one value ------------------------------------------------------------------------------------------------------
 
@@ -211,7 +213,8 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     values, others = _parse(given, _READ, {**_WRITE, **_WRITER}, "reading")
     paths = [*values.pop("paths", ()), *filter(None, [others.get("path")])]
     if not paths:
-        raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them")
+        hint = "" if _PROVIDER in others else f"; {_TABLES}"
+        raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them" + hint)
     if "bad_files_path" in values:
         values["ignore_corrupt_files"] = True
     values.update(of_catalog=_TABLE in others, is_planned=_PROVIDER in others)
@@ -223,7 +226,9 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     values, others = _parse(given, {**_WRITE, **_WRITER}, _READ, "writing")
     writer = WriterOptions(**{name: values.pop(name) for name in _WRITER if name in values})
     if not others.get("path"):
-        raise MosaicError("where to write is missing: give save() a path")
+        raise MosaicError(
+            "where to write is missing: give save() a path" + ("" if _PROVIDER in others else f"; {_TABLES}")
+        )
     if values.get("partition_overwrite_mode") == "dynamic" and not values.get("partition_by"):
         raise MosaicError("partitionOverwriteMode=dynamic needs partitionBy")
     values["says_partitions"] = "partition_by" in values
@@ -262,6 +267,8 @@ def _parse(
             storage[lower.removeprefix(_STORAGE)] = text
         elif lower in by_key:
             values[by_key[lower]] = _parse_one(by_key[lower], text, kinds[by_key[lower]])
+        elif lower == "owner" and _PROVIDER not in others:
+            raise MosaicError(_TABLES)
         elif lower not in _OTHERS and lower not in ignored:
             there_are = sorted([*map(camel_case, kinds), "storage.*"])
             raise MosaicError(f"unknown option {key!r} for {doing} Mosaic; there are {', '.join(there_are)}")

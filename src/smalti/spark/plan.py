@@ -32,6 +32,7 @@ from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_
 from smalti.spark.filters import SparkFilter, columns_of, matching_partitions
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
+from smalti.spark.unchanged import check_unchanged
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.schemas import unify_schemas
@@ -145,8 +146,13 @@ class Table:
         """
         unchecked = {file.path for file in self._unchecked()} if files is None else set()
         files = fit_partitions(self.files if files is None else files, schema, self.options)
-        groups = matching_row_groups(self._unstored(files) if filters else files, self._facts, schema, filters)
+        unstored = self._unstored(files) if filters else files
+        groups = matching_row_groups(unstored, self._facts, schema, filters)
         kept = [file for file in files if file.path in groups]
+        if any(file.path in self._facts for file in files if file.path not in groups):
+            named = matching_row_groups(unstored, {}, schema, filters)  # by the names of directories alone
+            ruled_out = [file for file in files if file.path in named and file.path not in groups]
+            check_unchanged(ruled_out, self._places, self.options)
         limit_bytes = self._split_bytes(kept)
         large = {file.path for file in kept if file.size > limit_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
@@ -302,6 +308,7 @@ class Table:
         """
         if self._may_skip:
             return None
+        check_unchanged([file for file in self.files if file.path in self._facts], self._places, self.options)
         self.learn()
         names = set(self.partitions().names) if self.files else set(groups)
         if set(groups) - names or set(groups) & self._find_stored_partitions():
@@ -371,7 +378,7 @@ class Table:
                     columns = set(stored.names)
                     if wanted is None and self.options.columns is not None:
                         columns &= set(self.options.columns)
-                    self._pieces[file.path] = cut(_whole(file).file, _row_group_bytes(opened, columns), limit)
+                    self._pieces[file.path] = cut(file, _row_group_bytes(opened, columns), limit)
                 return stored
         except UNREADABLE as error:
             skip_unreadable(file, error, self.options)
@@ -405,8 +412,8 @@ def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | Sna
 
 
 def _whole(file: FoundFile) -> Piece:
-    """A file in one piece. Its time is of this machine, and a task may run on one that has a copy of its own."""
-    return Piece(replace(file, modified=0), file.size)
+    """A file in one piece. A task that finds another file in its place fails, by size, time or what else is known."""
+    return Piece(file, file.size)
 
 
 def _row_group_bytes(opened: MosaicFile, columns: set[str]) -> list[int]:

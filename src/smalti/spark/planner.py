@@ -36,14 +36,13 @@ def load(question: Mapping[str, Any], _: bytes) -> Answer:
     schema = spark_schema(table.schema()) if given is None else _schema(given)
     table.learn(most=_MAX_OPENED)
     partitions = table.partitions().names
-    parts = [(file.name, file.size, file.modified) for file in table.files]
     facts = {
         "schema": schema.json(),
         "partitions": partitions,
         "filterable": sorted(table.filterable()),
         "files": len(table.files),
         "groups": table.num_row_groups,
-        "digest": hashlib.sha256(repr(parts).encode()).hexdigest(),
+        "digest": hashlib.sha256(repr(table.files).encode()).hexdigest(),
     }
     return facts, [pickle.dumps(table)]
 
@@ -60,12 +59,10 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     filters = parse_filters(question["filters"])
     order, limit = question["order"], question.get("limit")
     splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
-    modified = {}
     if stored_part(schema) is not schema:  # The hidden column tells of row groups, so they are read one by one.
         table.learn()
         splits = [tuple(group for piece in split for group in table.by_row_group(piece)) for split in splits]
-        modified = {file.name: file.modified for file in table.files}
-    scan = Scan(table.options, schema, filters, limit, [tuple(key) for key in order], modified)
+    scan = Scan(table.options, schema, filters, limit, [tuple(key) for key in order])
     pieces = [piece for split in splits for piece in split]
     facts: dict[str, Any] = {**table.summarize(pieces)}
     if question["statistics"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
@@ -114,8 +114,6 @@ class Scan:
     #: With a limit: the columns by which the first rows are the wanted ones, and for each whether it is ascending, and
     #: whether nulls come first.
     order: Sequence[tuple[str, bool, bool]] = ()
-    #: When each file was modified, in nanoseconds, where the hidden column tells it.
-    modified: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def stored(self) -> pa.Schema:
@@ -190,7 +188,7 @@ class Scan:
         """A batch with the hidden column, if it is asked for."""
         if self.stored is self.schema:
             return batch
-        return add_hidden(batch, self.schema, piece, uri, self.modified.get(piece.file.name, 0))
+        return add_hidden(batch, self.schema, piece, uri)
 
     def _read_piece(
         self, piece: Piece, filesystem: FileSystem, schemas: SharedSchemas, metrics: Metrics

@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonInputPartition;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
@@ -27,7 +26,8 @@ final class ColumnarReaderFactory implements PartitionReaderFactory {
   }
 
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    return new ColumnarReader(python, environment, scan, ((PythonInputPartition) partition).pickedPartition(), schema);
+    MosaicPartition given = (MosaicPartition) partition;
+    return new ColumnarReader(python, environment, given.scan(scan), given.split, schema);
   }
 
   public PartitionReader<InternalRow> createReader(InputPartition partition) {

@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.RenameColumn;
 import org.apache.spark.sql.catalyst.plans.logical.SetTableProperties;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -37,7 +36,7 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What SQL allows for Spark's file formats only: SELECT .. FROM mosaic.`path`, INSERT OVERWRITE DIRECTORY, CREATE TABLE ..
- * LIKE, and comments of tables; and what it refuses for them: new names of columns.
+ * LIKE, comments of tables, and ALTER TABLE as it is for them.
  *
  * Spark refuses names of other formats in the step that resolves names, so one rule comes before it, in the place of
  * rules for hints. Spark finds this class when a session is made, by META-INF/services.
@@ -48,7 +47,7 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
     ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeDirectoryRule());
     ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeLikeRule());
     ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeCommentRule());
-    ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeRenameRule());
+    ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeAlterRule());
     return BoxedUnit.UNIT;
   }
 
@@ -240,26 +239,9 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
     }
   }
 
-  public static class MakeRenameRule extends AbstractFunction1 {
+  public static class MakeAlterRule extends AbstractFunction1 {
     public Object apply(Object session) {
-      return new Everywhere(new RefuseRename());
-    }
-  }
-
-  /**
-   * ALTER TABLE .. RENAME COLUMN, which Spark refuses for tables of its own formats, too. For ours its session catalog
-   * would note the new name, and all rows that were written under the old one would be null.
-   */
-  public static class RefuseRename extends AbstractPartialFunction {
-    public boolean isDefinedAt(Object node) {
-      return node instanceof RenameColumn && ((RenameColumn) node).table() instanceof ResolvedTable
-          && ((ResolvedTable) ((RenameColumn) node).table()).table() instanceof MosaicTable;
-    }
-
-    public Object applyOrElse(Object node, Function1 otherwise) {
-      if (!isDefinedAt(node)) return otherwise.apply(node);
-      MosaicSource.refuse("RENAME COLUMN: files keep the name that a column had when they were written");
-      return node;
+      return new Everywhere(new AlterTable());
     }
   }
 

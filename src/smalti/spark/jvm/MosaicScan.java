@@ -29,7 +29,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** One scan of the files of a snapshot. It is planned when Spark first asks what it will read, and again with filters that come at run time. */
+/**
+ * One scan of the files of a snapshot. It is planned when Spark first asks what it will read.
+ *
+ * Spark may run one scan several times: in each step of WITH RECURSIVE, for example. So filters that come at run time
+ * belong to the batch that Spark asks for right after them, in the same thread, and never to the scan.
+ */
 public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering, SupportsMetadata {
   static final int ROW_BYTES = 8;
   private final MosaicTable table;
@@ -39,10 +44,11 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   private final Filter[] decided;
   private final int limit;
   private final List<Object> order;
-  private Filter[] runtime = new Filter[0];
+  private final ThreadLocal<Filter[]> runtime = new ThreadLocal<Filter[]>();
   private Snapshot snapshot;
-  private Planner.Answer plan;
-  private Filter[] planned;
+  private Planner.Answer whole;
+  /** The plan that was made last, which is shown. */
+  private volatile Planner.Answer latest;
   private boolean streaming;
 
   MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, Filter[] decided,
@@ -62,22 +68,25 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     return snapshot;
   }
 
-  /** What is read, and by how many tasks. */
+  /** What is read, and by how many tasks, without filters that come at run time. */
   synchronized Planner.Answer plan() {
-    if (plan == null || !Arrays.equals(planned, runtime)) {
-      Filter[] all = (Filter[]) Arrays.copyOf(filters, filters.length + runtime.length);
-      System.arraycopy(runtime, 0, all, filters.length, runtime.length);
-      Map<String, Object> details = new HashMap<String, Object>();
-      details.put("schema", required.json());
-      details.put("filters", Filters.write(all));
-      Filters.putDecided(details, full, decided);
-      details.put("statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
-      if (limit >= 0) details.put("limit", Integer.valueOf(limit));
-      details.put("order", order);
-      plan = Planner.ask("plan", details, files().state());
-      planned = runtime;
-    }
-    return plan;
+    if (whole == null) whole = plan(new Filter[0]);
+    return whole;
+  }
+
+  /** What is left to read with filters that have come at run time. */
+  synchronized Planner.Answer plan(Filter[] more) {
+    Filter[] all = (Filter[]) Arrays.copyOf(filters, filters.length + more.length);
+    System.arraycopy(more, 0, all, filters.length, more.length);
+    Map<String, Object> details = new HashMap<String, Object>();
+    details.put("schema", required.json());
+    details.put("filters", Filters.write(all));
+    Filters.putDecided(details, full, decided);
+    details.put("statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
+    if (limit >= 0) details.put("limit", Integer.valueOf(limit));
+    details.put("order", order);
+    latest = Planner.ask("plan", details, files().state());
+    return latest;
   }
 
   public StructType readSchema() {
@@ -85,7 +94,9 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public Batch toBatch() {
-    return new MosaicBatch(this);
+    Filter[] more = (Filter[]) runtime.get();
+    runtime.remove();
+    return new MosaicBatch(this, more == null ? new Filter[0] : more);
   }
 
   /** Streams keep their own list of files, in the Python source. */
@@ -140,6 +151,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   /** The row groups that no task was given. */
   public CustomTaskMetric[] reportDriverMetrics() {
+    Planner.Answer plan = latest;
     if (plan == null || !plan.has("groups") || !files().facts.has("groups")) return new CustomTaskMetric[0];
     return new CustomTaskMetric[] {new TaskMetric("skipped", files().facts.number("groups") - plan.number("groups"))};
   }
@@ -154,7 +166,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public void filter(Filter[] more) {
-    runtime = more;
+    runtime.set(more);
   }
 
   public String description() {
@@ -170,6 +182,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   /** What explain() shows. */
   private Map<String, String> shown() {
+    Planner.Answer plan = latest;
     Map<String, String> shown = new TreeMap<String, String>();
     shown.put("Location", Options.shown((String) table.options().get("path")));
     shown.put("PushedFilters", Arrays.toString(filters));
@@ -188,7 +201,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     if (!(other instanceof MosaicScan)) return false;
     MosaicScan scan = (MosaicScan) other;
     return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit && order.equals(scan.order)
-        && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided) && Arrays.equals(runtime, scan.runtime)
+        && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided)
         && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
   }
 

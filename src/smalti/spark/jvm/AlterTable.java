@@ -1,0 +1,128 @@
+package smalti.spark.jvm;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.analysis.ResolvedFieldPosition;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.plans.logical.AddColumns;
+import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.QualifiedColType;
+import org.apache.spark.sql.catalyst.plans.logical.RecoverPartitions;
+import org.apache.spark.sql.catalyst.plans.logical.RefreshTable;
+import org.apache.spark.sql.catalyst.plans.logical.RepairTable;
+import org.apache.spark.sql.catalyst.plans.logical.UnaryCommand;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import scala.Function1;
+import scala.Option;
+import scala.Product;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * ALTER TABLE, as it is for tables of Spark's own formats. For ours, Spark's session catalog would take changes that the
+ * files cannot follow, and it fails with an internal error where the partition columns are not the last ones.
+ */
+public class AlterTable extends AbstractPartialFunction {
+  public boolean isDefinedAt(Object node) {
+    return (node instanceof AlterTableCommand || node instanceof RecoverPartitions || node instanceof RepairTable)
+        && ((LogicalPlan) node).resolved() && ((UnaryCommand) node).child() instanceof ResolvedTable
+        && table(node) instanceof MosaicTable;
+  }
+
+  public Object applyOrElse(Object node, Function1 otherwise) {
+    if (!isDefinedAt(node)) return otherwise.apply(node);
+    if (!(node instanceof AlterTableCommand)) {
+      // The directories are the partitions, so that there is nothing to repair but what Spark has cached.
+      return table(node) instanceof PartitionedTable ? new RefreshTable((LogicalPlan) ((UnaryCommand) node).child()) : node;
+    }
+    AlterTableCommand command = (AlterTableCommand) node;
+    for (Object change : CollectionConverters.asJava(command.changes())) {
+      if (change instanceof TableChange.RenameColumn)
+        MosaicSource.refuse("RENAME COLUMN: files keep the name that a column had when they were written");
+      if (change instanceof TableChange.ClusterBy) MosaicSource.refuse("CLUSTER BY: files are not written in that order");
+      if (node instanceof AddColumns && change instanceof TableChange.AddColumn && !((TableChange.AddColumn) change).isNullable())
+        MosaicSource.refuse("ADD COLUMN .. NOT NULL: rows that are there already have nulls");
+    }
+    return table(node) instanceof PartitionedTable ? partitionsLast(command, (PartitionedTable) table(node)) : node;
+  }
+
+  private static Object table(Object node) {
+    return ((ResolvedTable) ((UnaryCommand) node).child()).table();
+  }
+
+  /** The command, with new columns before the partition columns. */
+  private static Object partitionsLast(AlterTableCommand command, PartitionedTable table) {
+    AlterTableCommand changed = command instanceof AddColumns ? beforePartitions((AddColumns) command, table) : command;
+    List<String> partitions = Arrays.asList(table.partitionNames());
+    List<String> names = new ArrayList<String>(Arrays.asList(table.schema().fieldNames()));
+    boolean columns = false;
+    for (Object change : CollectionConverters.asJava(changed.changes())) {
+      columns = columns || change instanceof TableChange.ColumnChange;
+      apply((TableChange) change, names);
+    }
+    int data = names.size() - partitions.size();
+    if (columns && (data < 1 || !names.subList(data, names.size()).equals(partitions)))
+      MosaicSource.refuse("ALTER TABLE to columns " + String.join(", ", names) + ": Spark wants the partition columns, "
+          + String.join(", ", partitions) + ", at the end, after at least one other");
+    return changed;
+  }
+
+  private static AddColumns beforePartitions(AddColumns command, PartitionedTable table) {
+    String last = table.schema().fieldNames()[table.schema().size() - table.partitionNames().length - 1];
+    List<Object> placed = new ArrayList<Object>();
+    for (Object column : CollectionConverters.asJava(command.columnsToAdd())) {
+      Seq name = ((QualifiedColType) column).name();
+      boolean anywhere = name.size() == 1 && ((QualifiedColType) column).position().isEmpty();
+      placed.add(anywhere ? placed((Product) column, after(last)) : column);
+      if (anywhere) last = (String) name.head();
+    }
+    return new AddColumns(command.table(), CollectionConverters.asScala(placed).toList());
+  }
+
+  /** A column with a position. What else a column has differs among versions of Spark. */
+  private static Object placed(Product column, TableChange.ColumnPosition position) {
+    Object[] parts = new Object[column.productArity()];
+    for (int place = 0; place < parts.length; place++)
+      parts[place] = "position".equals(column.productElementName(place))
+          ? Option.apply(new ResolvedFieldPosition(position)) : column.productElement(place);
+    try {
+      return column.getClass().getConstructors()[0].newInstance(parts);
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** ColumnPosition.after(name): Janino does not call static methods of interfaces. */
+  private static TableChange.ColumnPosition after(String name) {
+    try {
+      return (TableChange.ColumnPosition) TableChange.ColumnPosition.class
+          .getMethod("after", new Class[] {String.class}).invoke(null, new Object[] {name});
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** The names of columns after a change. */
+  private static void apply(TableChange change, List<String> names) {
+    if (!(change instanceof TableChange.ColumnChange)) return;
+    String[] path = ((TableChange.ColumnChange) change).fieldNames();
+    if (path.length != 1) return;
+    if (change instanceof TableChange.AddColumn) {
+      place(path[0], ((TableChange.AddColumn) change).position(), names);
+    } else if (change instanceof TableChange.DeleteColumn) {
+      names.remove(path[0]);
+    } else if (change instanceof TableChange.UpdateColumnPosition) {
+      names.remove(path[0]);
+      place(path[0], ((TableChange.UpdateColumnPosition) change).position(), names);
+    }
+  }
+
+  private static void place(String name, TableChange.ColumnPosition position, List<String> names) {
+    int before = position == null ? names.size()
+        : position instanceof TableChange.After ? names.indexOf(((TableChange.After) position).column()) + 1 : 0;
+    names.add(before, name);
+  }
+}

@@ -1,0 +1,61 @@
+"""Whether files are still those that were listed when a DataFrame was loaded, for queries that do not open them.
+
+Aggregates that the index answers, and filters that rule out files, open no file. Tasks check the files that they read;
+without this check, a query after an overwrite would have its answer from two tables at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from smalti.errors import ReplacedError
+from smalti.io.places import Place
+from smalti.spark.options import ReadOptions
+from smalti.table.listing import FoundFile, list_files, open_found
+
+
+def check_unchanged(files: Sequence[FoundFile], places: Sequence[Place], options: ReadOptions) -> None:
+    """Compare files with what is there now. A store is listed, which takes fewer requests than to ask for each file.
+
+    Parameters
+    ----------
+    files : sequence of FoundFile
+        Of the table at `places`, which are on one file system.
+    places : sequence of Place
+    options : ReadOptions
+
+    Raises
+    ------
+    ReplacedError
+        If one has gone, unless missing files are ignored, or was replaced.
+    """
+    listed: dict[str, FoundFile] | None = None
+    if files and not places[0].is_local:
+        listed = {}
+        with suppress(FileNotFoundError):
+            listed = {file.name: file for file in list_files(places, plain=options.plain).files}
+    for file in files:
+        try:
+            if listed is None:
+                open_found(file, places[0].filesystem).close()
+            elif file.name not in listed:
+                raise FileNotFoundError(2, "No such file", file.name)
+            elif not _is_same(file, listed[file.name]):
+                raise ReplacedError("the file was replaced after the table was loaded; load it again", path=file.name)
+        except FileNotFoundError:
+            if not options.ignore_missing_files:
+                message = "the file has gone after the table was loaded; load it again"
+                raise ReplacedError(message, path=file.name) from None
+
+
+def _is_same(file: FoundFile, now: FoundFile) -> bool:
+    """Whether an object that was listed again is the one that was listed before.
+
+    One that a commit has moved since is a copy, which is younger.
+    """
+    if now.path != file.path:
+        return now.size == file.size
+    before, after = (replace(each, settled=None, table=None, partition={}) for each in (file, now))
+    return before == after

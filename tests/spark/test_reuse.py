@@ -1,0 +1,215 @@
+"""Plans that use a scan again, each compared with Parquet: a scan must give the same rows every time it is run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import smalti
+from tests.spark import versions
+
+FORMATS = ("parquet", "mosaic")
+RECURSIVE = """
+    WITH RECURSIVE t(id, depth) AS (
+        VALUES (1, 0) UNION ALL SELECT tree.id, depth + 1 FROM tree JOIN t ON tree.parent_id = t.id
+    ) SELECT * FROM t
+"""
+QUERIES = {
+    "recursion": RECURSIVE,
+    "recursion over partitions": """
+        WITH RECURSIVE t(x, day) AS (
+            SELECT 0L, 0
+            UNION ALL SELECT sales.id, t.day + 1 FROM sales JOIN t ON sales.day = t.day WHERE sales.id % 7 = 0
+        ) SELECT day, count(*), sum(x) FROM t GROUP BY day
+    """,
+    "common table": "WITH c AS (SELECT day, sum(id) s FROM sales GROUP BY day) SELECT * FROM c x JOIN c y ON x.s < y.s",
+    "self join": "SELECT l.id, r.id FROM sales l JOIN sales r ON l.id = r.id + 1 WHERE l.day = 1",
+    "self join by runs": "SELECT count(*), sum(l.id) FROM sales l JOIN days d USING (day) JOIN sales r ON l.id = r.id",
+    "filters of two joins": """
+        SELECT 'a', count(*), sum(id) FROM sales JOIN days USING (day) WHERE name = 'a'
+        UNION ALL SELECT 'b', count(*), sum(id) FROM sales JOIN days USING (day) WHERE name = 'b'
+        UNION ALL SELECT 'all', count(*), sum(id) FROM sales
+    """,
+    "one of two is filtered": """
+        SELECT s.day, s.n, f.n FROM (SELECT day, count(*) n FROM sales GROUP BY day) s
+        LEFT JOIN (SELECT day, count(*) n FROM sales JOIN days USING (day) WHERE name = 'a' GROUP BY day) f USING (day)
+    """,
+    "sorted column": "SELECT count(*), sum(s.id) FROM sales s JOIN keys USING (id) WHERE keys.name = 'x'",
+    "subqueries": """
+        SELECT (SELECT max(id) FROM sales), (SELECT count(*) FROM sales WHERE day = 1), (SELECT avg(x) FROM sales),
+               (SELECT count(*) FROM sales), (SELECT sum(x) FROM sales WHERE day = 1)
+    """,
+    "correlated": "SELECT id FROM sales o WHERE id = (SELECT max(id) FROM sales i WHERE i.day = o.day)",
+    "in and exists": """
+        SELECT id FROM sales WHERE day IN (SELECT day FROM days WHERE name = 'a')
+        AND EXISTS (SELECT 1 FROM sales i WHERE i.id = sales.id + 1) AND id NOT IN (SELECT id FROM keys)
+    """,
+    "union of one": "SELECT * FROM (SELECT * FROM sales UNION ALL SELECT * FROM sales) WHERE day = 2",
+    "sets": "SELECT id FROM sales EXCEPT SELECT id FROM sales WHERE day = 1 INTERSECT SELECT id FROM sales",
+    "grouping sets": "SELECT day, count(DISTINCT id), count(DISTINCT x) FROM sales GROUP BY CUBE (day)",
+    "limits": "(SELECT id FROM sales ORDER BY id LIMIT 3) UNION ALL (SELECT id FROM sales ORDER BY id DESC LIMIT 3)",
+    "join with no files": "SELECT * FROM sales LEFT JOIN nothing USING (id) WHERE sales.day = 1",
+    "no files on both sides": "SELECT * FROM nothing l JOIN nothing r USING (id)",
+    "no files in recursion": """
+        WITH RECURSIVE t(id) AS (VALUES (1L) UNION ALL SELECT nothing.id FROM nothing JOIN t ON nothing.day = t.id)
+        SELECT * FROM t
+    """,
+}
+
+
+def _cached(frame: Any) -> Any:
+    return [frame.cache().where("day = 1").count(), frame.where("day = 1").collect(), frame.unpersist().count()]
+
+
+def _after_failure(frame: Any) -> Any:
+    failing = frame.selectExpr("id", "IF(id = 77, raise_error('here'), id) AS e")
+    errors = []
+    for action in (lambda: failing.collect(), lambda: failing.agg({"e": "max"}).collect()):
+        with pytest.raises(Exception, match="here"):
+            action()
+        errors.append(failing.where("id < 5").collect())
+    return [errors, len(frame.take(2)), len(frame.limit(7).collect()), len(frame.tail(2)), frame.collect()]
+
+
+def _mapped(frame: Any) -> Any:
+    mapped = frame.mapInPandas(lambda parts: (part[part.id % 3 == 0] for part in parts), frame.schema)
+    arrow = frame.mapInArrow(lambda parts: parts, frame.schema)
+    return [mapped.union(mapped).collect(), arrow.join(mapped, "id").collect(), mapped.count()]
+
+
+def _batches(frame: Any, path: str, scratch: str) -> Any:
+    """A stream whose batches are used twice, and join the table that is read."""
+    found: list[Any] = []
+
+    def use(batch: Any, _: int) -> None:
+        found.append([batch.count(), batch.join(frame, "id").count(), batch.agg({"id": "sum"}).collect()])
+
+    spark, format_ = frame.sparkSession, Path(path).name
+    stream = spark.readStream.format(format_).schema(frame.schema).load(path)
+    query = stream.writeStream.foreachBatch(use).option("checkpointLocation", scratch).trigger(availableNow=True)
+    query.start().awaitTermination(600)
+    return found
+
+
+#: Ways to use one frame again that SQL has no words for.
+ACTIONS: dict[str, Callable[[Any], Any]] = {
+    "collected again": lambda frame: [frame.collect(), frame.collect(), frame.count()],
+    "after failures and limits": _after_failure,
+    "cached": _cached,
+    "checkpoint": lambda frame: [frame.localCheckpoint().union(frame).collect(), frame.localCheckpoint().count()],
+    "joined with itself": lambda frame: frame.alias("l").join(frame.where("day = 1").alias("r"), "id").collect(),
+    "union": lambda frame: frame.union(frame).union(frame.where("id < 9")).groupBy("day").count().collect(),
+    "mapped": _mapped,
+    "rdd": lambda frame: [frame.rdd.map(tuple).collect(), frame.rdd.union(frame.rdd).count(), frame.toPandas().values],
+    "prepared": lambda frame: [
+        frame.sparkSession.sql("SELECT * FROM {t} WHERE day = :day", {"day": day}, t=frame).collect()
+        for day in (1, 2, 1)
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def directory(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same tables in both formats: partitions, several files that are sorted by a column, and one without files."""
+    directory = tmp_path_factory.mktemp("reuse")
+    tree = spark.createDataFrame([(1, None), (2, 1), (3, 1), (4, 2), (5, 4)], "id INT, parent_id INT")
+    sales = spark.range(0, 200, 1, 4).selectExpr("id", "id % 10 / 2.0D AS x", "int(id DIV 50) AS day")
+    days = spark.createDataFrame([(1, "a"), (2, "a"), (3, "b")], "day INT, name STRING").coalesce(1)
+    keys = spark.createDataFrame([(7, "x"), (150, "y")], "id BIGINT, name STRING").coalesce(1)
+    for format_ in FORMATS:
+        tree.write.format(format_).save(f"{directory}/tree/{format_}")
+        sales.write.format(format_).partitionBy("day").save(f"{directory}/sales/{format_}")
+        days.write.format(format_).save(f"{directory}/days/{format_}")
+        keys.write.format(format_).save(f"{directory}/keys/{format_}")
+        spark.sql(
+            f"CREATE TABLE nothing_{format_} (id BIGINT, y INT, day INT) USING {format_} PARTITIONED BY (day) "
+            f"LOCATION '{directory}/nothing/{format_}'"
+        )
+    yield directory
+    for format_ in FORMATS:
+        spark.sql(f"DROP TABLE nothing_{format_}")
+
+
+def _load(spark: Any, directory: Path, format_: str) -> Any:
+    for name in ("tree", "sales", "days", "keys"):
+        spark.read.format(format_).load(f"{directory}/{name}/{format_}").createOrReplaceTempView(name)
+    spark.table(f"nothing_{format_}").createOrReplaceTempView("nothing")
+    return spark.table("sales")
+
+
+def _plain(value: Any) -> Any:
+    """Rows in an order of their own, because that of files is nobody's promise."""
+    if isinstance(value, list):
+        parts = [_plain(each) for each in value]
+        return sorted(parts, key=repr) if parts and isinstance(value[0], tuple) else parts
+    return _plain(list(map(tuple, value))) if type(value).__name__ == "ndarray" else value
+
+
+def test_queries(spark: Any, directory: Path) -> None:
+    """With and without adaptive plans, which filter scans at run time in ways of their own."""
+    _load(spark, directory, "parquet")
+    expected = {name: _plain(spark.sql(query).collect()) for name, query in QUERIES.items()}
+    _load(spark, directory, "mosaic")
+    for adaptive in ("true", "false"):
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        try:
+            found = {name: _plain(spark.sql(query).collect()) for name, query in QUERIES.items()}
+        finally:
+            spark.conf.unset("spark.sql.adaptive.enabled")
+        assert found == expected, f"adaptive: {adaptive}"
+
+
+def test_frames(spark: Any, directory: Path, tmp_path: Path) -> None:
+    found: dict[str, Any] = {}
+    for format_ in FORMATS:
+        frame = _load(spark, directory, format_)
+        found[format_] = {name: _plain(action(frame)) for name, action in ACTIONS.items()}
+        if versions.VERSION >= (4, 2):
+            path = f"{directory}/sales/{format_}"
+            found[format_]["batches of a stream"] = _batches(frame, path, str(tmp_path / format_))
+    assert found["mosaic"] == found["parquet"]
+
+
+def test_a_frame_answers_from_one_table(spark: Any, plain: str, tmp_path: Path) -> None:
+    """After an overwrite by files of the same names and sizes, a frame that was loaded before gives no rows at all."""
+
+    def write(start: int) -> None:
+        for part in range(2):
+            rows = list(range(start + 10 * part, start + 10 * part + 10))
+            smalti.write_table(pa.table({"x": rows, "y": rows}), tmp_path / f"{part}.mosaic", stats_columns=["x"])
+            os.utime(tmp_path / f"{part}.mosaic", ns=(start, start))
+
+    write(1000)
+    load = lambda: spark.read.format("mosaic").load(str(tmp_path))  # noqa: E731
+    frame, sizes = load(), [path.stat().st_size for path in sorted(tmp_path.iterdir())]
+    queries: list[Callable[[Any], Any]] = [
+        lambda frame: frame.collect(),
+        lambda frame: frame.where("x >= 2000").count(),
+        lambda frame: frame.where("x = 1005").collect(),
+        lambda frame: frame.where("x = 2005").select("y").collect(),
+        lambda frame: frame.agg({"x": "max"}).collect(),
+        lambda frame: frame.agg({"y": "max"}).collect(),
+        lambda frame: frame.count(),
+        lambda frame: frame.select("_metadata.file_modification_time").collect(),
+        lambda frame: frame.limit(1).collect(),
+        lambda frame: frame.groupBy().agg({"x": "min", "*": "count"}).union(frame.selectExpr("x", "y")).collect(),
+    ]
+    by_python = spark.read.format(plain).load(str(tmp_path))
+    assert [len(str(query(frame))) > 0 for query in queries] == [True] * len(queries)
+    write(2000)
+    assert [path.stat().st_size for path in sorted(tmp_path.iterdir())] == sizes
+    for query in queries:
+        with pytest.raises(Exception, match="ReplacedError"):
+            query(frame)
+    with pytest.raises(Exception, match="ReplacedError"):
+        by_python.collect()
+    assert load().where("x >= 2000").count() == 20
+    (tmp_path / "0.mosaic").unlink()
+    for query in queries:
+        with pytest.raises(Exception, match=r"ReplacedError|FileNotFoundError"):
+            query(frame)
