@@ -91,6 +91,7 @@ class MosaicDataset(Dataset):
         self._given_schema = schema
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
+        self.memory_limit = memory_limit
         self._schemas = SharedSchemas()
         self._list()
 
@@ -105,7 +106,6 @@ class MosaicDataset(Dataset):
             *self._limits,
             is_remote=not is_local(listing.filesystem),
             unit_bytes=sum(file.size for file in files) // max(1, len(files)),
-            total_bytes=sum(file.size for file in files),
         )
         #: The different columns that files have, each with the path of the first file that has them; None until every
         #: file has been opened.
@@ -181,8 +181,8 @@ class MosaicDataset(Dataset):
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        source, memory_limit = open_found(file, self._filesystem), self._limits[1]
-        return MosaicFile(source, self._schemas, memory_limit=memory_limit, logical=self._logical)
+        source, limits = open_found(file, self._filesystem), (self._budget.readahead, self.memory_limit)
+        return MosaicFile(source, self._schemas, readahead=limits[0], memory_limit=limits[1], logical=self._logical)
 
     def _visit(
         self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
@@ -240,16 +240,22 @@ class MosaicDataset(Dataset):
         names = self._names(columns)
         return self._find_schema() if names is None else self._types(names)
 
-    def _scan_table(self, scan: Scan) -> pa.Table:
-        return self._read_apart(lambda apart: apart._read_table(scan))
+    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
+        def read(apart: MosaicDataset) -> tuple[pa.Table, int]:
+            attempt = kept.part()
+            return apart._read_table(scan, attempt), attempt.held
 
-    def _read_table(self, scan: Scan) -> pa.Table:
+        table, held = self._read_apart(read)
+        kept.take(held)
+        return table
+
+    def _read_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         if scan.filters is None and self._schema is None and self._variants is None:
-            return self._read_once(self._names(scan.columns), scan)
-        batches = list(self._typed_batches(scan, Allowance(self._budget.read_limit)))
+            return self._read_once(self._names(scan.columns), scan, kept)
+        batches = list(self._typed_batches(scan, kept))
         return pa.Table.from_batches(batches, schema=self._columns_of(scan.columns))
 
-    def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
+    def _read_once(self, names: list[str] | None, scan: Scan, kept: Allowance) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
         variants: dict[Columns, str] = {}
 
@@ -262,12 +268,12 @@ class MosaicDataset(Dataset):
             variants.setdefault(opened.columns, file.path)
             return FileRead(present)
 
-        kept = Allowance(self._budget.read_limit)
         read = list(read_files(self._found, self._open, plan, self._budget, scan.progress, kept=kept))
         self._variants = variants
         output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
-            [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch) for file, batch in read], output
+            [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch, kept) for file, batch in read],
+            output,
         )
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
@@ -312,7 +318,7 @@ class MosaicDataset(Dataset):
             opened.columns.refuse_ambiguous(filter_.nested)
             columns = self._stored(opened, [*asked, *filter_.columns])
             adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
-            return FileRead(columns, None, lambda batch: filtered(adapter.adapt(batch), filter_, output))
+            return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
             return kept.take(file.path) or self._open(file)
@@ -446,8 +452,7 @@ def dataset(
         How many files are opened, and row groups read, before they are needed. By default 32 on remote storage; on this
         machine one for each core, and none if files are small.
     memory_limit : int, optional
-        Bytes that a read may hold at a time, see `smalti.open`. The default is as there, with the size of all files for
-        `to_table`, and of each file for batches.
+        Bytes that a read may hold at a time, see `smalti.open`.
     plain : bool
         Whether to read a Paimon table as the files in its directory, including old versions of rows, deleted rows and
         rows that were never committed. `smalti.paimon.dataset` reads its rows.
