@@ -81,13 +81,13 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def _peak() -> int:
-    """The most memory that the process has had since `_forget_peak`."""
+def peak() -> int:
+    """The most memory that the process has had since `forget_peak`."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -127,7 +127,7 @@ def main(directory: str) -> None:
         path.write_bytes(make())
         for way, read in WAYS.items():
             pa.default_memory_pool().release_unused()
-            before = _peak() if _forget_peak() is None else 0
+            before = peak() if forget_peak() is None else 0
             outcome: dict[str, Any] = {"bomb": name, "size": path.stat().st_size, "way": way}
             try:
                 outcome["result"] = read(str(path))
@@ -135,7 +135,7 @@ def main(directory: str) -> None:
                 outcome["refused"] = str(error)
             except smalti.MosaicError as error:
                 outcome["other"] = str(error)
-            print(json.dumps(outcome | {"peak": _peak() - before}), flush=True)
+            print(json.dumps(outcome | {"peak": peak() - before}), flush=True)
 
 
 if __name__ == "__main__":
