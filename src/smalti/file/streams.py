@@ -6,6 +6,7 @@ its own (`smalti.polars`, `smalti.duckdb`).
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -229,9 +230,26 @@ class Scan:
         return self.origin.count_rows(self.filters)
 
     def to_pandas(self, **options: Any) -> Any:
-        """A pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
+        """A pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`.
+
+        The index that a frame was written with comes back, whichever columns are asked for.
+        """
         optional_module("pandas")
-        return self.to_table().to_pandas(**options)
+        scan = self if options.get("ignore_metadata") else self._with_index()
+        return scan.to_table().to_pandas(**options)
+
+    def _with_index(self) -> Scan:
+        """The same scan with the columns of the index, as pandas.read_parquet reads them."""
+        described = None if self.columns is None else (self.schema.metadata or {}).get(b"pandas")
+        if self.columns is None or described is None:
+            return self
+        try:
+            index = [name for name in json.loads(described)["index_columns"] if isinstance(name, str)]
+        except (ValueError, LookupError, TypeError):  # metadata that pandas has not written
+            return self
+        stored = self.origin._present(index) if self.cast_to is None else self.cast_to.names
+        missing = [name for name in index if name in stored and name not in self.schema.names]
+        return replace(self, columns=(*self.columns, *missing))
 
     def to_polars(self) -> Any:
         """A polars.DataFrame."""
