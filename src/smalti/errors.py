@@ -152,6 +152,10 @@ class PaimonTableError(MosaicError):
     """A Paimon table cannot be read or written as a plain directory of files; see `smalti.paimon`."""
 
 
+class NoMosaicFilesError(MosaicError):
+    """A directory has no Mosaic files, and nothing says that it is a table."""
+
+
 class ReplacedError(MosaicError):
     """A file is no longer the one that was listed or opened."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, open_source
 from smalti.io.places import AnyFileSystem
+from smalti.io.services import local_path
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary
@@ -161,10 +163,10 @@ class MosaicFile(Scannable):
         Parameters
         ----------
         columns : sequence of str, optional
-            Columns to read, in this order; by default all, in the order they were written. An empty list gives a
-            table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it, in the
-            order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is never
-            taken for a pattern.
+            Columns to read, in this order and each once; by default all, in the order they were written. An empty list
+            gives a table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it,
+            in the order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is
+            never taken for a pattern.
         filters : pyarrow.compute.Expression, list of tuples, or list of lists of tuples, optional
             Rows to keep. Tuples are ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``,
             ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``. The tuples of a list are joined by AND,
@@ -441,6 +443,8 @@ def open_file(
     options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
     options["logical"] = logical
     file = MosaicFile(open_source(source, filesystem), **options)
+    if isinstance(source, (str, os.PathLike)) and filesystem is None and (path := local_path(os.fspath(source))):
+        source = str(Path(path).absolute())  # for a process that runs in another directory
     if isinstance(source, (str, os.PathLike, bytes)):
         file._reopen = partial(open_file, source, filesystem=filesystem, **options)
     return file

@@ -193,7 +193,24 @@ class Scan:
 
     @property
     def schema(self) -> pa.Schema:
+        once, places = self._once()
+        if places is not None:
+            schema = once.schema
+            return pa.schema([schema.field(place) for place in places]).with_metadata(schema.metadata or {})
         return self.origin._scan_schema(self.columns) if self.cast_to is None else self._cast_schema
+
+    def _once(self) -> tuple[Scan, list[int] | None]:
+        """The scan with each column once, and the places of the columns asked for in it, if some are asked for again.
+
+        As in pyarrow.parquet and pyarrow.dataset, such a column comes again. What patterns and fields of structs lead
+        to comes once.
+        """
+        names = list(dict.fromkeys(self.columns or ()))
+        if self.columns is None or len(names) == len(self.columns):
+            return self, None
+        once = replace(self, columns=tuple(names))
+        is_plain = once.schema.names == names
+        return once, [names.index(name) for name in self.columns] if is_plain else list(range(len(once.schema)))
 
     @property
     def _cast_schema(self) -> pa.Schema:
@@ -206,6 +223,9 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The batches, in order, read ahead within the memory limit."""
+        once, places = self._once()
+        if places is not None:
+            return (batch.select(places) for batch in once.to_batches())
         return self.origin._scan_batches(self) if self.cast_to is None else self._cast_batches()
 
     def _cast_batches(self) -> Iterator[pa.RecordBatch]:
@@ -220,6 +240,9 @@ class Scan:
         return read_as(self, self.schema)
 
     def to_table(self) -> pa.Table:
+        once, places = self._once()
+        if places is not None:
+            return once.to_table().select(places)
         kept = self.origin.allowance()
         if self.cast_to is not None:
             return cast_table(self.origin._scan_table(self._cast_from(), kept), self._cast_schema, kept)

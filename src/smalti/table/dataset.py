@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import no_column
+from smalti.errors import NoMosaicFilesError, no_column
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
-from smalti.io.places import AnyFileSystem, AnyPath, is_local
+from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
 from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
 from smalti.report.notebook import html_summary
 from smalti.report.units import show_bytes, show_count
+from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter, adapt_batch
+from smalti.table.commits import JOBS
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
-from smalti.table.partitions import partition_schema, partition_value, with_partitions
+from smalti.table.names import Selection, is_glob, tables_above
+from smalti.table.partitions import parse_partition, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
 from smalti.table.schemas import unify_schemas
 
@@ -373,7 +379,7 @@ class OpenFiles:
     def keep(self, path: str, opened: MosaicFile) -> bool:
         """Keep a file open if there is room for what was fetched of it."""
         with self._lock:
-            if not opened.held_bytes or opened.held_bytes > self._left:
+            if not opened.held_bytes or opened.held_bytes > self._left or path in self._files:
                 return False
             self._left -= opened.held_bytes
             self._files[path] = opened
@@ -424,6 +430,52 @@ def _leaf(batch: pa.RecordBatch, name: str) -> Any:
     return columns[path]
 
 
+def _find_files(places: Sequence[Place], given: Sequence[str], *, plain: bool, is_table: bool) -> Listing:
+    """The files at places, whose paths were given in another form.
+
+    As in pyarrow, a list of files has the partition columns of the directories in its paths, with nulls where a path
+    has none, and a file is read as often as it is named.
+    """
+    listing = list_files(places, plain=plain)
+    if not listing.files and not is_table:
+        _refuse_empty(places)
+    real: Callable[[str], str] = os.path.realpath if len(places) > 1 and places[0].is_local else str
+    files = {real(file.name): file for file in listing.files}  # A listing has a file once, whatever its names.
+    named = [files[name] for place in places if (name := real(place.path)) in files]
+    if len(named) < len(places):
+        return listing
+    partitions = [parse_partition(PurePosixPath(path).parts[:-1]) for path in given]
+    keys = list(dict.fromkeys(key for partition in partitions for key in partition))
+    filled = [{key: partition.get(key) for key in keys} for partition in partitions]
+    return replace(listing, files=[replace(f, partition=values) for f, values in zip(named, filled, strict=True)])
+
+
+def _absolute(place: Place) -> Place:
+    """The same place after the process has gone to another directory.
+
+    A relative pattern stays relative where the name of the current directory would be taken for a part of it.
+    """
+    is_pattern_below = is_glob(place.path) and not PurePosixPath(place.path).is_absolute()
+    return place if is_pattern_below and is_glob(str(Path.cwd())) else place.absolute()
+
+
+def _refuse_empty(places: Sequence[Place]) -> None:
+    """Refuse directories without Mosaic files, unless records of commits say that they are, or were, a table."""
+    found: Counter[str] = Counter()
+    for place in places:
+        if any(Place(place.filesystem, table).child(JOBS).exists() for table in tables_above(place.path)):
+            return
+        every = Selection(place.path, (), "")
+        names = [info.path for info in place.entries(recursive=True) if info.type.name == "File"]
+        found.update(f"*{PurePosixPath(name).suffix}" for name in names if every.partition(name) is not None)
+    raise NoMosaicFilesError(
+        "no Mosaic files in this directory",
+        path=places[0].path,
+        found=", ".join(f"{show_count(count, 'file')} {suffix}" for suffix, count in found.most_common()) or "no files",
+        expected=f"*{FILE_SUFFIX}, or a schema to read as",
+    )
+
+
 def dataset(
     source: AnyPath | Sequence[AnyPath],
     *,
@@ -441,12 +493,14 @@ def dataset(
     ----------
     source : str, os.PathLike or list of them
         Directories are searched for ``*.mosaic`` at any depth; names that start with a dot or an underscore are
-        ignored.
+        ignored. A list of files is read in its order, a file as often as it is named. A relative path is looked up in
+        the directory in which the process is now.
     schema : pyarrow.Schema, optional
         Read as this schema instead of the union of the files' schemas, partition columns included.
     partitioning : {"hive", None}
-        Whether directories called ``key=value`` are columns, if the files do not store them. Such a column is int64 if
-        all its values are whole numbers, else string; `schema` may say otherwise.
+        Whether directories called ``key=value`` are columns, if the files do not store them: directories below
+        `source`, and those in the paths of files that it names. Such a column is int64 if all its values are whole
+        numbers, else string; `schema` may say otherwise.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     readahead : int, optional
         How many files are opened, and row groups read, before they are needed. By default 32 on remote storage; on this
@@ -463,6 +517,8 @@ def dataset(
     ------
     PaimonTableError
         If there is a Paimon table, and `plain` is not set.
+    MosaicError
+        If a directory has no Mosaic files, unless `schema` is given or jobs of smalti have emptied it.
 
     Examples
     --------
@@ -474,5 +530,8 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    find = partial(list_files, source, filesystem, plain=plain)
+    given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    located = [locate(path, filesystem) for path in given]
+    paths = [place.path for place in located]
+    find = partial(_find_files, list(map(_absolute, located)), paths, plain=plain, is_table=schema is not None)
     return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)
