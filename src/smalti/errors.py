@@ -21,7 +21,8 @@ _OPEN_OPTIONS = (
     *("user", "replication", "blob_storage_authority", "blob_storage_scheme"),
 )
 _URI = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s'\"<>]+")
-_PASSWORD = re.compile(r"(?<=://)([^/?#@]*?):([^/?#]*)@")
+#: A password may have a slash that nobody has escaped; what follows a port is a path.
+_PASSWORD = re.compile(r"(?<=://)([^/?#@:]*):(?!\d{0,5}/)([^?#]*)@")
 _OPTION = re.compile(r"([?&;])([^=&;?#]+)=([^&;#]*)")
 
 
