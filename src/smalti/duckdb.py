@@ -262,7 +262,9 @@ def _names_in(connection: duckdb.DuckDBPyConnection, sql: str) -> Collection[str
     """The tables of a statement that DuckDB's parser does not show."""
     try:
         return connection.get_table_names(sql)
-    except duckdb.InvalidInputException:  # A pivot is several statements to DuckDB: quoted texts are looked for.
+    except (duckdb.InvalidInputException, duckdb.BinderException):
+        # A pivot is several statements to DuckDB, and it does not tell the tables of MERGE INTO and DELETE ... USING:
+        # quoted texts are looked for.
         return re.findall(r"'([^']+)'", sql) + re.findall(r'"([^"]+)"', sql)
 
 

@@ -117,6 +117,11 @@ def test_statements_without_a_result(connection: duckdb.DuckDBPyConnection, tmp_
     assert len((tmp_path / "y.csv").read_text().splitlines()) == 41
     smalti.duckdb.query(connection, "UPDATE made SET g = t.g || 't.mosaic' FROM 't.mosaic' t WHERE made.id = t.id")
     assert connection.sql("SELECT g FROM made WHERE id = 0").fetchall() == [("at.mosaic",)]
+    smalti.duckdb.query(connection, "DELETE FROM made USING 't.mosaic' t WHERE made.id = t.id AND t.id < 2")
+    merge = "MERGE INTO made USING 't.mosaic' t ON made.id = t.id WHEN NOT MATCHED AND t.id < 2 THEN INSERT (id, g)"
+    assert connection.sql("SELECT id FROM made ORDER BY id").fetchall() == [(2,), (3,)]
+    smalti.duckdb.query(connection, f"{merge} VALUES (t.id, 'new')")
+    assert connection.sql("SELECT id FROM made WHERE g = 'new' ORDER BY id").fetchall() == [(0,), (1,)]
     smalti.duckdb.query(connection, "CREATE VIEW seen AS SELECT copy FROM (SELECT 1 AS copy)")
     assert connection.sql("FROM seen").fetchall() == [(1,)]
 

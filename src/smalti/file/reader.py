@@ -71,7 +71,7 @@ class MosaicFile(Scannable):
         self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
             self._source = CachedEnd(source, end)
-        cache = BucketCache(cache_bytes) if cache_bytes > 0 else None
+        cache = BucketCache(min(cache_bytes, limit)) if cache_bytes > 0 else None
         self._scanner = Scanner(self._source, self._tail, limit, cache)
         self._reopen: Callable[[], MosaicFile] | None = None
         #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
