@@ -90,7 +90,7 @@ def test_a_table_may_take_what_the_machine_can_hold(tmp_path: Path) -> None:
     (tmp_path / "huge.mosaic").write_bytes(repeated(pa.array([7, 7]), 2 + free_memory() // (8 * MANY), MANY))
     for read in (smalti.read_table, lambda path: smalti.dataset(path).to_table()):
         held = pa.total_allocated_bytes()
-        with pytest.raises(smalti.MemoryLimitError, match=r"huge\.mosaic: .* bytes in all"):
+        with pytest.raises(smalti.MemoryLimitError, match=r"huge\.mosaic, index: .* bytes in all"):
             read(tmp_path / "huge.mosaic")
         assert pa.total_allocated_bytes() == held
 
@@ -115,7 +115,7 @@ def test_what_control_groups_leave(tmp_path: Path, groups: str, files: dict[str,
         path.parent.mkdir(parents=True, exist_ok=True)
         path.with_name("memory.stat").touch()
         path.write_text(text)
-    assert min(_group_memory(tmp_path, groups)) == left
+    assert min([1 << 62, *_group_memory(tmp_path, groups, 1 << 62)]) == left
 
 
 WIDE = pa.schema([("a", pa.int64()), ("missing", pa.int64())])

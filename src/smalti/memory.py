@@ -81,7 +81,8 @@ def free_memory() -> int:
     global _known_memory
     size, moment = _known_memory
     if time.monotonic() - moment > _MEMORY_AGE:
-        size = min(_machine_memory(Path("/proc/meminfo")), *_group_memory(Path("/sys/fs/cgroup"), _groups()))
+        size = _machine_memory(Path("/proc/meminfo"))
+        size = min([size, *_group_memory(Path("/sys/fs/cgroup"), _groups(), size)])
         _known_memory = size, time.monotonic()
     return size
 
@@ -98,9 +99,9 @@ def _groups() -> str:
     return ""
 
 
-def _group_memory(root: Path, groups: str) -> list[int]:
-    """What each control group that this process is in has left of its limit; both versions of control groups."""
-    left = [1 << 62]
+def _group_memory(root: Path, groups: str, free: int) -> list[int]:
+    """What is left in each control group of this process that has less than is `free`; both versions of groups."""
+    found = []
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         base, limit, used, cached = root, "memory.max", "memory.current", "inactive_file"
@@ -113,10 +114,11 @@ def _group_memory(root: Path, groups: str) -> list[int]:
         # A container may see its own group as the root, and be told the path that the group has outside.
         for directory in {base, group, *(above for above in group.parents if above.is_relative_to(base))}:
             with suppress(OSError, ValueError):  # There is no such group, or its limit is "max".
-                free = int((directory / limit).read_text()) - int((directory / used).read_text())
-                stat = dict(entry.split() for entry in (directory / "memory.stat").read_text().splitlines())
-                left.append(max(0, free + int(stat.get(cached, 0))))
-    return left
+                left = int((directory / limit).read_text()) - int((directory / used).read_text())
+                if left < free:
+                    stat = dict(entry.split() for entry in (directory / "memory.stat").read_text().splitlines())
+                    found.append(max(0, left + int(stat.get(cached, 0))))
+    return found
 
 
 def most_memory() -> int:

@@ -538,4 +538,4 @@ def check_fits(scanner: Scanner, plan: ScanPlan, kept: Allowance) -> None:
     try:
         kept.part().take(rows * plan.output.least_bits // 8)
     except MemoryLimitError as error:
-        raise error.locate(path=scanner.source.name) from None
+        raise error.locate(path=scanner.source.name, section="index") from None
