@@ -18,6 +18,7 @@ from smalti.file.columns import SharedSchemas
 from smalti.file.scan import Scanner
 from smalti.file.tail import parse_schema
 from smalti.io import open_source
+from smalti.kudu import CFileReader, CFileWriter
 from smalti.predicate import normalize_filters
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import by_directory, parse_partition, partition_schema
@@ -431,11 +432,15 @@ def test_relative_paths_mean_the_directory_of_their_moment(tmp_path: Path, monke
     smalti.write_table(table, "t/one.mosaic")
     opened = [smalti.dataset("t"), smalti.dataset("t/*.mosaic"), smalti.dataset(["t/one.mosaic"]), smalti.scan("t")]
     travelling = pickle.dumps([smalti.open("t/one.mosaic"), *opened])
+    with CFileWriter("one.cfile", pa.int64()) as cfile:
+        cfile.write(pa.array([[1], [2]]))
+    travelling_cfile = pickle.dumps(CFileReader("one.cfile"))
     writer = smalti.MosaicWriter("late.mosaic", table.schema)
     writer.write(table)
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     writer.close()
     assert smalti.read_table(tmp_path / "late.mosaic") == table
+    assert pickle.loads(travelling_cfile).read().to_pylist() == [[1], [2]]
     for each in (*opened, *pickle.loads(travelling)):
         assert pa.table(each) == table

@@ -41,7 +41,9 @@ _WRITES = re.compile(
     r"|(with .*)?(insert( or \w+)?|merge) into) MOSAIC\b"
 )
 #: Statements that keep a query, for which DuckDB would have to find the tables of a later moment.
-_KEEPS = re.compile(r"^(prepare|create( or replace)?( temp| temporary| recursive)* (view|macro|function))\b")
+_KEEPS = re.compile(
+    r"^(prepare|create( or replace)?( temp| temporary| recursive| materialized)* (view|macro|function))\b"
+)
 
 
 def scan(
@@ -213,7 +215,8 @@ def _refuse_unsupported(sql: str, tables: Collection[str]) -> None:
             )
         if _KEEPS.match(outline) and not ours.isdisjoint(words):
             raise MosaicError(
-                "DuckDB cannot keep a query over a Mosaic file, which it could not read later; create a table of it",
+                "DuckDB cannot keep a query over a Mosaic file, which it could not read later; create a table of it, or "
+                "a view by smalti.duckdb.scan(...).create_view(name)",
                 found=outline.replace("MOSAIC", "a Mosaic file"),
             )
 

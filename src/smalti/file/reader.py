@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,9 +20,8 @@ from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, c
 from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
-from smalti.io import CachedEnd, Source, open_source
+from smalti.io import CachedEnd, Source, lasting_path, open_source
 from smalti.io.places import AnyFileSystem
-from smalti.io.services import local_path
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary
@@ -442,9 +440,8 @@ def open_file(
     """
     options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
     options["logical"] = logical
-    file = MosaicFile(open_source(source, filesystem), **options)
-    if isinstance(source, (str, os.PathLike)) and filesystem is None and (path := local_path(os.fspath(source))):
-        source = str(Path(path).absolute())  # for a process that runs in another directory
+    opened = open_source(source, filesystem)
+    file = MosaicFile(opened, **options)
     if isinstance(source, (str, os.PathLike, bytes)):
-        file._reopen = partial(open_file, source, filesystem=filesystem, **options)
+        file._reopen = partial(open_file, lasting_path(source, opened), filesystem=filesystem, **options)
     return file
