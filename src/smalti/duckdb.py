@@ -215,7 +215,7 @@ def _refuse_unsupported(sql: str, tables: Collection[str]) -> None:
             )
         if _KEEPS.match(outline) and not ours.isdisjoint(words):
             raise MosaicError(
-                "DuckDB cannot keep a query over a Mosaic file, which it could not read later; create a table of it, or "
+                "DuckDB cannot keep a query over a Mosaic file, which it could not read later; create a table, or "
                 "a view by smalti.duckdb.scan(...).create_view(name)",
                 found=outline.replace("MOSAIC", "a Mosaic file"),
             )
