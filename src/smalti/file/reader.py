@@ -55,7 +55,7 @@ class MosaicFile(Scannable):
             readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
         )
         limit = self._budget.read_limit
-        self.memory_limit = memory_limit
+        self._memory_limit = memory_limit
         self._source: Source = source
         try:
             self._tail, end = read_tail(source, parse_schema if schemas is None else schemas.parse, limit)
@@ -179,10 +179,10 @@ class MosaicFile(Scannable):
         if schema is not None:
             target = chosen_fields(schema, columns)
             plan = self._plan(self._present(target.names), one_filter(filters, filter), row_groups)
-            kept = self.allowance()
+            kept = self._allowance()
             return cast_table(self._table(plan, kept), target, kept)
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
-        return self._table(plan, self.allowance())
+        return self._table(plan, self._allowance())
 
     def iter_batches(
         self,

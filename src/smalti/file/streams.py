@@ -74,11 +74,11 @@ class Scannable(ABC):
     """What can be read as an Arrow stream: a file, a table."""
 
     #: Bytes that a read may take, if the one who opened this has said it.
-    memory_limit: int | None = None
+    _memory_limit: int | None = None
 
-    def allowance(self) -> Allowance:
+    def _allowance(self) -> Allowance:
         """What a read may take whose rows are all kept: by default what the machine can hold at this moment."""
-        limit = asked_limit() if self.memory_limit is None else self.memory_limit
+        limit = asked_limit() if self._memory_limit is None else self._memory_limit
         return Allowance(most_memory() if limit is None else limit)
 
     def close(self) -> None:
@@ -231,7 +231,7 @@ class Scan:
     def _cast_batches(self) -> Iterator[pa.RecordBatch]:
         schema = self._cast_schema
         for batch in self._cast_from().to_batches():
-            batch = cast_batch(batch, schema, self.origin.allowance())
+            batch = cast_batch(batch, schema, self.origin._allowance())
             yield batch
             del batch
 
@@ -243,7 +243,7 @@ class Scan:
         once, places = self._once()
         if places is not None:
             return once.to_table().select(places)
-        kept = self.origin.allowance()
+        kept = self.origin._allowance()
         if self.cast_to is not None:
             return cast_table(self.origin._scan_table(self._cast_from(), kept), self._cast_schema, kept)
         return self.origin._scan_table(self, kept)

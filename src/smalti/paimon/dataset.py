@@ -38,7 +38,7 @@ class PaimonDataset(Dataset):
     def __init__(self, table: PaimonTable, readahead: int | None = None, memory_limit: int | None = None) -> None:
         self.table = table
         self._limits = readahead, memory_limit
-        self.memory_limit = memory_limit
+        self._memory_limit = memory_limit
         self._schema: pa.Schema | None = None
         snapshot = table.snapshot
         self.snapshot_id: int | None = None if snapshot is None else snapshot.id

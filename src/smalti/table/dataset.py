@@ -97,7 +97,7 @@ class MosaicDataset(Dataset):
         self._given_schema = schema
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
-        self.memory_limit = memory_limit
+        self._memory_limit = memory_limit
         self._schemas = SharedSchemas()
         self._list()
 
@@ -187,7 +187,7 @@ class MosaicDataset(Dataset):
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        source, limits = open_found(file, self._filesystem), (self._budget.readahead, self.memory_limit)
+        source, limits = open_found(file, self._filesystem), (self._budget.readahead, self._memory_limit)
         return MosaicFile(source, self._schemas, readahead=limits[0], memory_limit=limits[1], logical=self._logical)
 
     def _visit(
