@@ -37,7 +37,7 @@ def zeros(size: int) -> bytes:
     return b"".join([*pieces, compressor.compress(bytes(size & (1 << 20) - 1)), compressor.flush()])
 
 
-def _repeated(array: pa.Array, num_columns: int, num_rows: int, groups: int = 1) -> bytes:
+def repeated(array: pa.Array, num_columns: int, num_rows: int, groups: int = 1) -> bytes:
     """Columns that all have the encoded form of `array`, whose encoding needs no bytes per row."""
     schema = pa.schema([(f"c{i}", array.type) for i in range(num_columns)])
     bucket = pack_bucket(0, list(schema), [array] * num_columns, PLAIN_OPTIONS)
@@ -58,7 +58,7 @@ def _page() -> bytes:
 
 def _schema() -> bytes:
     """A schema block that would be large."""
-    good = _repeated(pa.array([7, 7]), 1, 2)
+    good = repeated(pa.array([7, 7]), 1, 2)
     at = int.from_bytes(good[-24:-16], "big")
     section = BIG.to_bytes(4, "big") + zeros(BIG)
     index = good[int.from_bytes(good[-32:-24], "big") : -32]
@@ -67,13 +67,13 @@ def _schema() -> bytes:
 
 
 BOMBS: dict[str, Callable[[], bytes]] = {
-    "100 constant columns": lambda: _repeated(pa.array([7, 7]), 100, MANY),
-    "a constant column": lambda: _repeated(pa.array([7, 7]), 1, MANY),
-    "100 columns of nulls": lambda: _repeated(pa.array([None, None], pa.int64()), 100, MANY),
-    "constant flags": lambda: _repeated(pa.array([True, True]), 100, MANY),
-    "a constant text": lambda: _repeated(pa.array(["x" * 1000] * 2), 10, 2_000_000),
-    "empty lists": lambda: _repeated(pa.array([[], []], pa.list_(pa.int32())), 20, MANY),
-    "1,000 row groups": lambda: _repeated(pa.array([7, 7]), 1, 10_000_000, groups=1000),
+    "100 constant columns": lambda: repeated(pa.array([7, 7]), 100, MANY),
+    "a constant column": lambda: repeated(pa.array([7, 7]), 1, MANY),
+    "100 columns of nulls": lambda: repeated(pa.array([None, None], pa.int64()), 100, MANY),
+    "constant flags": lambda: repeated(pa.array([True, True]), 100, MANY),
+    "a constant text": lambda: repeated(pa.array(["x" * 1000] * 2), 10, 2_000_000),
+    "empty lists": lambda: repeated(pa.array([[], []], pa.list_(pa.int32())), 20, MANY),
+    "1,000 row groups": lambda: repeated(pa.array([7, 7]), 1, 10_000_000, groups=1000),
     "nothing stored": lambda: assemble(schema_payload(_SCHEMA, 1), [RowGroup(MANY, ())], 1, PLAIN_OPTIONS),
     "a compressed block": lambda: _block(zeros(BIG), BIG, BIG // 8 - 1),
     "a compressed page": _page,
@@ -81,13 +81,13 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def _peak() -> int:
-    """The most memory that the process has had since `_forget_peak`."""
+def peak() -> int:
+    """The most memory that the process has had since `forget_peak`."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
-def _forget_peak() -> None:
+def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -127,7 +127,7 @@ def main(directory: str) -> None:
         path.write_bytes(make())
         for way, read in WAYS.items():
             pa.default_memory_pool().release_unused()
-            before = _peak() if _forget_peak() is None else 0
+            before = peak() if forget_peak() is None else 0
             outcome: dict[str, Any] = {"bomb": name, "size": path.stat().st_size, "way": way}
             try:
                 outcome["result"] = read(str(path))
@@ -135,7 +135,7 @@ def main(directory: str) -> None:
                 outcome["refused"] = str(error)
             except smalti.MosaicError as error:
                 outcome["other"] = str(error)
-            print(json.dumps(outcome | {"peak": _peak() - before}), flush=True)
+            print(json.dumps(outcome | {"peak": peak() - before}), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
+import pyarrow.parquet as pq
 import pytest
 
 import smalti
+from smalti.cli.main import main as command_line
 from smalti.file.columns import SharedSchemas
 from smalti.file.scan import Scanner
 from smalti.file.tail import parse_schema
 from smalti.io import open_source
+from smalti.kudu import CFileReader, CFileWriter
 from smalti.predicate import normalize_filters
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import by_directory, parse_partition, partition_schema
@@ -358,3 +362,87 @@ def test_partition_values_that_paths_could_misread(tmp_path: Path) -> None:
     assert found.to_pydict() == batch.to_pydict()
     kept = smalti.dataset(tmp_path).to_table(filters=[("p=/%", "=", texts[0])])
     assert kept["id"].to_pylist() == [0]
+
+
+LISTS = {
+    "in their order": ["k=2/m=x/f", "k=1/m=x/f"],
+    "one": ["k=1/m=x/f"],
+    "twice": ["k=1/m=x/f", "k=2/m=x/f", "k=1/m=x/f"],
+    "by other names": ["k=1/m=x/f", "../t/k=1/m=x/f"],
+    "other depths": ["k=1/m=x/f", "f", "k=3/f"],
+}
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+@pytest.mark.parametrize("names", LISTS)
+def test_lists_of_files_as_pyarrow_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, is_absolute: bool
+) -> None:
+    """With the partition columns of their paths, and as often as they are named."""
+    directory = tmp_path / "day=7" / "t"
+    for number, name in enumerate(("f", "k=1/m=x/f", "k=2/m=x/f", "k=3/f")):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        table = pa.table({"a": [number, number + 10]})
+        smalti.write_table(table, directory / f"{name}.mosaic")
+        pq.write_table(table, directory / f"{name}.parquet")
+    monkeypatch.chdir(directory)
+    paths = [str(directory / name) if is_absolute else name for name in LISTS[names]]
+    expected = pq.read_table([f"{path}.parquet" for path in paths])
+    mosaic = [f"{path}.mosaic" for path in paths]
+    for found in (
+        smalti.read_table(mosaic),
+        smalti.dataset(mosaic).to_table(filters=pc.field("a") >= 0),
+        smalti.dataset(mosaic, filesystem=pyarrow.fs.LocalFileSystem(), readahead=3).to_table(),
+        pa.Table.from_batches(smalti.dataset(mosaic).to_batches()),
+    ):
+        assert found.to_pydict() == expected.to_pydict()
+    assert smalti.dataset(mosaic).count_rows() == expected.num_rows
+
+
+@pytest.mark.parametrize(
+    ("files", "holds"),
+    [
+        ([], "no files"),
+        (
+            [*(f"day=1/{i}.parquet" for i in range(12)), "a.csv", "_SUCCESS", ".x.mosaic"],
+            r"12 files \*.parquet, 1 file",
+        ),
+    ],
+)
+def test_a_directory_without_mosaic_files(
+    tmp_path: Path, files: list[str], holds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It read as a table without columns and rows."""
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for read in (smalti.dataset, smalti.read_table, smalti.scan, lambda path: smalti.dataset([path])):
+        with pytest.raises(smalti.MosaicError, match=rf"no Mosaic files in this directory: found {holds}"):
+            read(tmp_path)
+    assert command_line(["count", "--from", "mosaic", str(tmp_path)]) == 1
+    assert "no Mosaic files" in capsys.readouterr().err
+    schema = pa.schema([("a", pa.int64())])
+    assert smalti.dataset(tmp_path, schema=schema).to_table() == schema.empty_table()
+    (tmp_path / "_mosaic_jobs").mkdir()
+    assert smalti.dataset(tmp_path).to_table().shape == (0, 0)
+
+
+def test_relative_paths_mean_the_directory_of_their_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"a": [1, 2]})
+    Path("t").mkdir()
+    smalti.write_table(table, "t/one.mosaic")
+    opened = [smalti.dataset("t"), smalti.dataset("t/*.mosaic"), smalti.dataset(["t/one.mosaic"]), smalti.scan("t")]
+    travelling = pickle.dumps([smalti.open("t/one.mosaic"), *opened])
+    with CFileWriter("one.cfile", pa.int64()) as cfile:
+        cfile.write(pa.array([[1], [2]]))
+    travelling_cfile = pickle.dumps(CFileReader("one.cfile"))
+    writer = smalti.MosaicWriter("late.mosaic", table.schema)
+    writer.write(table)
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    writer.close()
+    assert smalti.read_table(tmp_path / "late.mosaic") == table
+    assert pickle.loads(travelling_cfile).read().to_pylist() == [[1], [2]]
+    for each in (*opened, *pickle.loads(travelling)):
+        assert pa.table(each) == table

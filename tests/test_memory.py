@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ import pytest
 import smalti
 from smalti.cli.main import main as command_line
 from smalti.file import scan
-from smalti.memory import default_limit, slice_rows
-from tests.bombs import BOMBS, WAYS
+from smalti.memory import _group_memory, default_limit, free_memory, slice_rows
+from tests.bombs import BOMBS, MANY, WAYS, forget_peak, peak, repeated
 from tests.children import ROOT
 from tests.compare import assert_same
 from tests.files import written
@@ -56,9 +57,11 @@ def test_rows_of_a_slice(rows: int, size: int, target: int, batch: int | None, e
 
 
 def test_bombs_are_refused_or_read_in_slices(tmp_path: Path) -> None:
-    """Whole reads are refused within the limit, single batches need the memory of a slice.."""
-    command = [sys.executable, "-m", "tests.bombs", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=900, check=False)
+    """Whole reads are refused within a limit, single batches need the memory of a slice.."""
+    command, limit = [sys.executable, "-m", "tests.bombs", str(tmp_path)], {"SMALTI_MEMORY_LIMIT": str(640 * MIB)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=900, check=False, env=os.environ | limit
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == len(BOMBS) * len(WAYS)
@@ -78,9 +81,105 @@ def _is_expected(outcome: dict[str, Any]) -> bool:
     return is_read and outcome["peak"] < 300 * MIB
 
 
+def test_a_table_may_take_what_the_machine_can_hold(tmp_path: Path) -> None:
+    """Whatever the file's size: zeros that take 800 MB are read, and more than there is free memory is refused."""
+    zeros = pa.repeat(0, 10_000)
+    data = written(pa.table([zeros] * 10_000, [f"c{i:04d}" for i in range(10_000)]))
+    assert len(data) < 30_000
+    assert smalti.read_table(data).nbytes == 800_000_000
+    (tmp_path / "huge.mosaic").write_bytes(repeated(pa.array([7, 7]), 2 + free_memory() // (8 * MANY), MANY))
+    for read in (smalti.read_table, lambda path: smalti.dataset(path).to_table()):
+        held = pa.total_allocated_bytes()
+        with pytest.raises(smalti.MemoryLimitError, match=r"huge\.mosaic, index: .* bytes in all"):
+            read(tmp_path / "huge.mosaic")
+        assert pa.total_allocated_bytes() == held
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "left"),
+    [
+        ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "1000", "a/memory.current": "300"}, 700),
+        ("0::/a", {"a/memory.max": "1000", "a/memory.current": "900", "a/memory.stat": "inactive_file 50"}, 150),
+        ("0::/outside", {"memory.max": "1000", "memory.current": "2000"}, 0),
+        (
+            "3:cpu:/x\n2:memory:/x\n0::/",
+            {"memory/x/memory.limit_in_bytes": "800", "memory/x/memory.usage_in_bytes": "100"},
+            700,
+        ),
+        ("0::/", {"memory.max": "max"}, 1 << 62),
+    ],
+)
+def test_what_control_groups_leave(tmp_path: Path, groups: str, files: dict[str, str], left: int) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name("memory.stat").touch()
+        path.write_text(text)
+    assert min([1 << 62, *_group_memory(tmp_path, groups, 1 << 62)]) == left
+
+
+WIDE = pa.schema([("a", pa.int64()), ("missing", pa.int64())])
+ROADS = {
+    "read_table": lambda path, limit: smalti.read_table(path, memory_limit=limit),
+    "read_table, schema": lambda path, limit: smalti.read_table(path, memory_limit=limit, schema=WIDE),
+    "scan": lambda path, limit: smalti.scan(path, memory_limit=limit, schema=WIDE).to_table(),
+    "file": lambda path, limit: smalti.open(path / "1.mosaic", memory_limit=limit).read(schema=WIDE),
+    "to_pandas": lambda path, limit: smalti.open(path / "1.mosaic", memory_limit=limit).to_pandas(),
+    "to_polars": lambda path, limit: smalti.dataset(path, memory_limit=limit).to_polars(),
+    "to_duckdb": lambda path, limit: smalti.dataset(path, memory_limit=limit).to_duckdb(),
+    "dataset, schema": lambda path, limit: smalti.dataset(path, memory_limit=limit, schema=WIDE).to_table(),
+    "filter": lambda path, limit: smalti.dataset(path, memory_limit=limit).to_table(filters=[("a", "=", 1)]),
+    "read ahead": lambda path, limit: smalti.dataset(path, memory_limit=limit, readahead=4).to_table(),
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_every_road_to_a_table_has_one_allowance(tmp_path: Path, road: str) -> None:
+    """Row groups, files, and columns that become wider or are missing count together: 1 MB is stored as int8."""
+    for name in ("1", "2"):
+        smalti.write_table(
+            pa.table({"a": pa.repeat(pa.scalar(1, pa.int8()), 500_000)}),
+            tmp_path / f"{name}.mosaic",
+            row_group_max_rows=50_000,
+        )
+    smalti.write_table(pa.table({"a": pa.array([1], pa.int64())}), tmp_path / "3.mosaic")
+    with pytest.raises(smalti.MemoryLimitError):
+        ROADS[road](tmp_path, 450_000 if "file" in road or "pandas" in road else 4_000_000)
+    ROADS[road](tmp_path, 40_000_000)
+
+
+@pytest.mark.parametrize("layout", ["monolithic", "paged"])
+def test_what_a_filter_has_decompressed_counts(layout: str) -> None:
+    """Each column takes about 4 MB, decompressed as much as decoded; buckets of the filter stay decompressed."""
+    texts = pa.array([f"{i:01000d}" for i in range(4_000)])
+    data = written(
+        pa.table({"f": texts, "o": texts}), num_buckets=2, page_size_threshold=0 if layout == "paged" else 1 << 30
+    )
+    with smalti.open(data, memory_limit=10 * MIB, cache_bytes=0) as file:
+        assert file.read(["o"]).num_rows == 4_000
+        with pytest.raises(smalti.MemoryLimitError):
+            file.read(["o"], filters=[("f", ">=", "0")])
+    with smalti.open(data, memory_limit=14 * MIB, cache_bytes=0) as file:
+        for _ in range(3):
+            assert file.read(["o"], filters=[("f", ">=", "0")]).num_rows == 4_000
+
+
+def test_what_is_read_ahead_counts_together() -> None:
+    """Row groups of 8 MB each, of which the index tells only the offsets."""
+    data = written(pa.table({"a": pa.repeat("x" * 1000, 320_000)}), row_group_max_rows=8_000)
+    forget_peak()
+    before, rows = peak(), 0
+    with smalti.open(data, memory_limit=40 * MIB, readahead=30) as file:
+        for batch in file.iter_batches():
+            rows += batch.num_rows
+            time.sleep(0.01)  # time to read as far ahead as is allowed
+    assert rows == 320_000
+    assert peak() - before < 60 * MIB or "asan" in os.environ.get("LD_PRELOAD", "")
+
+
 def test_the_limit_can_be_raised_and_lowered() -> None:
     data = written(pa.table({"a": pa.array([7] * 1_000_000), "b": pa.array(["text"] * 1_000_000)}))
-    with pytest.raises(smalti.MemoryLimitError, match=r"8,000,008 bytes asked for, 10 held.*1,000,000 bytes in all"):
+    with pytest.raises(smalti.MemoryLimitError, match=r"8,000,000 bytes asked for, 0 held.*1,000,000 bytes in all"):
         smalti.read_table(data, ["a"], memory_limit=1_000_000)
     assert smalti.read_table(data, memory_limit=40_000_000).num_rows == 1_000_000
     with smalti.open(data, memory_limit=1_000_000) as file:

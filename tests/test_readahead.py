@@ -137,7 +137,8 @@ def test_functions_are_started_ahead(ahead: int) -> None:
 )
 def test_defaults(arguments: dict[str, Any], readahead: int) -> None:
     assert Budget.choose(None, None, **arguments).readahead == readahead
-    assert Budget.choose(3, 7, **arguments) == Budget(3, 7)
+    assert Budget.choose(3, 7, **arguments) == Budget(3, 3, 4)
+    assert Budget.choose(0, 7, **arguments).read_limit == 7
 
 
 @pytest.mark.parametrize(("readahead", "memory_limit"), [(-1, None), (None, 0)])

@@ -16,7 +16,7 @@ import smalti
 from smalti import jobs
 from smalti.errors import without_secrets
 from smalti.io import locate
-from smalti.io.services import StorageOptions
+from smalti.io.services import StorageOptions, store_settings
 from tests.children import ROOT
 from tests.s3 import S3Server
 
@@ -34,6 +34,8 @@ URIS = {
     "cannot open 's3://b/t?secret_key=k' now": "cannot open 's3://b/t?secret_key=***' now",
     "/data/what?secret_key=file.mosaic": "/data/what?secret_key=file.mosaic",
     "s3://b/t": "s3://b/t",
+    "s3://KEY:se/cr+et=@b/t": "s3://KEY:***@b/t",
+    "https://h:8080/t/a@b": "https://h:8080/t/a@b",
 }
 
 
@@ -88,11 +90,37 @@ def test_no_error_shows_them(secret_uri: Callable[[str], str], server: S3Server)
         shown(lambda: locate(f"nosuch://ann:{SECRET}@host/t")),
         shown(lambda: smalti.open(f"https://ann:{SECRET}@127.0.0.1:9/t")),
         shown(lambda: smalti.open(f"http://{server.address}/none/t?sig={SECRET}")),
+        *(
+            shown(lambda act=act, uri=uri: act(uri))  # type: ignore[misc]
+            for act in (smalti.open, smalti.dataset, lambda uri: smalti.write_table(pa.table({"a": [1]}), uri))
+            for uri in (
+                f"s3://KEY:{SECRET}@none/t.mosaic{server.query}",
+                f"s3a://KEY:{SECRET}/x@bucket/t.mosaic",
+                f"s3://KEY:1/{SECRET}@bucket/t.mosaic",
+                f"s3://:{SECRET}@bucket/t.mosaic",
+                f"s3://KEY:{SECRET}",
+                f"gs://KEY:{SECRET}@bucket/t.mosaic",
+                f"abfss://files:{SECRET}@account.dfs.core.windows.net/t.mosaic",
+            )
+        ),
         shown(lambda: jobs.convert(secret_uri("broken.mosaic"), secret_uri("out.parquet"))),
         shown(lambda: jobs.compact(secret_uri("none"))),
         shown(lambda: jobs.convert(secret_uri("good.mosaic"), secret_uri("good.mosaic"), overwrite=True)),
     ]
     assert [error for error in errors if SECRET in error] == []
+
+
+def test_credentials_before_the_bucket(secret_uri: Callable[[str], str], server: S3Server) -> None:
+    """As pyarrow takes them; the bucket was called KEY:SECRET@bucket."""
+    uri = f"s3://KEY:{SECRET}%2F@bucket/before.mosaic{server.query}"
+    smalti.write_table(pa.table({"a": [1]}), uri)
+    assert smalti.read_table(secret_uri("before.mosaic")).to_pydict() == {"a": [1]}
+    with smalti.open(uri) as file:
+        assert SECRET not in repr(file) + repr(smalti.dataset(uri).files)
+    assert dict(store_settings(uri, {})[0].config).items() >= {
+        ("access_key_id", "KEY"),
+        ("secret_access_key", f"{SECRET}/"),
+    }
 
 
 def test_nothing_else_shows_them(secret_uri: Callable[[str], str], server: S3Server) -> None:

@@ -289,6 +289,9 @@ AZURE = {"account_name": "a", "account_key": "k"}
             "c/t",
             {**AZURE, "endpoint": "http://h:1/a"},
         ),
+        ("s3://k:s%40@b/t", {}, "s3", "b/t", {"access_key_id": "k", "secret_access_key": "s@"}),
+        ("s3://k:s@b/t", {"secretkey": "q"}, "s3", "b/t", {"access_key_id": "k", "secret_access_key": "q"}),
+        ("gs://anonymous@b/t", {}, "gs", "b/t", {"skip_signature": True}),
         ("https://h:1/t?v=1", {}, "https", "h:1/t?v=1", {}),
         ("memory:///t", {}, "memory", "t", {}),
     ],
@@ -305,6 +308,8 @@ def test_uris(uri: str, storage: dict[str, str], service: str, path: str, config
         ("s3://b/t?regoin=r", {}, "unknown option 'storage.regoin' for s3"),
         ("http://h/t", {"region": "r"}, "storage options are not known for this scheme: found http"),
         ("s3:///t", {}, "names no bucket"),
+        ("s3://k@b/t", {}, r"s3://\*\*\*: the URI names no bucket in a form that is known"),
+        ("s3://k:s/s@b/t", {}, "in which %2F stands for a slash in the secret"),
     ],
 )
 def test_uris_that_are_refused(uri: str, storage: dict[str, str], message: str) -> None:

@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 _PLAIN_TABLES = {"BASE_TABLE", "JOIN", "SUBQUERY", "EMPTY", "TABLE_FUNCTION", "EXPRESSION_LIST"}
 #: Where a query can begin inside another statement.
 _STARTS = {b"select", b"with", b"from"}
+#: Statements, as `_outlines` shows them, for which DuckDB would write CSV or a database, or look for its own table.
+_WRITES = re.compile(
+    r"^(explain (analyze )?)?(copy( .*)? (to|from)|export database|attach( database)?( if not exists)?"
+    r"|create( or replace)?( \w+){1,2}( if not exists)?|update|delete from|truncate( table)?"
+    r"|(with .*)?(insert( or \w+)?|merge) into) MOSAIC\b"
+)
+#: Statements that keep a query, for which DuckDB would have to find the tables of a later moment.
+_KEEPS = re.compile(
+    r"^(prepare|create( or replace)?( temp| temporary| recursive| materialized)* (view|macro|function))\b"
+)
 
 
 def scan(
@@ -90,6 +100,12 @@ def query(
     duckdb.DuckDBPyRelation
         Lazy, like the result of ``connection.sql``; None for statements without a result.
 
+    Raises
+    ------
+    MosaicError
+        If the statement would write to a Mosaic file (`smalti.write_table` writes the result of a query), or keep a
+        query over one, as views, macros and prepared statements do: DuckDB cannot read the file by itself.
+
     Examples
     --------
     >>> import pyarrow as pa, smalti, smalti.duckdb
@@ -98,6 +114,7 @@ def query(
     [(4.0,)]
     """
     connection = connection or duckdb.default_connection()
+    _refuse_unsupported(sql, tables)
     statements = _parse(connection, sql)
     found = _table_names(statements) if statements is not None else _names_in(connection, sql)
     paths = {name: name for name in found if name.endswith((FILE_SUFFIX, "/")) and name not in tables}
@@ -186,6 +203,51 @@ def _column_names(origin: Scannable) -> list[str]:
 # --- statements -----------------------------------------------------------------------------------------------------
 
 
+def _refuse_unsupported(sql: str, tables: Collection[str]) -> None:
+    """Refuse statements that DuckDB would carry out in another way than it seems, see `query`."""
+    ours = {"MOSAIC", *map(str.casefold, tables)}
+    for outline, words in _outlines(sql):
+        if _WRITES.match(outline):
+            raise MosaicError(
+                "DuckDB writes and changes no Mosaic file: smalti.write_table writes the result of a query, and INSERT "
+                "INTO t FROM 'a.mosaic' fills a table",
+                found=outline.replace("MOSAIC", "a Mosaic file"),
+            )
+        if _KEEPS.match(outline) and not ours.isdisjoint(words):
+            raise MosaicError(
+                "DuckDB cannot keep a query over a Mosaic file, which it could not read later; create a table, or "
+                "a view by smalti.duckdb.scan(...).create_view(name)",
+                found=outline.replace("MOSAIC", "a Mosaic file"),
+            )
+
+
+def _outlines(sql: str) -> Iterator[tuple[str, set[str]]]:
+    """Each statement without comments and what is in parentheses, and all of its words.
+
+    Words are in small letters, quoted paths of Mosaic files are MOSAIC.
+    """
+    data, depth = sql.encode(), 0  # DuckDB counts bytes.
+    tokens = duckdb.tokenize(sql)
+    ends = [at for at, _ in tokens[1:]] + [len(data)]
+    outline: list[str] = []
+    words: set[str] = set()
+    for (at, kind), end in zip(tokens, ends, strict=True):
+        word = data[at:end].decode().strip().casefold()
+        if kind == duckdb.token_type.comment:
+            continue
+        if word[0] in "'\"":
+            word = "MOSAIC" if word.endswith(FILE_SUFFIX + word[0]) else word[1:-1]
+        words.add(word)
+        if word == ";" and depth == 0:
+            yield " ".join(outline), words
+            outline, words = [], set()
+        elif word in ("(", ")"):
+            depth += 1 if word == "(" else -1
+        elif depth == 0:
+            outline.append(word)
+    yield " ".join(outline), words
+
+
 def _parse(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
     """A statement as DuckDB's parser sees it, or the query inside of it; None if there is none that it shows."""
     data = sql.encode()  # DuckDB counts bytes.
@@ -203,7 +265,9 @@ def _names_in(connection: duckdb.DuckDBPyConnection, sql: str) -> Collection[str
     """The tables of a statement that DuckDB's parser does not show."""
     try:
         return connection.get_table_names(sql)
-    except duckdb.InvalidInputException:  # A pivot is several statements to DuckDB: quoted texts are looked for.
+    except (duckdb.InvalidInputException, duckdb.BinderException):
+        # A pivot is several statements to DuckDB, and it does not tell the tables of MERGE INTO and DELETE ... USING:
+        # quoted texts are looked for.
         return re.findall(r"'([^']+)'", sql) + re.findall(r'"([^"]+)"', sql)
 
 

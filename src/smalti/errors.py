@@ -21,7 +21,8 @@ _OPEN_OPTIONS = (
     *("user", "replication", "blob_storage_authority", "blob_storage_scheme"),
 )
 _URI = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s'\"<>]+")
-_PASSWORD = re.compile(r"(?<=://)([^/?#@]*?):([^/?#]*)@")
+#: A password may have a slash that nobody has escaped; what follows a port is a path.
+_PASSWORD = re.compile(r"(?<=://)([^/?#@:]*):(?!\d{0,5}/)([^?#]*)@")
 _OPTION = re.compile(r"([?&;])([^=&;?#]+)=([^&;#]*)")
 
 
@@ -150,6 +151,10 @@ class ConflictError(MosaicError):
 
 class PaimonTableError(MosaicError):
     """A Paimon table cannot be read or written as a plain directory of files; see `smalti.paimon`."""
+
+
+class NoMosaicFilesError(MosaicError):
+    """A directory has no Mosaic files, and nothing says that it is a table."""
 
 
 class ReplacedError(MosaicError):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-#: A read may take so much in any case, which suffices for a row group of our writers, and beyond that so many times the
-#: size of what it reads. Tables rarely shrink to less than a twentieth when they are stored; only columns of one value
-#: shrink to nothing, and a small file that has nothing else, read whole, may need a higher limit.
+#: A batch, and what it is made of, may take so much in any case, which suffices for a row group of our writers, and
+#: beyond that so many times the size of its file. Tables rarely shrink to less than a twentieth when they are stored.
 LEAST_LIMIT, EXPANSION = 640 << 20, 256
-#: The share of the machine's memory that a read may take unless more is asked for.
+#: The share of the free memory that a read may take unless more is asked for.
 SHARE = 0.75
+#: For so many seconds the free memory counts as known: a table of many files asks for it with every file.
+_MEMORY_AGE = 0.1
 
 #: From so many bytes on, memory is better taken from Arrow's pool; see `room`.
 LARGE = 1 << 20
@@ -69,25 +70,64 @@ def memory_limit(limit: int | None) -> Iterator[None]:
             os.environ.update({} if before is None else {VARIABLE: before})
 
 
-@lru_cache(maxsize=1)
-def machine_memory() -> int:
-    """Bytes of memory that this process can use: those of the machine, or of its container if that has fewer."""
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [16 << 30]
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            sizes.append(int(Path(path).read_text()))
-        except (OSError, ValueError):
-            continue  # there is no such group, or it says "max"
-    return min(sizes)
+_known_memory = (0, float("-inf"))  # bytes that were free, and when
+
+
+def free_memory() -> int:
+    """Bytes of memory that this process can still use: those free on the machine, or in its container if fewer.
+
+    Memory that holds copies of files counts as free. Where the system does not tell what is free, all memory counts.
+    """
+    global _known_memory
+    size, moment = _known_memory
+    if time.monotonic() - moment > _MEMORY_AGE:
+        size = _machine_memory(Path("/proc/meminfo"))
+        size = min([size, *_group_memory(Path("/sys/fs/cgroup"), _groups(), size)])
+        _known_memory = size, time.monotonic()
+    return size
+
+
+def _machine_memory(meminfo: Path) -> int:
+    with suppress(OSError, ValueError):
+        return next(int(line.split()[1]) << 10 for line in meminfo.read_text().splitlines() if "MemAvailable" in line)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
+
+
+def _groups() -> str:
+    with suppress(OSError):
+        return Path("/proc/self/cgroup").read_text()
+    return ""
+
+
+def _group_memory(root: Path, groups: str, free: int) -> list[int]:
+    """What is left in each control group of this process that has less than is `free`; both versions of groups."""
+    found = []
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        base, limit, used, cached = root, "memory.max", "memory.current", "inactive_file"
+        if "memory" in controllers.split(","):
+            base, limit, used = root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cached = "total_inactive_file"
+        elif controllers:
+            continue
+        group = base / path.lstrip("/")
+        # A container may see its own group as the root, and be told the path that the group has outside.
+        for directory in {base, group, *(above for above in group.parents if above.is_relative_to(base))}:
+            with suppress(OSError, ValueError):  # There is no such group, or its limit is "max".
+                left = int((directory / limit).read_text()) - int((directory / used).read_text())
+                if left < free:
+                    stat = dict(entry.split() for entry in (directory / "memory.stat").read_text().splitlines())
+                    found.append(max(0, left + int(stat.get(cached, 0))))
+    return found
 
 
 def most_memory() -> int:
-    """What a read may take on this machine, however large the file is."""
-    return int(machine_memory() * SHARE)
+    """What a read may take on this machine now, however large the file is."""
+    return int(free_memory() * SHARE)
 
 
 def default_limit(stored_bytes: int, most: int) -> int:
-    """The limit of a read of files of so many bytes.
+    """The limit of a batch, and of what it takes to make it, of a file of so many bytes.
 
     Examples
     --------

@@ -44,9 +44,9 @@ class Budget:
     readahead : int
         Units begun and not yet delivered, at most; with 0, all work is done when its turn comes, without threads.
     memory_limit : int
-        Bytes that units hold together, at most, unless a single one holds more.
+        Bytes that units hold together before their turn, at most, unless a single one holds more.
     read_limit : int
-        Bytes that a read may hold at all; by default as `memory_limit`.
+        Bytes that the unit whose turn it is may take besides; by default as `memory_limit`.
     """
 
     readahead: int
@@ -65,7 +65,6 @@ class Budget:
         *,
         is_remote: bool,
         unit_bytes: int,
-        total_bytes: int | None = None,
         is_file: bool = False,
     ) -> Budget:
         """What was asked for, or what suits the source, whose units have `unit_bytes` on average.
@@ -89,8 +88,9 @@ class Budget:
             readahead = REMOTE_READAHEAD if is_remote else local
         memory_limit = asked_limit() if memory_limit is None else memory_limit
         if memory_limit is not None:
-            return cls(readahead, memory_limit)
-        limit = default_limit(unit_bytes if total_bytes is None else total_bytes, most_memory())
+            ahead = memory_limit // 2 if readahead else 0
+            return cls(readahead, ahead, memory_limit - ahead)
+        limit = default_limit(unit_bytes, most_memory())
         return cls(readahead, min(MEMORY_LIMIT, limit), limit)
 
 

@@ -113,6 +113,60 @@ def test_statements_without_a_result(connection: duckdb.DuckDBPyConnection, tmp_
     assert connection.sql("SELECT count(*) FROM made").fetchall() == [(4,)]
     smalti.duckdb.query(connection, f"COPY (SELECT id FROM 't.mosaic' WHERE id < 2) TO '{tmp_path}/x.csv'")
     assert (tmp_path / "x.csv").read_text().split() == ["id", "0", "1"]
+    smalti.duckdb.query(connection, f"COPY 't.mosaic' TO '{tmp_path}/y.csv'")
+    assert len((tmp_path / "y.csv").read_text().splitlines()) == 41
+    smalti.duckdb.query(connection, "UPDATE made SET g = t.g || 't.mosaic' FROM 't.mosaic' t WHERE made.id = t.id")
+    assert connection.sql("SELECT g FROM made WHERE id = 0").fetchall() == [("at.mosaic",)]
+    smalti.duckdb.query(connection, "DELETE FROM made USING 't.mosaic' t WHERE made.id = t.id AND t.id < 2")
+    merge = "MERGE INTO made USING 't.mosaic' t ON made.id = t.id WHEN NOT MATCHED AND t.id < 2 THEN INSERT (id, g)"
+    assert connection.sql("SELECT id FROM made ORDER BY id").fetchall() == [(2,), (3,)]
+    smalti.duckdb.query(connection, f"{merge} VALUES (t.id, 'new')")
+    assert connection.sql("SELECT id FROM made WHERE g = 'new' ORDER BY id").fetchall() == [(0,), (1,)]
+    smalti.duckdb.query(connection, "CREATE VIEW seen AS SELECT copy FROM (SELECT 1 AS copy)")
+    assert connection.sql("FROM seen").fetchall() == [(1,)]
+
+
+REFUSED = {
+    "writes and changes no Mosaic file": [
+        "COPY (SELECT id FROM 't.mosaic') TO 'out.mosaic'",
+        "copy native to 'OUT.MOSAIC' (FORMAT csv)",
+        "COPY (SELECT ')' AS \"(\") /* ( */ TO 'out.mosaic'",
+        "COPY native FROM 't.mosaic'",
+        "EXPLAIN ANALYZE COPY native TO 'out.mosaic'",
+        "SELECT 1; COPY native TO 'out.mosaic'",
+        "EXPORT DATABASE 'out.mosaic'",
+        "ATTACH 'out.mosaic'",
+        "ATTACH IF NOT EXISTS 'out.mosaic' AS o",
+        "CREATE OR REPLACE TEMP TABLE 'out.mosaic' AS SELECT 1",
+        'CREATE TABLE IF NOT EXISTS "out.mosaic" (a INT)',
+        "INSERT INTO 't.mosaic' FROM native",
+        "WITH c AS (SELECT 1) INSERT OR REPLACE INTO 't.mosaic' FROM c",
+        "UPDATE 't.mosaic' SET id = 1",
+        "DELETE FROM 't.mosaic'",
+        "MERGE INTO 't.mosaic' USING native n ON true WHEN MATCHED THEN DELETE",
+    ],
+    "cannot keep a query over a Mosaic file": [
+        "CREATE VIEW made AS SELECT * FROM 't.mosaic'",
+        "CREATE OR REPLACE TEMP VIEW made AS FROM native, (SELECT id FROM 't.mosaic')",
+        "CREATE VIEW made AS SELECT * FROM Given",
+        "CREATE MACRO made() AS TABLE FROM 't.mosaic'",
+        "CREATE FUNCTION made() AS (SELECT max(id) FROM 't.mosaic')",
+        "PREPARE made AS SELECT id FROM 't.mosaic'",
+        "PREPARE made AS COPY native TO 'out.mosaic'",
+    ],
+}
+
+
+@pytest.mark.parametrize(("reason", "sql"), [(reason, sql) for reason in REFUSED for sql in REFUSED[reason]])
+def test_statements_that_duckdb_would_carry_out_otherwise(
+    connection: duckdb.DuckDBPyConnection, directory: Path, reason: str, sql: str
+) -> None:
+    """DuckDB wrote CSV as out.mosaic, or made a view that nobody could read."""
+    what = "SELECT table_name FROM information_schema.tables UNION ALL SELECT database_name FROM duckdb_databases()"
+    before = sorted(directory.iterdir()), rows(connection.sql(what))
+    with pytest.raises(smalti.MosaicError, match=reason):
+        smalti.duckdb.query(connection, sql, given="t.mosaic")
+    assert (sorted(directory.iterdir()), rows(connection.sql(what))) == before
 
 
 def test_a_relation_stays_lazy_and_leaves_nothing_behind(connection: duckdb.DuckDBPyConnection) -> None:

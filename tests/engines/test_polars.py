@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,12 @@ def test_an_empty_file(tmp_path: Path) -> None:
     smalti.write_table(TABLE.slice(0, 0), tmp_path / "none.mosaic")
     frame = scan_mosaic(tmp_path / "none.mosaic").filter(c("id") > 1).collect()
     assert frame.shape == (0, 13)
+
+
+def test_objects_are_refused() -> None:
+    """Polars gives their addresses in memory as bytes of a fixed size."""
+    frame = pl.DataFrame({"a": [1], "o": pl.Series([object()], dtype=pl.Object)})
+    writer = smalti.MosaicWriter(io.BytesIO(), pa.schema([("a", pa.int64()), ("o", pa.binary(8))]))
+    for write in (lambda: smalti.write_table(frame, io.BytesIO()), lambda: writer.write(frame)):
+        with pytest.raises(smalti.SchemaError, match=r"column 'o': Python objects cannot be stored"):
+            write()

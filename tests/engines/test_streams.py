@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,34 @@ def test_a_stream_whose_table_has_other_types_by_now(tmp_path: Path) -> None:
     with pytest.raises(pa.ArrowInvalid, match="replaced by one with other columns or types"):
         stream.read_all()
     assert pa.table(scan)["a"].to_pylist() == [7] * 10
+
+
+def _frames() -> dict[str, Any]:
+    frame = pd.DataFrame({"a": [3, 1, 2], "b": list("xyz"), "c.d": [1.0, 2.0, 3.0]})
+    return {
+        "range": frame,
+        "steps": frame.set_axis(pd.RangeIndex(5, 11, 2)),
+        "a column": frame.set_index("b"),
+        "two columns": frame.set_index(["b", "c.d"]),
+        "no name": frame.set_axis([7, 8, 9]),
+        "moments": frame.set_axis(pd.date_range("2024-01-01", periods=3, name="when", tz="UTC")),
+        "categories": frame.set_axis(pd.CategoricalIndex(list("qrq"))),
+        "a pattern": frame.set_axis(pd.Index([1, 2, 3], name="a*")),
+    }
+
+
+@pytest.mark.parametrize("kind", _frames())
+def test_the_index_of_pandas_comes_with_any_columns(tmp_path: Path, kind: str) -> None:
+    """As pandas.read_parquet, which reads the columns of the index whether they are asked for or not."""
+    frame = _frames()[kind]
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = pa.Table.from_pandas(frame)
+    smalti.write_table(table, tmp_path / "t.mosaic")
+    for columns, filters in itertools.product((["a"], [], None, table.column_names), (None, [("a", ">", 1)])):
+        expected = pd.read_parquet(tmp_path / "t.parquet", columns=columns, filters=filters)
+        with smalti.open(tmp_path / "t.mosaic") as file:
+            found = [file.to_pandas(columns, filters), smalti.dataset(tmp_path).to_pandas(columns, filters)]
+        found.append(smalti.scan(tmp_path / "t.mosaic", columns, filters, schema=table.schema).to_pandas())
+        for each in found:
+            pd.testing.assert_frame_equal(each, expected)
+    assert list(smalti.read_table(tmp_path / "t.mosaic", ["a"]).column_names) == ["a"]

@@ -9,23 +9,32 @@ cdef extern from *:
     int64_t SMALTI_GIVE(int64_t* at, int64_t n) nogil
 
 # Bytes that may still be allocated, for several threads at once.
+# What a part of a read takes counts in the purse of the whole read too.
 cdef struct Purse:
     int64_t left
     int64_t limit
+    Purse* whole
 
 cdef class Allowance:
     cdef Purse purse
+    cdef Allowance _whole
 
 cdef int over_limit(int64_t asked, int64_t held, int64_t limit) except -1 with gil
 
 
+cdef inline void give_back(Purse* purse, int64_t nbytes, Purse* end=NULL) noexcept nogil:
+    """Count bytes that were freed, in all purses below `end`."""
+    while purse != end:
+        SMALTI_GIVE(&purse.left, nbytes)
+        purse = purse.whole
+
+
 cdef inline int spend(Purse* purse, int64_t nbytes) except -1 nogil:
     """Count bytes that are about to be allocated, or refuse them; without a purse everything is allowed."""
-    if purse != NULL and SMALTI_SPEND(&purse.left, nbytes) < 0:
-        return over_limit(nbytes, purse.limit - SMALTI_GIVE(&purse.left, nbytes), purse.limit)
+    cdef Purse* at = purse
+    while at != NULL:
+        if SMALTI_SPEND(&at.left, nbytes) < 0:
+            give_back(purse, nbytes, at)
+            return over_limit(nbytes, at.limit - SMALTI_GIVE(&at.left, nbytes), at.limit)
+        at = at.whole
     return 0
-
-
-cdef inline void give_back(Purse* purse, int64_t nbytes) noexcept nogil:
-    if purse != NULL:
-        SMALTI_GIVE(&purse.left, nbytes)

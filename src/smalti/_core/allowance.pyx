@@ -1,10 +1,12 @@
 """How many bytes a read may hold: counted before they are allocated, so that no file can ask for more than is allowed."""
 
+cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
 
 from smalti.errors import MemoryLimitError
 
 
+@cython.no_gc_clear  # The allowance of the whole read has to be there when a part is given back.
 cdef class Allowance:
     """Bytes that one read, or one batch of it, may hold at a time. Safe to use from several threads.
 
@@ -27,10 +29,33 @@ cdef class Allowance:
         self.purse.limit = min(limit, INT64_MAX)
         self.purse.left = self.purse.limit - held
 
+    def __dealloc__(self):
+        if self.purse.whole != NULL:
+            give_back(self.purse.whole, self.purse.limit - self.purse.left)
+
+    def part(self, limit=INT64_MAX):
+        """An allowance for what is held for a while: it counts here too, and is given back when the part is deleted.
+
+        Examples
+        --------
+        >>> whole = Allowance(100)
+        >>> part = whole.part()
+        >>> part.take(60)
+        >>> whole.left
+        40
+        >>> del part
+        >>> whole.left
+        100
+        """
+        cdef Allowance part = Allowance(limit)
+        part._whole = self
+        part.purse.whole = &self.purse
+        return part
+
     @property
     def left(self):
         """Bytes that may still be taken."""
-        return self.purse.left
+        return self.purse.left if self._whole is None else min(self.purse.left, self._whole.left)
 
     @property
     def held(self):

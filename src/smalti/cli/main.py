@@ -157,7 +157,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         if only is None or only in (command.name, *command.aliases):
             from smalti.cli.arguments import byte_count
 
-            about = "memory that reading may take, such as 2G (default: 640 MiB plus 256 times the size of the files)"
+            about = "memory that reading may take, such as 2G (default: 640 MiB plus 256 times the size of a file)"
             sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
             getattr(_module(command), f"arguments_{command.function}")(sub)
     return parser

@@ -163,7 +163,7 @@ def _from_the_end(table: Scannable, columns: list[str] | None, condition: Any) -
         groups = range(table.num_row_groups) if condition is None else table.matching_row_groups(condition)
         for group in reversed(groups):
             yield list(table.iter_batches(columns=columns, filters=condition, row_groups=[group]))
-    elif isinstance(table, MosaicDataset):
+    elif isinstance(table, MosaicDataset) and len(set(table.files)) == len(table.files):
         for path in reversed(table.files):
             yield list(table.only({path}).to_batches(columns, condition))
     else:

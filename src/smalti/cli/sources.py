@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import smalti
-from smalti.errors import MosaicError, PaimonTableError, without_secrets
+from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError, without_secrets
 from smalti.file.streams import Scannable
 from smalti.io.places import locate
 from smalti.memory import size_of
@@ -101,8 +101,12 @@ def _open(paths: list[str], source_format: str | None) -> Scannable:
             from smalti import paimon
 
             return paimon.dataset(paths[0])
-        if source_format or getattr(opened, "files", True):
-            return opened
+        except NoMosaicFilesError:
+            if source_format:
+                raise
+        else:
+            if source_format or getattr(opened, "files", True):
+                return opened
     from smalti.jobs.formats.tables import FormatTable
 
     return FormatTable(*list_inputs(paths, source_format))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MemoryLimitError, SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.file.patterns import match_names
-from smalti.memory import most_memory
+from smalti.memory import most_memory, size_of
 
 
 def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
@@ -47,6 +49,17 @@ def fixed_bytes(type_: Any) -> int:
     if pt.is_struct(type_):
         return sum(fixed_bytes(field.type) for field in type_)
     return 8
+
+
+def count_array(make: Callable[[], Any], rows: int, type_: Any, allowance: Allowance | None) -> Any:
+    """An array that is made of others, or of nothing, counted: values of fixed size before, others as they turn out."""
+    if allowance is None:
+        return make()
+    expected = rows * fixed_bytes(type_)
+    allowance.take(expected)
+    array = make()
+    allowance.take(size_of(array) - expected)
+    return array
 
 
 def null_array(rows: int, type_: Any) -> Any:
@@ -91,16 +104,15 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     )
 
 
-def cast_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches with the columns and types of `schema`; columns that they lack are nulls."""
-    for batch in batches:
-        if not schema.names:
-            yield columnless_batch(batch.num_rows)
-            continue
-        places = [batch.schema.get_field_index(name) for name in schema.names]
-        arrays = [
-            null_array(batch.num_rows, field.type) if place < 0 else widen_array(batch.column(place), field)
-            for field, place in zip(schema, places, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        del batch, arrays
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, allowance: Allowance) -> pa.RecordBatch:
+    """A batch with the columns and types of `schema`; columns that it lacks are nulls. New arrays are counted."""
+    if not schema.names:
+        return columnless_batch(batch.num_rows)
+    arrays = []
+    for field, place in zip(schema, map(batch.schema.get_field_index, schema.names), strict=True):
+        array = None if place < 0 else batch.column(place)
+        if array is None or array.type != field.type:
+            make = partial(null_array, len(batch), field.type) if array is None else partial(widen_array, array, field)
+            array = count_array(make, len(batch), field.type, allowance)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

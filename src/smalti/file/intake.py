@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property, partial
@@ -320,10 +321,19 @@ def arrow_reader(data: Any) -> Any:
     if isinstance(data, (pa.RecordBatchReader, pa.Table, pa.RecordBatch)):
         return data
     if hasattr(data, "__arrow_c_stream__"):
+        _refuse_objects(data)
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.record_batch(data)
     raise TypeError(f"expected a Table, RecordBatch, RecordBatchReader or an Arrow stream, got {type(data).__name__}")
+
+
+def _refuse_objects(data: Any) -> None:
+    """Refuse Python objects in a frame of Polars, whose Arrow stream has their addresses in memory as bytes."""
+    polars = sys.modules.get("polars")  # Whoever passes a frame has imported Polars.
+    if polars is not None and isinstance(data, polars.DataFrame) and polars.Object in data.dtypes:
+        column = data.columns[data.dtypes.index(polars.Object)]
+        raise SchemaError("Python objects cannot be stored", column=column, found="polars.Object")
 
 
 def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:

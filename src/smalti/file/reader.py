@@ -12,16 +12,15 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
 from smalti.file.cache import BucketCache
-from smalti.file.casting import cast_batches, chosen_fields
+from smalti.file.casting import chosen_fields
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
-from smalti.file.intake import arrow_batches
 from smalti.file.layout import FileLayout, build_layout
-from smalti.file.scan import Projection, Scanner, ScanPlan, plan_scan
-from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter, refuse_fields
+from smalti.file.scan import Projection, Scanner, ScanPlan, check_fits, plan_scan
+from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, one_filter, refuse_fields
 from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
-from smalti.io import CachedEnd, Source, open_source
+from smalti.io import CachedEnd, Source, lasting_path, open_source
 from smalti.io.places import AnyFileSystem
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
@@ -56,6 +55,7 @@ class MosaicFile(Scannable):
             readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
         )
         limit = self._budget.read_limit
+        self._memory_limit = memory_limit
         self._source: Source = source
         try:
             self._tail, end = read_tail(source, parse_schema if schemas is None else schemas.parse, limit)
@@ -69,7 +69,7 @@ class MosaicFile(Scannable):
         self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
             self._source = CachedEnd(source, end)
-        cache = BucketCache(cache_bytes) if cache_bytes > 0 else None
+        cache = BucketCache(min(cache_bytes, limit)) if cache_bytes > 0 else None
         self._scanner = Scanner(self._source, self._tail, limit, cache)
         self._reopen: Callable[[], MosaicFile] | None = None
         #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
@@ -161,10 +161,10 @@ class MosaicFile(Scannable):
         Parameters
         ----------
         columns : sequence of str, optional
-            Columns to read, in this order; by default all, in the order they were written. An empty list gives a
-            table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it, in the
-            order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is never
-            taken for a pattern.
+            Columns to read, in this order and each once; by default all, in the order they were written. An empty list
+            gives a table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it,
+            in the order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is
+            never taken for a pattern.
         filters : pyarrow.compute.Expression, list of tuples, or list of lists of tuples, optional
             Rows to keep. Tuples are ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``,
             ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``. The tuples of a list are joined by AND,
@@ -179,9 +179,10 @@ class MosaicFile(Scannable):
         if schema is not None:
             target = chosen_fields(schema, columns)
             plan = self._plan(self._present(target.names), one_filter(filters, filter), row_groups)
-            return pa.Table.from_batches(list(cast_batches(arrow_batches(self._table(plan)), target)), schema=target)
+            kept = self._allowance()
+            return cast_table(self._table(plan, kept), target, kept)
         plan = self._plan(columns, one_filter(filters, filter), row_groups)
-        return self._table(plan)
+        return self._table(plan, self._allowance())
 
     def iter_batches(
         self,
@@ -215,9 +216,10 @@ class MosaicFile(Scannable):
         filters: AnyFilter = None,
         kept: Allowance | None = None,
         batch_size: int | None = None,
+        ahead: Allowance | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
         """A read as units, one for each row group, for those who read several files ahead; see `scan_units`."""
-        return scan_units(self._scanner, self._plan(columns, filters, None), kept, batch_size)
+        return scan_units(self._scanner, self._plan(columns, filters, None), kept, batch_size, ahead)
 
     def close(self) -> None:
         self._scanner.close()
@@ -260,17 +262,17 @@ class MosaicFile(Scannable):
         refuse_fields(set(self.columns.present(names)).difference(whole))
         return whole
 
-    def _scan_table(self, scan: Scan) -> pa.Table:
-        return self._table(self._plan(scan.columns, scan.filters, None), scan.progress)
+    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
+        return self._table(self._plan(scan.columns, scan.filters, None), kept, scan.progress)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
         plan = self._plan(scan.columns, scan.filters, None)
         return cut_batches(self._stream(plan, scan.batch_size, scan.progress), scan.batch_size)
 
-    def _table(self, plan: ScanPlan, progress: Listener | None = None) -> pa.Table:
-        """All batches of a read, which together may take what the memory limit allows."""
-        kept = Allowance(self._budget.read_limit)
+    def _table(self, plan: ScanPlan, kept: Allowance, progress: Listener | None = None) -> pa.Table:
+        """All batches of a read, which count together."""
+        check_fits(self._scanner, plan, kept)
         if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
             batches = list(self._scanner.batches(plan, kept))
         else:
@@ -283,7 +285,8 @@ class MosaicFile(Scannable):
         """Batches that are used one after the other, read ahead where that helps."""
         if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
             return self._scanner.slices(plan, batch_size)
-        return self._delivered(plan, scan_units(self._scanner, plan, batch_size=batch_size), progress)
+        ahead = Allowance(self._budget.memory_limit) if self._budget.readahead else None
+        return self._delivered(plan, scan_units(self._scanner, plan, None, batch_size, ahead), progress)
 
     def _delivered(
         self, plan: ScanPlan, units: Iterator[Unit[Iterable[pa.RecordBatch]]], progress: Listener | None
@@ -417,8 +420,9 @@ def open_file(
         How many row groups are read before they are needed. By default 32 on remote storage, and none on this machine.
     memory_limit : int, optional
         Bytes that a read may hold at a time: everything that it decompresses and decodes, including what is read ahead.
-        More is refused with `MemoryLimitError` before it is allocated. The default is 640 MiB plus 256 times the size
-        of the file, and at most three quarters of the machine's memory; about 512 MiB of it are for reading ahead.
+        More is refused with `MemoryLimitError` before it is allocated. By default a table may take three quarters of
+        the memory that is free when the read begins; batches may take 640 MiB plus 256 times the size of the file, and
+        at most that. Half of a limit, by default 512 MiB, are for reading ahead.
     cache_bytes : int
         How many decompressed bytes of buckets are kept while the file is open, so that the next read of the same
         columns, or of others in the same bucket, need not read and decompress them again. 0 keeps none.
@@ -436,7 +440,8 @@ def open_file(
     """
     options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
     options["logical"] = logical
-    file = MosaicFile(open_source(source, filesystem), **options)
+    opened = open_source(source, filesystem)
+    file = MosaicFile(opened, **options)
     if isinstance(source, (str, os.PathLike, bytes)):
-        file._reopen = partial(open_file, source, filesystem=filesystem, **options)
+        file._reopen = partial(open_file, lasting_path(source, opened), filesystem=filesystem, **options)
     return file

@@ -5,7 +5,7 @@ A plan is a frozen value, made without touching the file. The `Scanner` does the
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,19 +93,25 @@ class Projection:
         return frozenset(read.bucket for read in self.buckets)
 
     @cached_property
+    def _bits(self) -> Counter[int]:
+        """How many columns have so many bits in each row: of other values than those of fixed size, the offsets."""
+        bits: dict[pa.DataType, int] = {}
+        for type_ in set(self.stored.types):
+            try:
+                bits[type_] = type_.bit_width
+            except ValueError:
+                bits[type_] = 32
+        return Counter(bits[type_] for type_ in self.stored.types)
+
+    @property
+    def least_bits(self) -> int:
+        """Bits of a row in Arrow's memory, without texts and elements."""
+        return sum(bits * count for bits, count in self._bits.items())
+
+    @cached_property
     def row_width(self) -> int:
-        """Bytes of a row in Arrow's memory: of fixed-size values exactly, of others what their offsets take."""
-        widths: dict[pa.DataType, int] = {}
-        bits = 0
-        for type_ in self.stored.types:
-            if type_ not in widths:
-                try:
-                    # Each boolean takes a byte while it is decoded.
-                    widths[type_] = 9 if type_.bit_width == 1 else type_.bit_width
-                except ValueError:
-                    widths[type_] = 32
-            bits += widths[type_]
-        return (bits + 7) // 8
+        """Bytes of a row in Arrow's memory, without texts and elements, while it is decoded."""
+        return (self.least_bits + 8 * self._bits[1] + 7) // 8  # Each boolean takes a byte more.
 
 
 @dataclass(frozen=True)
@@ -284,7 +290,9 @@ class Scanner:
             return self.decode(group, plan.output, self.fetch_buckets(group, plan.output.buckets, fetched), allowance)
         columns = plan.filter_columns
         buckets = self.fetch_buckets(group, columns.buckets, fetched, whole=plan.whole_buckets)
-        rows = plan.filter.matching_rows(self.decode(group, columns, buckets, Allowance(allowance.left), keep=True))
+        inflated, compared = allowance.part(), allowance.part()
+        rows = plan.filter.matching_rows(self.decode(group, columns, buckets, compared, keep=inflated))
+        del compared
         if not len(rows):
             return None
         if not plan.output.buckets:
@@ -294,7 +302,8 @@ class Scanner:
         if len(rows) * _FEW_ROWS < num_rows or len(rows) == num_rows:
             selected = None if len(rows) == num_rows else rows
             return self.decode(group, plan.output, buckets, allowance, rows=selected)
-        batch = self.decode(group, plan.output, buckets, Allowance(allowance.left), then_take=rows)
+        decoded = allowance.part()
+        batch = self.decode(group, plan.output, buckets, decoded, then_take=rows)
         allowance.take(size_of(batch))
         return batch
 
@@ -340,7 +349,7 @@ class Scanner:
         """Some rows from buckets that are decompressed; a single row may take all memory that is left."""
         limit = self.memory_limit if len(rows) == 1 else min(self.memory_limit, inflated.held + MAX_SLICE_BYTES)
         buckets = [opened[read.bucket] for read in columns.buckets]
-        return self.decode(group, columns, buckets, Allowance(limit, inflated.held), rows=rows, keep=True)
+        return self.decode(group, columns, buckets, Allowance(limit, inflated.held), rows=rows, keep=inflated)
 
     def _open_buckets(
         self, group: int, columns: Projection, opened: dict[int, FetchedBucket], whole: Set[int], allowance: Allowance
@@ -351,7 +360,7 @@ class Scanner:
         """
         buckets = self.fetch_buckets(group, columns.buckets, opened, whole)
         try:
-            self.decode(group, columns, buckets, allowance, rows=range(0), keep=True)
+            self.decode(group, columns, buckets, allowance, rows=range(0), keep=allowance)
         except MemoryLimitError:
             allowance.take(allowance.left)
             raise
@@ -406,20 +415,21 @@ class Scanner:
         *,
         rows: pa.UInt64Array | range | None = None,
         then_take: pa.UInt64Array | None = None,
-        keep: bool = False,
+        keep: Allowance | None = None,
     ) -> pa.RecordBatch:
         """Columns of a row group from the buckets that were fetched for them, all rows or some, in ascending order.
 
         `rows` are selected before they are decoded, `then_take` afterwards, which is faster if they are many.
 
-        With `keep`, buckets stay decompressed, so that more of their columns can be decoded later. What is decompressed
-        and decoded counts against the allowance before memory is allocated for it.
+        With `keep`, buckets stay decompressed, so that more of their columns can be decoded later, and what they take
+        counts there. What is decompressed and decoded counts before memory is allocated for it.
         """
         num_rows, selected, first = self.tail.index.rows(group), None, -1
         if isinstance(rows, range):
             first = rows.start
         elif rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
+        opened = allowance if keep is None else keep
         batch = Batch(len(columns.stored), num_rows if rows is None else len(rows), allowance)
         weights = [_weight(bucket) for bucket in buckets]
         runs = threads.share_out(weights, threads.cpu_count())
@@ -427,23 +437,23 @@ class Scanner:
 
         def decode_run(run: range) -> None:
             reads, fetched = columns.buckets[run.start : run.stop], buckets[run.start : run.stop]
-            inflated = self.inflate_pages(group, reads, fetched, allowance)
+            inflated = self.inflate_pages(group, reads, fetched, opened)
             for at, read, bucket in zip(run, reads, fetched, strict=True):
                 try:
                     if bucket.entry.mode == MONOLITHIC and bucket.block is None and self._is_compressed:
                         inflated += bucket.entry.uncompressed_size
-                    views = self.views(read.nodes, bucket, num_rows, allowance)
+                    views = self.views(read.nodes, bucket, num_rows, opened)
                     batch.decode(views, read.columns, read.places, selected, first)
                 except MosaicError as error:
                     raise self.locate(error, group, read) from None
                 if cache is not None and _weight(bucket) == 0 and weights[at] > 0:
                     cache.put(group, read.bucket, bucket, read.nodes)
-                if not keep:
+                if keep is None:
                     bucket.pages, bucket.block = {}, None
                     if bucket.entry.mode == MONOLITHIC:
                         allowance.give(inflated)
                         inflated = 0
-            if not keep:
+            if keep is None:
                 allowance.give(inflated)
 
         for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
@@ -518,3 +528,14 @@ def _find_slots(read: BucketRead, bucket: FetchedBucket) -> Iterator[tuple[Fetch
             bucket.slots[node] = data[offset : offset + size]
         else:
             yield bucket, node, Range(entry.offset + offset, size)
+
+
+def check_fits(scanner: Scanner, plan: ScanPlan, kept: Allowance) -> None:
+    """Refuse a read whose values of fixed width alone take more than is left, before memory is filled with others."""
+    rows = sum(scanner.tail.index.rows(read.row_group) for read in plan.groups if not read.is_filtered)
+    if rows * MAX_WIDTH * len(plan.output.stored) <= kept.left:
+        return  # not worth a look at every column
+    try:
+        kept.part().take(rows * plan.output.least_bits // 8)
+    except MemoryLimitError as error:
+        raise error.locate(path=scanner.source.name, section="index") from None

@@ -6,16 +6,20 @@ its own (`smalti.polars`, `smalti.duckdb`).
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, ReplacedError, SchemaError
 from smalti.extras import optional_module
-from smalti.file.casting import cast_batches, chosen_fields
+from smalti.file.casting import cast_batch, chosen_fields
+from smalti.file.intake import arrow_batches
+from smalti.memory import asked_limit, most_memory, size_of
 from smalti.nesting import field_paths
 
 if TYPE_CHECKING:
@@ -44,6 +48,18 @@ def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> It
         del batch
 
 
+def keep_batches(batches: Iterable[pa.RecordBatch], kept: Allowance) -> Iterator[pa.RecordBatch]:
+    """Batches that are all kept by the caller, and count together."""
+    for batch in batches:
+        kept.take(size_of(batch))
+        yield batch
+
+
+def cast_table(table: pa.Table, schema: pa.Schema, kept: Allowance) -> pa.Table:
+    """A table as the columns and types of `schema`; columns of other types count in both."""
+    return pa.Table.from_batches([cast_batch(batch, schema, kept) for batch in arrow_batches(table)], schema=schema)
+
+
 def refuse_fields(fields: Collection[str]) -> None:
     """Refuse to read fields of structs as columns of a schema: they would come as the nulls of a missing column."""
     if fields:
@@ -56,6 +72,14 @@ Self = TypeVar("Self", bound="Scannable")
 
 class Scannable(ABC):
     """What can be read as an Arrow stream: a file, a table."""
+
+    #: Bytes that a read may take, if the one who opened this has said it.
+    _memory_limit: int | None = None
+
+    def _allowance(self) -> Allowance:
+        """What a read may take whose rows are all kept: by default what the machine can hold at this moment."""
+        limit = asked_limit() if self._memory_limit is None else self._memory_limit
+        return Allowance(most_memory() if limit is None else limit)
 
     def close(self) -> None:
         """Close what was opened; a table opens its files while it is read and has nothing to close."""
@@ -85,8 +109,8 @@ class Scannable(ABC):
         """The batches of a read, all of one schema."""
 
     @abstractmethod
-    def _scan_table(self, scan: Scan) -> pa.Table:
-        """All batches of a read, as a table."""
+    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
+        """All batches of a read, as a table, and what they may take."""
 
     @abstractmethod
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
@@ -169,7 +193,24 @@ class Scan:
 
     @property
     def schema(self) -> pa.Schema:
+        once, places = self._once()
+        if places is not None:
+            schema = once.schema
+            return pa.schema([schema.field(place) for place in places]).with_metadata(schema.metadata or {})
         return self.origin._scan_schema(self.columns) if self.cast_to is None else self._cast_schema
+
+    def _once(self) -> tuple[Scan, list[int] | None]:
+        """The scan with each column once, and the places of the columns asked for in it, if some are asked for again.
+
+        As in pyarrow.parquet and pyarrow.dataset, such a column comes again. What patterns and fields of structs lead
+        to comes once.
+        """
+        names = list(dict.fromkeys(self.columns or ()))
+        if self.columns is None or len(names) == len(self.columns):
+            return self, None
+        once = replace(self, columns=tuple(names))
+        is_plain = once.schema.names == names
+        return once, [names.index(name) for name in self.columns] if is_plain else list(range(len(once.schema)))
 
     @property
     def _cast_schema(self) -> pa.Schema:
@@ -182,27 +223,56 @@ class Scan:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The batches, in order, read ahead within the memory limit."""
-        if self.cast_to is not None:
-            return cast_batches(self._cast_from().to_batches(), self._cast_schema)
-        return self.origin._scan_batches(self)
+        once, places = self._once()
+        if places is not None:
+            return (batch.select(places) for batch in once.to_batches())
+        return self.origin._scan_batches(self) if self.cast_to is None else self._cast_batches()
+
+    def _cast_batches(self) -> Iterator[pa.RecordBatch]:
+        schema = self._cast_schema
+        for batch in self._cast_from().to_batches():
+            batch = cast_batch(batch, schema, self.origin._allowance())
+            yield batch
+            del batch
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The batches as a reader, which also says their schema."""
         return read_as(self, self.schema)
 
     def to_table(self) -> pa.Table:
+        once, places = self._once()
+        if places is not None:
+            return once.to_table().select(places)
+        kept = self.origin._allowance()
         if self.cast_to is not None:
-            return pa.Table.from_batches(list(self.to_batches()), schema=self._cast_schema)
-        return self.origin._scan_table(self)
+            return cast_table(self.origin._scan_table(self._cast_from(), kept), self._cast_schema, kept)
+        return self.origin._scan_table(self, kept)
 
     def count_rows(self) -> int:
         """How many rows the scan has; reads only the columns of its filter, if any."""
         return self.origin.count_rows(self.filters)
 
     def to_pandas(self, **options: Any) -> Any:
-        """A pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
+        """A pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`.
+
+        The index that a frame was written with comes back, whichever columns are asked for.
+        """
         optional_module("pandas")
-        return self.to_table().to_pandas(**options)
+        scan = self if options.get("ignore_metadata") else self._with_index()
+        return scan.to_table().to_pandas(**options)
+
+    def _with_index(self) -> Scan:
+        """The same scan with the columns of the index, as pandas.read_parquet reads them."""
+        described = None if self.columns is None else (self.schema.metadata or {}).get(b"pandas")
+        if self.columns is None or described is None:
+            return self
+        try:
+            index = [name for name in json.loads(described)["index_columns"] if isinstance(name, str)]
+        except (ValueError, LookupError, TypeError):  # metadata that pandas has not written
+            return self
+        stored = self.origin._present(index) if self.cast_to is None else self.cast_to.names
+        missing = [name for name in index if name in stored and name not in self.schema.names]
+        return replace(self, columns=(*self.columns, *missing))
 
     def to_polars(self) -> Any:
         """A polars.DataFrame."""

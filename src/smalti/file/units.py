@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MemoryLimitError
-from smalti.file.scan import PAGE_RATIO, Projection, Scanner, ScanPlan
+from smalti.file.scan import PAGE_RATIO, Projection, Scanner, ScanPlan, check_fits
 from smalti.file.tail import Tail
 from smalti.format.index import MONOLITHIC
 from smalti.readahead import Unit
@@ -40,28 +40,47 @@ def estimate_bytes(tail: Tail, columns: Projection, group: int) -> int:
     return stored + inflated + tail.index.rows(group) * columns.row_width
 
 
+class Decoded(list[pa.RecordBatch]):
+    """Batches of a row group, with the allowance in which they count for as long as this list is there."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], account: Allowance) -> None:
+        super().__init__(batches)
+        self.account = account
+
+
 def scan_units(
-    scanner: Scanner, plan: ScanPlan, kept: Allowance | None = None, batch_size: int | None = None
+    scanner: Scanner,
+    plan: ScanPlan,
+    kept: Allowance | None = None,
+    batch_size: int | None = None,
+    ahead: Allowance | None = None,
 ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
     """The row groups of a plan, each as a unit whose result are its batches.
 
     With `kept`, all batches of the read stay in memory and count together. Without, each is let go before the next one
-    is decoded, and a row group that is large, or larger than was estimated, is decoded when its turn comes.
+    is decoded, and a row group that is large, or larger than was estimated, is decoded when its turn comes. What is
+    decoded before its turn counts together, in `ahead`.
     """
+    if kept is not None:
+        check_fits(scanner, plan, kept)
     for read in plan.groups:
         one = replace(plan, groups=(read,))
         size = estimate_bytes(scanner.tail, plan.output, read.row_group)
         if plan.filter_columns is not None and read.is_filtered:
             size += estimate_bytes(scanner.tail, plan.filter_columns, read.row_group)
         if kept is not None:
-            yield Unit(lambda one=one: list(scanner.batches(one, kept)), size)  # type: ignore[misc]
+            yield Unit(lambda one=one: Decoded(scanner.batches(one, kept), kept), size)  # type: ignore[misc]
         else:
-            yield Unit(partial(_read_ahead, scanner, one, size, batch_size), size)
+            yield Unit(partial(_read_ahead, scanner, one, size, batch_size, ahead), size)
 
 
-def _read_ahead(scanner: Scanner, plan: ScanPlan, size: int, batch_size: int | None) -> Iterable[pa.RecordBatch]:
+def _read_ahead(
+    scanner: Scanner, plan: ScanPlan, size: int, batch_size: int | None, ahead: Allowance | None
+) -> Iterable[pa.RecordBatch]:
     """The batches of one row group: decoded already if they take no more than was estimated, else when asked for."""
     if size <= AHEAD_BYTES:
+        limit = min(scanner.memory_limit, 2 * size + SLACK)
+        account = Allowance(limit) if ahead is None else ahead.part(limit)
         with suppress(MemoryLimitError):
-            return list(scanner.batches(plan, Allowance(min(scanner.memory_limit, 2 * size + SLACK))))
+            return Decoded(scanner.batches(plan, account), account)
     return scanner.slices(plan, batch_size, scanner.fetch_first(plan))

@@ -3,7 +3,7 @@
 from smalti.io.places import Place, is_local, locate
 from smalti.io.ranges import Range, fetch
 from smalti.io.sinks import Sink, open_sink, write_whole
-from smalti.io.sources import CachedEnd, Source, open_source
+from smalti.io.sources import CachedEnd, Source, lasting_path, open_source
 
 __all__ = [
     "CachedEnd",
@@ -13,6 +13,7 @@ __all__ = [
     "Source",
     "fetch",
     "is_local",
+    "lasting_path",
     "locate",
     "open_sink",
     "open_source",

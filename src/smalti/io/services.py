@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from smalti.errors import MosaicError
 
@@ -140,12 +140,12 @@ def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings,
     if service in _OPTIONS:
         rest, _, query = rest.partition("?")
     authority, _, path = rest.partition("/")
-    bucket, _, host = authority.partition("@") if service == "abfs" else (authority, "", "")
-    options = storage_arguments(service, {**dict(parse_qsl(query)), **storage})
-    if service == "abfs" and host:
-        options.setdefault("account_name", host.partition(".")[0])
     if service in ("http", "https") and "@" in authority:
         raise MosaicError("user names and passwords in URIs are not supported; pass an fsspec file system", path=uri)
+    bucket, credentials = authority, dict[str, str]()
+    if service in _OPTIONS and ("@" in authority or ":" in authority):
+        bucket, credentials = _split_authority(service, authority)
+    options = storage_arguments(service, {**credentials, **dict(parse_qsl(query)), **storage})
     if not bucket and service != "memory":
         raise MosaicError("the URI names no bucket or host", path=uri)
     names = _STORE_NAMES.get(service, {})
@@ -154,6 +154,39 @@ def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings,
     if endpoint is not None:
         config["base_url" if service == "gs" else "endpoint"] = endpoint
     return StoreSettings(service, tuple(sorted(config.items()))), f"{bucket}/{path}".strip("/")
+
+
+def _split_authority(service: str, authority: str) -> tuple[str, dict[str, str]]:
+    """The bucket that a URI names, and the options that stand before or after it, as pyarrow takes them.
+
+    Raises
+    ------
+    MosaicError
+        If there is something else. The message does not repeat it, because it may be a secret.
+
+    Examples
+    --------
+    >>> _split_authority("s3", "KEY:a%2Fb@tables")
+    ('tables', {'access_key': 'KEY', 'secret_key': 'a/b'})
+    >>> _split_authority("gs", "anonymous@tables"), _split_authority("abfs", "files@account.dfs.core.windows.net")
+    (('tables', {'anonymous': 'true'}), ('files', {'account_name': 'account'}))
+    """
+    before, at, after = authority.rpartition("@")
+    user, colon, password = before.partition(":")
+    if service == "abfs" and at and not colon:
+        return user, {"account_name": after.partition(".")[0]}
+    if service == "gs" and before == "anonymous":
+        return after, {"anonymous": "true"}
+    if service == "s3" and user and password and ":" not in after:
+        return after, {"access_key": unquote(user), "secret_key": unquote(password)}
+    expected = {
+        "s3": "s3://bucket/path or s3://KEY:SECRET@bucket/path, in which %2F stands for a slash in the secret",
+        "gs": "gs://bucket/path or gs://anonymous@bucket/path",
+        "abfs": "abfs://container@account.dfs.core.windows.net/path",
+    }
+    raise MosaicError(
+        "the URI names no bucket in a form that is known", path=f"{service}://***", expected=expected[service]
+    )
 
 
 def _endpoint(service: str, options: Mapping[str, str | bool]) -> str | None:

@@ -59,7 +59,7 @@ class LocalSink:
 
     def __init__(self, path: str) -> None:
         self.name: str | None = path
-        self._target = follow_links(path)
+        self._target = follow_links(path).absolute()  # for a process that goes to another directory meanwhile
         old = old_file(self._target, path)
         self._temporary = self._target.with_name(f".{self._target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
         # What may replace a private file is private from its first byte. `keep_access` gives more rights at the end.

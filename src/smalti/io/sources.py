@@ -348,3 +348,8 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
     if hasattr(source, "read") and hasattr(source, "seek"):
         return FileObjectSource(source)
     raise TypeError(f"expected a path, bytes or a seekable binary file, got {type(source).__name__}")
+
+
+def lasting_path(source: Any, opened: Source) -> Any:
+    """What leads to an opened source from another process too, which may run in another directory."""
+    return str(Path(opened.name).absolute()) if isinstance(opened, LocalSource) and opened.name else source

@@ -24,7 +24,7 @@ from smalti.format.index import MONOLITHIC
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
 from smalti.jobs.summary import show_value
-from smalti.memory import most_memory
+from smalti.memory import asked_limit, most_memory
 from smalti.progress import Report
 from smalti.report.units import show_bytes, show_count
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
@@ -126,7 +126,7 @@ class _Checker:
         self._task = task
         self._tail = read_tail(source)[0]
         # A bucket is decoded whole, which may take more of a good file than a read of it would be allowed to.
-        self._scanner = Scanner(source, self._tail, most_memory())
+        self._scanner = Scanner(source, self._tail, asked_limit() or most_memory())
         self._is_compressed = self._tail.footer.compression is Compression.ZSTD
         self._problems: list[Problem] = []
         self._checksums: list[bool] = []  # of every zstd frame, whether it has one

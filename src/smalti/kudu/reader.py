@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
-from smalti.io import open_source
+from smalti.io import lasting_path, open_source
 from smalti.kudu.blocks import decode_array_body, decode_plain_body, unwrap_block
 from smalti.kudu.cells import element_type_of
 from smalti.kudu.encodings import Dense
@@ -103,7 +103,8 @@ class CFileReader:
         self._is_closed = False
         self._reopen: Callable[[], CFileReader] | None = None
         if isinstance(path, (str, os.PathLike, bytes)):
-            self._reopen = partial(CFileReader, path, element_type=element_type, filesystem=filesystem)
+            lasting = lasting_path(path, self._source)
+            self._reopen = partial(CFileReader, lasting, element_type=element_type, filesystem=filesystem)
         try:
             with inside(path=self._source.name):
                 self._ends = read_ends(self._source)

@@ -9,9 +9,10 @@ import pyarrow as pa
 from pypaimon.read.split import Split
 from pypaimon.schema.data_types import PyarrowFieldParser
 
+from smalti._core.allowance import Allowance
 from smalti.errors import SchemaError
 from smalti.file.patterns import match_names
-from smalti.file.streams import Scan, one_filter
+from smalti.file.streams import Scan, keep_batches, one_filter
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
@@ -37,6 +38,7 @@ class PaimonDataset(Dataset):
     def __init__(self, table: PaimonTable, readahead: int | None = None, memory_limit: int | None = None) -> None:
         self.table = table
         self._limits = readahead, memory_limit
+        self._memory_limit = memory_limit
         self._schema: pa.Schema | None = None
         snapshot = table.snapshot
         self.snapshot_id: int | None = None if snapshot is None else snapshot.id
@@ -103,8 +105,8 @@ class PaimonDataset(Dataset):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema_of(columns)
 
-    def _scan_table(self, scan: Scan) -> pa.Table:
-        return pa.Table.from_batches(list(self._scan_batches(scan)), schema=self.schema_of(scan.columns))
+    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
+        return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), schema=self.schema_of(scan.columns))
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         output, filter_ = self.schema_of(scan.columns), None

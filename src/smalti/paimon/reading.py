@@ -176,7 +176,7 @@ class SplitReader:
             return FileRead(
                 self._present(opened, wanted),
                 pushed,
-                lambda batch: self._finish(batch, wanted, filtered=pushed is not None),
+                lambda batch, _: self._finish(batch, wanted, filtered=pushed is not None),
             )
 
         found = [FoundFile(file.path, file.meta.file_size) for file in files]

@@ -20,6 +20,7 @@ from pypaimon.write.commit_callback import CommitCallback
 from pypaimon.write.commit_message import CommitMessage
 
 from smalti.errors import ConflictError, MosaicError, SchemaError, UnsupportedFeatureError
+from smalti.file.intake import arrow_batches
 from smalti.file.streams import Scannable
 from smalti.paimon.engine import engine
 from smalti.paimon.mosaic import refuse_rows
@@ -241,10 +242,4 @@ def write(
 
 
 def _batches(data: Any) -> Iterable[pa.RecordBatch]:
-    if isinstance(data, pa.RecordBatch):
-        return [data]
-    if isinstance(data, Scannable):
-        return data.scan().to_batches()
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
-    raise TypeError(f"expected a table, batches or an Arrow stream, got {type(data).__name__}")
+    return data.scan().to_batches() if isinstance(data, Scannable) else arrow_batches(data)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import pyarrow as pa
 
-from smalti.file.casting import null_array, widen_array
+from smalti._core.allowance import Allowance
+from smalti.file.casting import count_array, null_array, widen_array
 from smalti.file.columnless import columnless_batch
 from smalti.table.partitions import partition_value, repeat_value
 
@@ -45,8 +47,8 @@ class Adapter:
         #: Each field, with the place of its column in the batches that come; None if there is none.
         self._fields = [(field, places.get(field.name)) for field in schema]
 
-    def adapt(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of the schema."""
+    def adapt(self, batch: pa.RecordBatch, allowance: Allowance | None = None) -> pa.RecordBatch:
+        """A batch of the schema; arrays that are made for it are counted, if there is an allowance."""
         rows = batch.num_rows
         if not self._fields:
             return columnless_batch(rows)
@@ -56,14 +58,20 @@ class Adapter:
         nulls: dict[str, pa.Array] = {}  # one for all columns of a type: a table may have thousands that a file lacks
         for field, place in self._fields:
             if place is not None:
-                arrays.append(self._convert(batch.column(place), field))
+                array = batch.column(place)
+                if array.type == field.type and self._convert is widen_array:
+                    arrays.append(array)
+                    continue
+                make = partial(self._convert, array, field)
             elif field.name in self._partition:
-                arrays.append(repeat_value(partition_value(self._partition, field), rows))
+                make = partial(repeat_value, partition_value(self._partition, field), rows)
             else:
                 key = str(field.type)
                 if key not in nulls or nulls[key].type != field.type:
-                    nulls[key] = null_array(rows, field.type)
+                    nulls[key] = count_array(partial(null_array, rows, field.type), rows, field.type, allowance)
                 arrays.append(nulls[key])
+                continue
+            arrays.append(count_array(make, rows, field.type, allowance))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 

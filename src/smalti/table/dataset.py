@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import no_column
+from smalti.errors import NoMosaicFilesError, no_column
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
-from smalti.io.places import AnyFileSystem, AnyPath, is_local
+from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
 from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
 from smalti.report.notebook import html_summary
 from smalti.report.units import show_bytes, show_count
+from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter, adapt_batch
+from smalti.table.commits import JOBS
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
-from smalti.table.partitions import partition_schema, partition_value, with_partitions
+from smalti.table.names import Selection, is_glob, tables_above
+from smalti.table.partitions import parse_partition, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
 from smalti.table.schemas import unify_schemas
 
@@ -91,6 +97,7 @@ class MosaicDataset(Dataset):
         self._given_schema = schema
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
+        self._memory_limit = memory_limit
         self._schemas = SharedSchemas()
         self._list()
 
@@ -105,7 +112,6 @@ class MosaicDataset(Dataset):
             *self._limits,
             is_remote=not is_local(listing.filesystem),
             unit_bytes=sum(file.size for file in files) // max(1, len(files)),
-            total_bytes=sum(file.size for file in files),
         )
         #: The different columns that files have, each with the path of the first file that has them; None until every
         #: file has been opened.
@@ -181,8 +187,8 @@ class MosaicDataset(Dataset):
     # --- schemas ----------------------------------------------------------------------------------------------------
 
     def _open(self, file: FoundFile) -> MosaicFile:
-        source, memory_limit = open_found(file, self._filesystem), self._limits[1]
-        return MosaicFile(source, self._schemas, memory_limit=memory_limit, logical=self._logical)
+        source, limits = open_found(file, self._filesystem), (self._budget.readahead, self._memory_limit)
+        return MosaicFile(source, self._schemas, readahead=limits[0], memory_limit=limits[1], logical=self._logical)
 
     def _visit(
         self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
@@ -240,16 +246,22 @@ class MosaicDataset(Dataset):
         names = self._names(columns)
         return self._find_schema() if names is None else self._types(names)
 
-    def _scan_table(self, scan: Scan) -> pa.Table:
-        return self._read_apart(lambda apart: apart._read_table(scan))
+    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
+        def read(apart: MosaicDataset) -> tuple[pa.Table, int]:
+            attempt = kept.part()
+            return apart._read_table(scan, attempt), attempt.held
 
-    def _read_table(self, scan: Scan) -> pa.Table:
+        table, held = self._read_apart(read)
+        kept.take(held)
+        return table
+
+    def _read_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         if scan.filters is None and self._schema is None and self._variants is None:
-            return self._read_once(self._names(scan.columns), scan)
-        batches = list(self._typed_batches(scan, Allowance(self._budget.read_limit)))
+            return self._read_once(self._names(scan.columns), scan, kept)
+        batches = list(self._typed_batches(scan, kept))
         return pa.Table.from_batches(batches, schema=self._columns_of(scan.columns))
 
-    def _read_once(self, names: list[str] | None, scan: Scan) -> pa.Table:
+    def _read_once(self, names: list[str] | None, scan: Scan, kept: Allowance) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
         variants: dict[Columns, str] = {}
 
@@ -262,12 +274,12 @@ class MosaicDataset(Dataset):
             variants.setdefault(opened.columns, file.path)
             return FileRead(present)
 
-        kept = Allowance(self._budget.read_limit)
         read = list(read_files(self._found, self._open, plan, self._budget, scan.progress, kept=kept))
         self._variants = variants
         output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
-            [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch) for file, batch in read], output
+            [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch, kept) for file, batch in read],
+            output,
         )
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
@@ -312,7 +324,7 @@ class MosaicDataset(Dataset):
             opened.columns.refuse_ambiguous(filter_.nested)
             columns = self._stored(opened, [*asked, *filter_.columns])
             adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
-            return FileRead(columns, None, lambda batch: filtered(adapter.adapt(batch), filter_, output))
+            return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
             return kept.take(file.path) or self._open(file)
@@ -367,7 +379,7 @@ class OpenFiles:
     def keep(self, path: str, opened: MosaicFile) -> bool:
         """Keep a file open if there is room for what was fetched of it."""
         with self._lock:
-            if not opened.held_bytes or opened.held_bytes > self._left:
+            if not opened.held_bytes or opened.held_bytes > self._left or path in self._files:
                 return False
             self._left -= opened.held_bytes
             self._files[path] = opened
@@ -418,6 +430,52 @@ def _leaf(batch: pa.RecordBatch, name: str) -> Any:
     return columns[path]
 
 
+def _find_files(places: Sequence[Place], given: Sequence[str], *, plain: bool, is_table: bool) -> Listing:
+    """The files at places, whose paths were given in another form.
+
+    As in pyarrow, a list of files has the partition columns of the directories in its paths, with nulls where a path
+    has none, and a file is read as often as it is named.
+    """
+    listing = list_files(places, plain=plain)
+    if not listing.files and not is_table:
+        _refuse_empty(places)
+    real: Callable[[str], str] = os.path.realpath if len(places) > 1 and places[0].is_local else str
+    files = {real(file.name): file for file in listing.files}  # A listing has a file once, whatever its names.
+    named = [files[name] for place in places if (name := real(place.path)) in files]
+    if len(named) < len(places):
+        return listing
+    partitions = [parse_partition(PurePosixPath(path).parts[:-1]) for path in given]
+    keys = list(dict.fromkeys(key for partition in partitions for key in partition))
+    filled = [{key: partition.get(key) for key in keys} for partition in partitions]
+    return replace(listing, files=[replace(f, partition=values) for f, values in zip(named, filled, strict=True)])
+
+
+def _absolute(place: Place) -> Place:
+    """The same place after the process has gone to another directory.
+
+    A relative pattern stays relative where the name of the current directory would be taken for a part of it.
+    """
+    is_pattern_below = is_glob(place.path) and not PurePosixPath(place.path).is_absolute()
+    return place if is_pattern_below and is_glob(str(Path.cwd())) else place.absolute()
+
+
+def _refuse_empty(places: Sequence[Place]) -> None:
+    """Refuse directories without Mosaic files, unless records of commits say that they are, or were, a table."""
+    found: Counter[str] = Counter()
+    for place in places:
+        if any(Place(place.filesystem, table).child(JOBS).exists() for table in tables_above(place.path)):
+            return
+        every = Selection(place.path, (), "")
+        names = [info.path for info in place.entries(recursive=True) if info.type.name == "File"]
+        found.update(f"*{PurePosixPath(name).suffix}" for name in names if every.partition(name) is not None)
+    raise NoMosaicFilesError(
+        "no Mosaic files in this directory",
+        path=places[0].path,
+        found=", ".join(f"{show_count(count, 'file')} {suffix}" for suffix, count in found.most_common()) or "no files",
+        expected=f"*{FILE_SUFFIX}, or a schema to read as",
+    )
+
+
 def dataset(
     source: AnyPath | Sequence[AnyPath],
     *,
@@ -435,19 +493,20 @@ def dataset(
     ----------
     source : str, os.PathLike or list of them
         Directories are searched for ``*.mosaic`` at any depth; names that start with a dot or an underscore are
-        ignored.
+        ignored. A list of files is read in its order, a file as often as it is named. A relative path is looked up in
+        the directory in which the process is now.
     schema : pyarrow.Schema, optional
         Read as this schema instead of the union of the files' schemas, partition columns included.
     partitioning : {"hive", None}
-        Whether directories called ``key=value`` are columns, if the files do not store them. Such a column is int64 if
-        all its values are whole numbers, else string; `schema` may say otherwise.
+        Whether directories called ``key=value`` are columns, if the files do not store them: directories below
+        `source`, and those in the paths of files that it names. Such a column is int64 if all its values are whole
+        numbers, else string; `schema` may say otherwise.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     readahead : int, optional
         How many files are opened, and row groups read, before they are needed. By default 32 on remote storage; on this
         machine one for each core, and none if files are small.
     memory_limit : int, optional
-        Bytes that a read may hold at a time, see `smalti.open`. The default is as there, with the size of all files for
-        `to_table`, and of each file for batches.
+        Bytes that a read may hold at a time, see `smalti.open`.
     plain : bool
         Whether to read a Paimon table as the files in its directory, including old versions of rows, deleted rows and
         rows that were never committed. `smalti.paimon.dataset` reads its rows.
@@ -458,6 +517,8 @@ def dataset(
     ------
     PaimonTableError
         If there is a Paimon table, and `plain` is not set.
+    MosaicError
+        If a directory has no Mosaic files, unless `schema` is given or jobs of smalti have emptied it.
 
     Examples
     --------
@@ -469,5 +530,8 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    find = partial(list_files, source, filesystem, plain=plain)
+    given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    located = [locate(path, filesystem) for path in given]
+    paths = [place.path for place in located]
+    find = partial(_find_files, list(map(_absolute, located)), paths, plain=plain, is_table=schema is not None)
     return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)

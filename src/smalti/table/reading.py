@@ -118,7 +118,7 @@ def read_table(
     ----------
     source : str, os.PathLike, bytes-like, file object, or list of paths
     columns, filters, filter
-        As in `MosaicFile.read`.
+        As in `MosaicFile.read`; a column that is named twice comes twice, as in `pyarrow.parquet.read_table`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     memory_limit : int, optional
         Bytes that the table and reading it may take; see `smalti.open`.

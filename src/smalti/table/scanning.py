@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
+from smalti.file.units import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
 from smalti.table.listing import FoundFile
@@ -27,7 +28,7 @@ class FileRead:
 
     columns: Sequence[str] | None
     filters: AnyFilter = None
-    finish: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    finish: Callable[[pa.RecordBatch, Allowance], pa.RecordBatch] | None = None
 
 
 class _Delivery(NamedTuple):
@@ -68,7 +69,7 @@ def read_files(
     meter = Meter("read", len(files), sum(file.size for file in files), progress)
     unclosed: set[MosaicFile] = set()
     openings = started((partial(open_file, file) for file in files), budget.readahead)
-    units = _units(files, openings, plan_file, unclosed, kept, batch_size)
+    units = _units(files, openings, plan_file, unclosed, kept, batch_size, budget)
     try:
         with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
             for file, batches, ended in deliveries:
@@ -95,8 +96,10 @@ def _units(
     unclosed: set[MosaicFile],
     kept: Allowance | None,
     batch_size: int | None,
+    budget: Budget,
 ) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
     """The row groups of all files. A file that is still being opened is waited for by the one who asks for units."""
+    ahead = Allowance(budget.memory_limit) if kept is None and budget.readahead else None
     for file, opening in zip(files, openings, strict=True):
         while not opening.done():
             yield opening
@@ -104,24 +107,25 @@ def _units(
             opened = opening.result()
             unclosed.add(opened)
             read = plan_file(file, opened)
-            units = list(opened.units(read.columns, read.filters, kept, batch_size))
+            units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead))
         except Exception as error:
             yield Unit(partial(_fail, error))  # raised when its turn comes, after the rows of the files before
             return
         for unit in units[:-1]:
-            yield Unit(partial(_deliver, file, unit, read, None), unit.num_bytes)
+            yield Unit(partial(_deliver, file, unit, read, None, budget), unit.num_bytes)
         last: Unit[Iterable[pa.RecordBatch]] = units[-1] if units else Unit(tuple)
-        yield Unit(partial(_deliver, file, last, read, opened), last.num_bytes)
+        yield Unit(partial(_deliver, file, last, read, opened, budget), last.num_bytes)
 
 
 def _deliver(
-    file: FoundFile, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None
+    file: FoundFile, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None, budget: Budget
 ) -> _Delivery:
     """What is decoded already is finished here, in a thread of its own; what is not, when it is asked for."""
-    batches = unit.run()
-    if read.finish is not None:
-        finished = map(read.finish, batches)
-        batches = list(finished) if isinstance(batches, list) else finished
+    batches, finish = unit.run(), read.finish
+    if finish is not None and isinstance(batches, Decoded):
+        batches = Decoded((finish(batch, batches.account) for batch in batches), batches.account)
+    elif finish is not None:
+        batches = (finish(batch, Allowance(budget.read_limit)) for batch in batches)
     return _Delivery(file, batches, ended)
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError
 from smalti.file.patterns import match_names
-from smalti.file.streams import Scan, Scannable, cut_batches
+from smalti.file.streams import Scan, Scannable, cut_batches, keep_batches
 from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import Format
@@ -74,8 +75,8 @@ class FormatTable(Scannable):
             return self.schema
         return pa.schema([self.schema.field(name) for name in match_names(self.schema.names, columns)])
 
-    def _scan_table(self, scan: Scan) -> pa.Table:
-        return pa.Table.from_batches(list(self._scan_batches(scan)), self._scan_schema(scan.columns))
+    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
+        return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), self._scan_schema(scan.columns))
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         return cut_batches(self._batches(scan), scan.batch_size)
