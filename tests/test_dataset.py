@@ -185,8 +185,6 @@ class TestDiscovery:
     def test_lists_are_joined_and_repeats_count(self, sales: Path) -> None:
         one = next(sales.rglob("a.mosaic"))
         assert len(list_files([one, one, sales / "year=2024"]).files) == 4
-        assert list_files([one]).files[0].partition == {"year": "2023", "city": "Oslo"}
-        assert list_files(one).files[0].partition == {}
 
     def test_a_named_file_is_taken_whatever_its_suffix(self, tmp_path: Path) -> None:
         path = tmp_path / "data.bin"

@@ -155,8 +155,7 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
     from smalti.jobs.formats.registry import FORMATS, format_of_path, format_of_source
     from smalti.table.listing import list_files
 
-    given = [path.removesuffix("/") or path for path in paths]
-    listing = list_files(given if len(given) > 1 else given[0], suffix="")
+    listing = list_files([path.removesuffix("/") or path for path in paths], suffix="")
     if source_format is None:
         known = [file for file in listing.files if format_of_path(file.path) is not None]
         if len(paths) == 1 and len(listing.files) > 1:
@@ -188,7 +187,7 @@ def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
                 return
         from smalti.table.listing import list_files
 
-        listing = list_files(found if len(found) > 1 else found[0])
+        listing = list_files(found)
         if not listing.files:
             raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", paths[0])
         for listed in listing.files:

@@ -33,7 +33,7 @@ def list_sources(
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     places = [locate(path, filesystem).absolute() for path in paths]
-    listing = list_files(places if len(places) > 1 else places[0], suffix=suffix, globs=globs, plain=plain)
+    listing = list_files(places, suffix=suffix, globs=globs, plain=plain)
     if not listing.files:
         raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
     return listing

@@ -439,15 +439,13 @@ def _find_files(places: Sequence[Place], given: Sequence[str], *, plain: bool, i
     listing = list_files(places, plain=plain)
     if not listing.files and not is_table:
         _refuse_empty(places)
-    real: Callable[[str], str] = os.path.realpath if len(places) > 1 and places[0].is_local else str
-    files = {real(file.name): file for file in listing.files}  # A listing has a file once, whatever its names.
-    named = [files[name] for place in places if (name := real(place.path)) in files]
-    if len(named) < len(places):
+    if [file.name for file in listing.files] != [place.path for place in places]:
         return listing
     partitions = [parse_partition(PurePosixPath(path).parts[:-1]) for path in given]
     keys = list(dict.fromkeys(key for partition in partitions for key in partition))
     filled = [{key: partition.get(key) for key in keys} for partition in partitions]
-    return replace(listing, files=[replace(f, partition=values) for f, values in zip(named, filled, strict=True)])
+    files = [replace(file, partition=values) for file, values in zip(listing.files, filled, strict=True)]
+    return replace(listing, files=files)
 
 
 def _absolute(place: Place) -> Place:
@@ -466,7 +464,7 @@ def _refuse_empty(places: Sequence[Place]) -> None:
         if any(Place(place.filesystem, table).child(JOBS).exists() for table in tables_above(place.path)):
             return
         every = Selection(place.path, (), "")
-        names = [info.path for info in place.entries(recursive=True) if info.type.name == "File"]
+        names = [info.path for info in place.entries(recursive=True) if info.is_file]
         found.update(f"*{PurePosixPath(name).suffix}" for name in names if every.partition(name) is not None)
     raise NoMosaicFilesError(
         "no Mosaic files in this directory",

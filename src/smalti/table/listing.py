@@ -23,7 +23,7 @@ from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog, file_id
 from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, visible_files
-from smalti.table.names import Selection, is_glob, matches, partition_above, rebase, tables_above
+from smalti.table.names import Selection, is_glob, matches, rebase, tables_above
 from smalti.table.paimon_layout import SCHEMAS, is_bucket, listed_to_write, refuse_reading, table_of_schema_file
 from smalti.table.paimon_layout import tables_above as paimon_tables_above
 
@@ -153,7 +153,6 @@ def list_files(
     PaimonTableError
         If there is a Paimon table at a path, below it or above it; the path of a single file is never refused.
     """
-    is_list = not isinstance(source, (str, os.PathLike, Place))
     sources = [source] if isinstance(source, (str, os.PathLike, Place)) else list(source)
     places = [item if isinstance(item, Place) else locate(item, filesystem) for item in sources]
     if not places:
@@ -162,22 +161,12 @@ def list_files(
         if not place.filesystem.equals(places[0].filesystem):
             raise ValueError(f"paths on several file systems: {place} is not on {places[0].filesystem.type_name}")
     found = [_find(place, suffix, globs=globs, plain=plain) for place in places]
-    if is_list:
-        found = [_with_partition(listing) for listing in found]
     if len(found) == 1:
         return found[0]
     files = [file for listing in found for file in listing.files]
     if not plain:
         _refuse_paimon(places[0].filesystem, (file.name for file in files))
     return Listing(places[0].filesystem, files, pending=frozenset().union(*(listing.pending for listing in found)))
-
-
-def _with_partition(listing: Listing) -> Listing:
-    """A file of a list is in the partition that the directories above it spell, although no directory was listed."""
-    if listing.directory is not None or len(listing.files) != 1 or listing.files[0].table is not None:
-        return listing
-    file = listing.files[0]
-    return replace(listing, files=[replace(file, partition=partition_above(file.name))])
 
 
 def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:

@@ -81,19 +81,6 @@ def _matches_all(parts: Sequence[str], wildcards: Sequence[str]) -> bool:
     return bool(parts) and matches(parts[0], wildcards[0]) and _matches_all(parts[1:], wildcards[1:])
 
 
-def partition_above(path: str) -> dict[str, str | None]:
-    """The partition of a file that is named by itself, by the directories right above it.
-
-    Examples
-    --------
-    >>> partition_above("lake/v=1/sales/day=3/hour=7/a.mosaic")
-    {'day': '3', 'hour': '7'}
-    """
-    parts = PurePosixPath(path).parts[:-1]
-    first = next((depth + 1 for depth in reversed(range(len(parts))) if "=" not in parts[depth]), 0)
-    return parse_partition(parts[first:])
-
-
 def expand_braces(pattern: str) -> list[str]:
     """The patterns that one with braces stands for. Braces that do not close stand for themselves.
 
