@@ -328,13 +328,21 @@ class TestReadingManyFiles:
         assert (seen[-1].done, seen[-1].total, seen[-1].num_rows, seen[-1].fraction) == (12, 12, 24, 1)
 
 
-def test_some_files_of_a_dataset_are_read_as_all_are(tmp_path: Path) -> None:
-    smalti.write_table(pa.table({"n": pa.array([1], pa.uint8())}), tmp_path / "a.mosaic")
-    smalti.write_table(pa.table({"n": pa.array([2], pa.uint8())}), tmp_path / "b.mosaic")
+def test_the_last_rows(tmp_path: Path) -> None:
+    """They have the columns and types of all files, and are those of one state of the table."""
+    for number in range(4):
+        smalti.write_table(pa.table({"n": pa.array([number] * 2, pa.uint8())}), tmp_path / f"{number}.mosaic")
+    smalti.write_table(pa.table({"n": pa.array([300], pa.uint16()), "more": ["x"]}), tmp_path / "0.mosaic")
     for logical in (True, False):
         whole = smalti.dataset(tmp_path, logical=logical)
-        part = whole.only({str(tmp_path / "b.mosaic")}).to_table()
-        assert part.equals(whole.to_table().slice(1))
+        for rows in (0, 1, 2, 3, 7, 100):
+            last = pa.Table.from_batches(whole.last_batches(rows), whole.schema)
+            assert last.equals(whole.to_table().slice(max(0, 7 - rows)))
+        assert [batch["n"].to_pylist() for batch in whole.last_batches(3, ["n"], [("n", "<", 2)])] == [[1, 1]]
+    opened = smalti.dataset(tmp_path)
+    assert len(opened.schema) == 2
+    jobs.compact(tmp_path)  # The files that were listed are gone: the new ones are listed and read.
+    assert sum(batch.num_rows for batch in opened.last_batches(3)) == 3
 
 
 def test_partition_values_that_paths_could_misread(tmp_path: Path) -> None:

@@ -146,6 +146,8 @@ def last_rows(table: Scannable, columns: list[str] | None, condition: Any, limit
     left = limit or 0
     if not left:
         return found
+    if isinstance(table, MosaicDataset):
+        return table.last_batches(left, columns, condition)
     for part in _from_the_end(table, columns, condition):
         rows = sum(batch.num_rows for batch in part)
         if rows > left:
@@ -163,9 +165,6 @@ def _from_the_end(table: Scannable, columns: list[str] | None, condition: Any) -
         groups = range(table.num_row_groups) if condition is None else table.matching_row_groups(condition)
         for group in reversed(groups):
             yield list(table.iter_batches(columns=columns, filters=condition, row_groups=[group]))
-    elif isinstance(table, MosaicDataset) and len(set(table.files)) == len(table.files):
-        for path in reversed(table.files):
-            yield list(table.only({path}).to_batches(columns, condition))
     else:
         yield list(table.scan(columns, condition).to_batches())
 

@@ -6,7 +6,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress
@@ -150,15 +150,28 @@ class MosaicDataset(Dataset):
             self._schema = self._union(None)
         return self._schema
 
-    def only(self, files: Collection[str]) -> MosaicDataset:
-        """Some of the files, read as the same table: with its columns, types and partition columns."""
-        find, schema = self._find, self.schema
+    def last_batches(
+        self, num_rows: int, columns: Sequence[str] | None = None, filters: AnyFilter = None
+    ) -> list[pa.RecordBatch]:
+        """Batches of the last rows that match, in order. Files are read from the last one backwards, as far as needed.
 
-        def find_only() -> Listing:
-            listing = find()
-            return replace(listing, files=[file for file in listing.files if file.path in files])
+        All files are those of one listing: if one was removed or replaced meanwhile, the table is listed again.
+        """
 
-        return MosaicDataset(find_only, schema, self._partitioned, *self._limits, self._logical)
+        def read(apart: MosaicDataset) -> list[pa.RecordBatch]:
+            found: list[pa.RecordBatch] = []
+            left, schema = num_rows, apart._columns_of(columns)
+            for file in reversed(apart._found):
+                if not left:
+                    break
+                alone = apart._apart()
+                alone._schema, alone._found = apart._find_schema(), [file]
+                rows = pa.Table.from_batches(alone._typed_batches(alone.scan(columns, filters)), schema)
+                found = [*rows.slice(max(0, rows.num_rows - left)).to_batches(), *found]
+                left -= min(left, rows.num_rows)
+            return found
+
+        return self._read_apart(read)
 
     def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
