@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import smalti
+from smalti import jobs
 from smalti.cli.main import main as command_line
 from smalti.file.columns import SharedSchemas
 from smalti.file.scan import Scanner

@@ -76,6 +76,15 @@ def _add_care_and_engine(parser: argparse.ArgumentParser) -> None:
     _add_engine(parser)
 
 
+def _add_keep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep",
+        type=float,
+        metavar="HOURS",
+        help="keep replaced Mosaic files for HOURS, for those who have listed the table before (default: delete them)",
+    )
+
+
 def _engine_and_care(options: argparse.Namespace) -> dict[str, Any]:
     """The values of `_add_care_and_engine`, as the jobs name them."""
     names = ("engine", "overwrite", "on_error")
@@ -187,6 +196,7 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
         help="start from the beginning, even if an earlier run of the same job was interrupted",
     )
     _add_care_and_engine(parser)
+    _add_keep(parser)
     _add_writer_options(parser)
     _add_plain(parser)
     add_output(parser)
@@ -260,6 +270,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
             options=writer_options,
             columns=_column_names(options),
             resume=not options.no_resume,
+            keep=options.keep,
             progress=progress,
             plain=options.plain,
             **_engine_and_care(options),
@@ -275,6 +286,7 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
     about = "sort the rows of each new file by these columns, separated by commas"
     parser.add_argument("--sort-by", metavar="NAMES", help=about)
     _add_care_and_engine(parser)
+    _add_keep(parser)
     _add_writer_options(parser)
     _add_plain(parser)
     add_output(parser)
@@ -290,6 +302,7 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
             options.target,
             sort_by=options.sort_by.split(",") if options.sort_by else None,
             options=_writer_options(options),
+            keep=options.keep,
             progress=progress,
             plain=options.plain,
             **given,
