@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti.types import storage_kind
 from tests.older_arrow import HAS
 
 NAMES = ["a", "b", "c", "a.b", "", "é", "a\\b", "b.c", "*", "user", "key", "value", "a#2", "q?"]
@@ -84,7 +85,7 @@ def any_type(choose: random.Random, depth: int = 0) -> Any:
 
 def _some(choose: random.Random, depth: int) -> Any:
     type_ = any_type(choose, depth)
-    return pa.int8() if pt.is_null(type_) else type_
+    return pa.int8() if pt.is_null(storage_kind(type_)) else type_
 
 
 def _field(choose: random.Random, name: str, depth: int) -> pa.Field:

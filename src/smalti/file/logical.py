@@ -76,7 +76,7 @@ def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep:
             _shred(child, inner, None if field.nullable else array.null_count, out, keep)
     else:
         _check_nulls(array, nulls)
-        offsets, mask, elements = _elements(array)
+        offsets, mask, elements = list_elements(array)
         start = len(out)
         keep_below = None if keep is None else lambda place, entries: keep(start + place, entries)
         for part in shred(elements, node.entry, entry_field(node.type).nullable, keep_below):
@@ -157,7 +157,7 @@ def rebuild(
     array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array], take: TakeBytes | None = None
 ) -> Any:
     """A list or map of any layout as the list or map `target`, with its children changed by `convert`."""
-    offsets, mask, elements = _elements(array)
+    offsets, mask, elements = list_elements(array)
     if not pt.is_map(target):
         return _as_lists(offsets, mask, convert(elements, target.value_type), target, take or _take_any)
     keys, items = elements.flatten()
@@ -193,7 +193,7 @@ def struct_fields(array: Any) -> list[Any]:
     return fields
 
 
-def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
+def list_elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
     """Where each list starts among all elements (and where the last one ends), which lists are null, the elements.
 
     Told by lengths and elements, which all layouts have: slices, list views, fixed-size lists. Elements that a null
@@ -335,7 +335,7 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: 
     lengths = pc.list_value_length(lists[0])
     if not all(pc.list_value_length(other).equals(lengths) for other in lists[1:]):
         raise CorruptFileError("lists of one column differ in length")
-    offsets, mask, first = _elements(lists[0])
+    offsets, mask, first = list_elements(lists[0])
     elements = [first, *(other.flatten() for other in lists[1:])]
     below = iter([(each, pair[1]) for each, pair in zip(elements, pairs, strict=True)])
     entry = _assemble(node.entry, below, take)

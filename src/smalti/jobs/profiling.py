@@ -20,7 +20,8 @@ from smalti.jobs.formats.registry import Format, format_of_source, format_of_tar
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, histogram, measure
 from smalti.jobs.sources import AnySource, file_facts, list_sources, show_source
-from smalti.jobs.summary import JobError, Skipped, show_value
+from smalti.jobs.summary import JobError, Skipped
+from smalti.moments import scalar_text
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.report.model import Values
@@ -212,7 +213,7 @@ def _listed(counts: list[tuple[str, int]]) -> str:
 
 
 def _shown(scalar: pa.Scalar) -> str:
-    text = show_value(scalar)
+    text = scalar_text(scalar)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
