@@ -68,7 +68,8 @@ def any_type(choose: random.Random, depth: int = 0) -> Any:
             index = choose.choice([pa.int8(), pa.int32(), pa.uint8()])
             return pa.dictionary(index, choose.choice(_NOT_NULL), choose.random() < 0.3)
         if kind < 0.18:
-            return pa.run_end_encoded(choose.choice([pa.int16(), pa.int64()]), choose.choice(_NOT_NULL))
+            values = choose.choice([*_NOT_NULL, *EXTENSIONS])
+            return pa.run_end_encoded(choose.choice([pa.int16(), pa.int64()]), values)
         return choose.choice(EXTENSIONS if kind < 0.26 else SCALARS)
     if chance < 0.7:
         return pa.struct([_field(choose, name, depth) for name in choose.sample(NAMES, choose.choice([0, 1, 1, 2, 3]))])
