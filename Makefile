@@ -182,7 +182,8 @@ fuzz: $(VENV)/.installed
 # allocator is left out, so that each of its objects is watched as well.
 ASAN   := build/asan
 ASAN_TESTS := tests/test_golden.py tests/test_malformed.py tests/test_corruption.py tests/test_memory.py \
-	tests/test_hostile_arrow.py tests/test_encodings.py tests/fuzzing/test_corpus.py tests/kudu/test_kudu_corruption.py
+	tests/test_hostile_arrow.py tests/test_encodings.py tests/fuzzing/test_corpus.py tests/kudu/test_kudu_corruption.py \
+	tests/kudu/test_kudu_parts.py
 test-asan: $(VENV)/.installed
 	@echo ">> kernels with sanitizers, in $(ASAN)"
 	@SMALTI_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all" \

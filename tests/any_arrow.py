@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import random
 from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti.types import storage_kind
 from tests.older_arrow import HAS
 
 NAMES = ["a", "b", "c", "a.b", "", "é", "a\\b", "b.c", "*", "user", "key", "value", "a#2", "q?"]
@@ -43,13 +45,15 @@ SCALARS: list[Any] = [
     pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3), pa.binary(0), pa.date32(), pa.date64(),
     pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.timestamp("s"), pa.timestamp("ms"),
     pa.timestamp("us", "UTC"), pa.timestamp("ns", "Europe/Berlin"), pa.timestamp("s", "+02:00"), pa.duration("s"),
-    pa.duration("ns"), pa.decimal128(18, 2), pa.decimal128(38, 5), pa.decimal128(10, -2), pa.decimal256(30, 2),
-    pa.decimal256(50, 2), *([pa.decimal32(7, 2)] if HAS["decimal32"] else []),
+    pa.duration("ms"), pa.duration("ns"), pa.decimal128(18, 2), pa.decimal128(38, 5), pa.decimal128(10, -2),
+    pa.decimal256(30, 2), pa.decimal256(50, 2), pa.decimal256(60, -3),
+    *([pa.decimal32(7, 2)] if HAS["decimal32"] else []),
     *([pa.decimal64(15, 3)] if HAS["decimal64"] else []),
 ]  # fmt: skip
 _NOT_NULL = [type_ for type_ in SCALARS if not pt.is_null(type_)]
 EXTENSIONS: list[Any] = [
-    pa.uuid(), pa.bool8(), Money(pa.int32()), Money(pa.string()), pa.fixed_shape_tensor(pa.float32(), [2, 2]),
+    pa.uuid(), pa.bool8(), Money(pa.int32()), Money(pa.string()), Money(pa.binary_view()),
+    Money(pa.string_view()), pa.fixed_shape_tensor(pa.float32(), [2, 2]),
     *([pa.json_()] if HAS["json"] else []),
 ]  # fmt: skip
 #: Arrow cannot tell the different values of these.
@@ -64,12 +68,14 @@ def any_type(choose: random.Random, depth: int = 0) -> Any:
             index = choose.choice([pa.int8(), pa.int32(), pa.uint8()])
             return pa.dictionary(index, choose.choice(_NOT_NULL), choose.random() < 0.3)
         if kind < 0.18:
-            return pa.run_end_encoded(choose.choice([pa.int16(), pa.int64()]), choose.choice(_NOT_NULL))
+            values = choose.choice([*_NOT_NULL, *EXTENSIONS])
+            return pa.run_end_encoded(choose.choice([pa.int16(), pa.int64()]), values)
         return choose.choice(EXTENSIONS if kind < 0.26 else SCALARS)
     if chance < 0.7:
         return pa.struct([_field(choose, name, depth) for name in choose.sample(NAMES, choose.choice([0, 1, 1, 2, 3]))])
     if chance < 0.75:
-        return Money(pa.struct([_field(choose, "m", depth)]))
+        storage = any_type(choose, depth + 1)  # Arrow crashes on extension types of extension types.
+        return storage if isinstance(storage, pa.BaseExtensionType) else Money(storage)
     if chance < 0.92:
         item, size = _field(choose, choose.choice(["item", "x", ""]), depth), choose.choice([0, 1, 2])
         make: Any = choose.choice([pa.list_, pa.large_list, pa.list_view, pa.large_list_view, None])
@@ -80,7 +86,7 @@ def any_type(choose: random.Random, depth: int = 0) -> Any:
 
 def _some(choose: random.Random, depth: int) -> Any:
     type_ = any_type(choose, depth)
-    return pa.int8() if pt.is_null(type_) else type_
+    return pa.int8() if pt.is_null(storage_kind(type_)) else type_
 
 
 def _field(choose: random.Random, name: str, depth: int) -> pa.Field:
@@ -192,3 +198,83 @@ def _bitmap(there: list[bool]) -> pa.Buffer:
 
 def _ints(values: list[int], width: int) -> pa.Buffer:
     return pa.py_buffer(b"".join(value.to_bytes(width, "little") for value in values))
+
+
+# --- other types for the same values ------------------------------------------------------------------------------
+
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_UNITS: list[Any] = list(TICKS)
+_LAYOUTS: list[Any] = [pa.list_, pa.large_list, pa.list_view, pa.large_list_view]
+#: Types among which one is chosen for another of the same line.
+FAMILIES: list[list[Any]] = [
+    [pa.duration(unit) for unit in _UNITS],
+    *([pa.timestamp(unit, zone) for unit in _UNITS] for zone in (None, "UTC")),
+    [pa.time32("s"), pa.time32("ms")], [pa.time64("us"), pa.time64("ns")], [pa.date32(), pa.date64()],
+    [pa.decimal128(9, 2), pa.decimal128(20, 2), pa.decimal256(30, 2), pa.decimal256(50, 2), pa.decimal256(70, 2)],
+    [pa.decimal128(20, -3), pa.decimal256(50, -3), pa.decimal256(60, -3)],
+    [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()],
+    [pa.float16(), pa.float32(), pa.float64()], [pa.string(), pa.large_string(), pa.string_view()],
+    [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(20)],
+]  # fmt: skip
+
+
+def two_types(choose: random.Random, depth: int = 0) -> tuple[Any, Any]:
+    """Two types for the same values, of other units, widths, layouts and wrappings."""
+    chance = choose.random()
+    if depth >= 3 or chance < 0.5:
+        family = choose.choice(FAMILIES)
+        one, other = _wrapped(choose, choose.choice(family)), _wrapped(choose, choose.choice(family))
+    elif chance < 0.65:
+        pairs = [two_types(choose, depth + 1) for _ in range(choose.choice([1, 2]))]
+        one, other = (pa.struct([(f"f{i}", pair[side]) for i, pair in enumerate(pairs)]) for side in (0, 1))
+    elif chance < 0.9:
+        items = two_types(choose, depth + 1)
+        one, other = (choose.choice(_LAYOUTS)(item) for item in items)
+        if choose.random() < 0.2:
+            one, other = (pa.list_(item, 2) for item in items)
+    else:
+        keys, items = two_types(choose, 3), two_types(choose, depth + 1)
+        one, other = pa.map_(keys[0], items[0]), pa.map_(keys[1], items[1])
+    if choose.random() < 0.1 and not isinstance(one, pa.BaseExtensionType):
+        one = Money(one)
+    return (one, other) if choose.random() < 0.5 else (other, one)
+
+
+def _wrapped(choose: random.Random, type_: Any) -> Any:
+    chance = choose.random()
+    if chance < 0.25:
+        return pa.dictionary(choose.choice([pa.int8(), pa.int32()]), type_)
+    if chance < 0.4:
+        return pa.run_end_encoded(pa.int32(), type_)
+    return Money(type_) if chance < 0.5 else type_
+
+
+def meanings(array: Any) -> list[Any]:
+    """What values mean, whatever the type: numbers, moments and durations exactly, by Arrow's own scalars."""
+    if isinstance(array, pa.ChunkedArray):
+        return [meaning for chunk in array.chunks for meaning in meanings(chunk)]
+    return [_meaning(array[i], array.type) for i in range(len(array))]
+
+
+def _meaning(scalar: Any, type_: Any) -> Any:
+    if isinstance(type_, pa.BaseExtensionType):
+        return _meaning(scalar.value, type_.storage_type) if scalar.is_valid else None
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return _meaning(scalar.value, type_.value_type) if scalar.is_valid else None
+    if not scalar.is_valid:
+        return None
+    if pt.is_date(type_):
+        return "day", Fraction(scalar.value, 1 if pt.is_date32(type_) else 86_400_000)
+    if pt.is_temporal(type_):
+        kind = "duration" if pt.is_duration(type_) else "time" if pt.is_time(type_) else "moment"
+        return kind, Fraction(scalar.value, TICKS[type_.unit])
+    if pt.is_map(type_):
+        entries = scalar.values
+        return list(zip(*(meanings(entries.field(i)) for i in (0, 1)), strict=True))
+    if pt.is_struct(type_):
+        return {field.name: _meaning(scalar[field.name], field.type) for field in type_}
+    if type_.num_fields == 1:
+        return meanings(scalar.values)
+    if pt.is_floating(type_):
+        return repr(float(scalar.as_py()))
+    return Fraction(scalar.as_py()) if pt.is_decimal(type_) or pt.is_integer(type_) else scalar.as_py()

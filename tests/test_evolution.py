@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.table.schemas import widen
+from smalti.table.schemas import unify_schemas, widen
 from tests.older_arrow import HAS
 
 POINT, POINT3 = pa.struct([("x", pa.uint8())]), pa.struct([("x", pa.int16()), ("y", pa.string())])
@@ -34,6 +35,9 @@ PAIRS: list[tuple[pa.DataType, pa.DataType, pa.DataType | None]] = [
     (pa.run_end_encoded(pa.int16(), S), pa.run_end_encoded(pa.int32(), S), pa.run_end_encoded(pa.int32(), S)),
     (pa.duration("s"), pa.duration("ns"), pa.duration("ns")),
     (pa.duration("s"), pa.int64(), pa.int64()),
+    (pa.dictionary(pa.int8(), pa.duration("ms")), pa.duration("us"), pa.duration("us")),
+    (pa.run_end_encoded(pa.int16(), pa.duration("s")), pa.dictionary(pa.int8(), pa.duration("ms")), pa.duration("ms")),
+    (pa.run_end_encoded(pa.int16(), pa.float32()), pa.float64(), pa.float64()),
     (pa.time64("us"), pa.time64("ns"), pa.time64("ns")),
     (pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("ms")),
     (pa.timestamp("ms"), pa.timestamp("us"), None),
@@ -125,6 +129,31 @@ def test_with_and_without_companion(tmp_path: Path) -> None:
     found = smalti.dataset(tmp_path).to_table()
     assert found.schema.types == [pa.int32(), pa.int64(), S]
     assert found.to_pydict() == {"u": [1, 1], "d": [5, 5], "c": ["x", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("types", "refused"),
+    [
+        ([pa.duration("s"), pa.int64(), pa.duration("s")], None),
+        ([pa.duration("s"), pa.int64(), pa.duration("ms")], "found duration[ms], expected duration[s]"),
+        ([pa.duration("s"), pa.duration("ms"), pa.int64()], "found duration[ms], expected duration[s]"),
+        ([pa.time64("us"), pa.duration("us"), pa.int64()], "files disagree"),
+        ([pa.decimal256(50, 2), pa.binary(), pa.decimal256(60, 2)], None),
+        ([pa.decimal256(50, 2), pa.binary(), pa.decimal256(50, 3)], "found decimal256(50, 3), expected decimal256"),
+        (
+            [pa.list_(pa.struct([("x", t)])) for t in (pa.duration("s"), pa.int64(), pa.duration("us"))],
+            "files disagree",
+        ),
+    ],
+)
+def test_numbers_of_two_units_are_no_column(types: list[pa.DataType], refused: str | None) -> None:
+    """A file without companion has numbers instead of durations: those of one unit and no other."""
+    schemas = [(str(number), pa.schema([("c", type_)])) for number, type_ in enumerate(types)]
+    if refused is None:
+        unify_schemas(schemas)
+        return
+    with pytest.raises(smalti.SchemaError, match=re.escape(refused)):
+        unify_schemas(schemas)
 
 
 def test_metadata_of_a_table(tmp_path: Path) -> None:

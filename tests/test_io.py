@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ KINDS = [
     "file",
     "BytesIO",
     "native file",
+    "mapped file",
     "s3",
     "memory",
     "fsspec",
@@ -67,6 +70,7 @@ def opened(kind: str, tmp_path: Path, s3: pyarrow.fs.FileSystem) -> Source:
         "file": path.open("rb"),
         "BytesIO": io.BytesIO(CONTENT),
         "native file": pa.OSFile(str(path)),
+        "mapped file": mmap.mmap(os.open(path, os.O_RDONLY), 0, prot=mmap.PROT_READ),
     }[kind]
     return open_source(subject)
 

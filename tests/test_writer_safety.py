@@ -50,6 +50,19 @@ def write_all(target: Path, schema: pa.Schema, *tables: pa.Table) -> None:
             writer.write(table)
 
 
+@pytest.mark.parametrize("schema", [None, 5, {"a": "int"}])
+def test_a_schema_that_is_none(target: Path, schema: Any) -> None:
+    """It was an AttributeError, and where something is read as another schema as well."""
+    with pytest.raises(TypeError, match=r"expected a pyarrow\.Schema, got"):
+        smalti.MosaicWriter(target, schema)
+    assert files(target) == []
+    smalti.write_table(GOOD, target)
+    for read_ in (smalti.read_table, lambda path, schema: smalti.scan(path, schema=schema).to_table()):
+        for place in (target, target.parent) if schema is not None else ():
+            with pytest.raises(TypeError, match=r"expected a pyarrow\.Schema, got"):
+                read_(place, schema=schema)
+
+
 def interrupted(target: Path) -> None:
     with smalti.MosaicWriter(target, SCHEMA) as writer:
         writer.write(GOOD)

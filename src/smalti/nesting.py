@@ -238,6 +238,20 @@ def _renamed(names: list[str]) -> set[int]:
     return {place for place, name in enumerate(names) if storable_name(name) != name}
 
 
+def _exported(schema: pa.Schema) -> object:
+    """The schema for kernels. Arrow has types that it cannot hand over, such as extension types of extension types."""
+    try:
+        return schema.__arrow_c_schema__()
+    except pa.ArrowNotImplementedError:
+        for field in schema:
+            try:
+                field.__arrow_c_schema__()
+            except pa.ArrowNotImplementedError as error:
+                reason = f"type has no place in Mosaic ({error})"
+                raise SchemaError(reason, column=field.name, found=str(field.type)) from None
+        raise
+
+
 def stored_schema(schema: pa.Schema) -> StoredSchema:
     """How a schema is stored. Looks at each type once.
 
@@ -253,7 +267,7 @@ def stored_schema(schema: pa.Schema) -> StoredSchema:
     packed: list[list[bytes]] = []
     taken: set[str] | None = None
     renamed = _renamed(schema.names)
-    for i, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
+    for i, kind in enumerate(field_kinds(_exported(schema))):
         found = known.get(kind) if kind is not None and i not in renamed else None
         if found is not None:
             packed.append([found])
@@ -435,24 +449,68 @@ def with_room(type_: Any, entries: int, rows: int) -> pa.DataType:
     >>> with_room(pa.dictionary(pa.int8(), pa.string()), 129, 0).index_type
     DataType(int16)
     """
-    room: pa.DataType = type_
     if isinstance(type_, pa.BaseExtensionType):
         inner = with_room(type_.storage_type, entries, rows)
-        return room if inner == type_.storage_type else inner
+        return type_ if inner == type_.storage_type else inner
     if pt.is_dictionary(type_):
         return pa.dictionary(_wide_enough(type_.index_type, entries - 1), type_.value_type, type_.ordered)
     if pt.is_run_end_encoded(type_):
         values: Any = with_room(type_.value_type, entries, rows)
         return pa.run_end_encoded(_wide_enough(type_.run_end_type, rows), values)
+    return with_parts(type_, lambda part: with_room(part, entries, rows))
+
+
+def without_extensions(type_: Any) -> pa.DataType:
+    """The type as Arrow lays it out: without the extension types around it and around what it is made of.
+
+    Examples
+    --------
+    >>> without_extensions(pa.list_(pa.bool8()))
+    ListType(list<item: int8>)
+    """
+    if isinstance(type_, pa.BaseExtensionType):
+        return without_extensions(type_.storage_type)
+    return with_parts(type_, without_extensions)
+
+
+def with_parts(type_: Any, change: Callable[[Any], pa.DataType]) -> pa.DataType:
+    """The type with the types that it is made of changed; entries of dictionaries stay what they are."""
+    if pt.is_run_end_encoded(type_):
+        values: Any = change(type_.value_type)
+        return pa.run_end_encoded(type_.run_end_type, values)
     if pt.is_struct(type_):
-        return pa.struct([field.with_type(with_room(field.type, entries, rows)) for field in type_])
+        return pa.struct([field.with_type(change(field.type)) for field in type_])
     if is_list_like(type_):
-        return with_entry(type_, type_.value_field.with_type(with_room(type_.value_type, entries, rows)))
+        return with_entry(type_, type_.value_field.with_type(change(type_.value_type)))
+    changed: pa.DataType = type_
     if pt.is_map(type_):
-        fields = type_.key_field, type_.item_field
-        widened = [field.with_type(with_room(field.type, entries, rows)) for field in fields]
-        room = pa.map_(*widened, type_.keys_sorted)  # type: ignore[call-overload]
-    return room
+        fields = [field.with_type(change(field.type)) for field in (type_.key_field, type_.item_field)]
+        changed = pa.map_(*fields, type_.keys_sorted)  # type: ignore[call-overload]
+    return changed
+
+
+def parts_of_both(a: Any, b: Any, path: str = "") -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
+    """What two types have at the same place, without what is wrapped around it: the place, and both types.
+
+    Examples
+    --------
+    >>> a, b = pa.list_(pa.struct([("x", pa.int8()), ("y", pa.int8())])), pa.large_list(pa.struct([("x", pa.string())]))
+    >>> list(parts_of_both(a, b))
+    [('.item.x', DataType(int8), DataType(string))]
+    """
+    a, b = storage_kind(a), storage_kind(b)
+    if pt.is_map(a) and pt.is_map(b):
+        yield from parts_of_both(a.key_type, b.key_type, f"{path}.key")
+        yield from parts_of_both(a.item_type, b.item_type, f"{path}.value")
+    elif is_list_like(a) and is_list_like(b):
+        yield from parts_of_both(a.value_type, b.value_type, f"{path}.item")
+    elif pt.is_struct(a) and pt.is_struct(b):
+        names = {field.name for field in a}
+        for field in b:
+            if field.name in names:
+                yield from parts_of_both(a.field(field.name).type, field.type, f"{path}.{field.name}")
+    else:
+        yield path, a, b
 
 
 def _wide_enough(type_: Any, number: int) -> Any:

@@ -70,6 +70,24 @@ def is_legacy_timestamp(type_: pa.DataType) -> bool:
     )
 
 
+def is_long_decimal(type_: pa.DataType) -> bool:
+    """Whether a type is a decimal of more digits than the format has, which is stored as bytes."""
+    return pt.is_decimal(type_) and type_.precision > MAX_DECIMAL_PRECISION
+
+
+def keeps_units(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether a value means the same as either of two types that may be stored alike.
+
+    A number is no duration and no time of day, and bytes are no decimal: nobody could tell their unit or scale.
+
+    Examples
+    --------
+    >>> keeps_units(pa.duration("s"), pa.duration("ms")), keeps_units(pa.duration("s"), pa.int64())
+    (True, False)
+    """
+    return all(is_kind(a) == is_kind(b) for is_kind in (pt.is_duration, pt.is_time64, is_long_decimal))
+
+
 def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
     """Whether a type is a list, of any layout."""
     return type_.id in _LISTS
@@ -125,7 +143,7 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
     if pt.is_decimal(type_):
         if type_.scale > type_.precision:
             raise SchemaError("decimal scale is above its precision", found=str(type_))
-        if type_.precision > MAX_DECIMAL_PRECISION:
+        if is_long_decimal(type_):
             return pa.binary()
         return pa.decimal128(type_.precision, type_.scale)
     if is_list_like(type_):

@@ -37,6 +37,35 @@ def test_meta(run: Any, mixed: Path) -> None:
     assert "compression   zstd" in text
 
 
+def test_bounds_that_neither_python_nor_pandas_can_hold(run: Any, tmp_path: Path) -> None:
+    """The smallest number of nanoseconds is a missing value to pandas, for example."""
+    ends = [-(1 << 63), (1 << 63) - 1]
+    plain: dict[str, Any] = {}
+    for unit in ("s", "ms", "us", "ns"):
+        plain[f"duration {unit}"] = pa.array(ends, pa.int64()).view(pa.duration(unit))
+        most = [end // 1000 for end in (ends[0] + 1000, ends[1])] if unit == "s" else ends
+        plain[f"moment {unit}"] = pa.array(most, pa.int64()).view(pa.timestamp(unit, "Europe/Berlin"))
+    plain["day"] = pa.array([-(1 << 31), (1 << 31) - 1], pa.int32()).view(pa.date32())
+    table = pa.table(
+        plain
+        | {f"{name} of a dictionary": pa.DictionaryArray.from_arrays([0, 1], array) for name, array in plain.items()}
+        | {
+            f"{name} of runs": pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), array)
+            for name, array in plain.items()
+        }
+    )
+    path = tmp_path / "a.mosaic"
+    summary = smalti.write_table(table, path, stats_columns="all", row_group_max_rows=1)
+    assert "NaT" not in repr(summary.statistics)
+    rows = [json.loads(line) for line in run("cat", path, "--json").out.splitlines()]
+    columns = json.loads(run("stats", path, "--json").out)["columns"]
+    assert {item["name"]: [item["min"], item["max"]] for item in columns} == {
+        name: [row[name] for row in rows] for name in table.column_names
+    }
+    for command in (["stats", path], ["profile", path], ["report", path, "-o", tmp_path / "a.html"]):
+        assert run(*command).code == 0
+
+
 def test_layout(run: Any, mixed: Path) -> None:
     words, _, *lines = run("layout", mixed).out.splitlines()
     assert len(lines) == 2 + 4 * 4

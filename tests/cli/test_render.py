@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -13,11 +16,13 @@ import pytest
 import smalti
 from smalti.cli.main import build_parser
 from smalti.cli.progress import ProgressBar, line
-from smalti.cli.render.rows import csv_lines, json_lines, plain_values, row_table, vertical
+from smalti.cli.render.rows import csv_lines, row_table, shown_values, vertical
 from smalti.cli.render.table import Head, table
 from smalti.cli.render.text import cell, fit, printable, size, width
 from smalti.cli.rows import run_cat, run_count
 from smalti.cli.screen import Screen
+from smalti.file.plain import json_lines, plain_values
+from tests.any_arrow import Money, any_table
 
 
 def test_control_characters_cannot_steer_the_terminal() -> None:
@@ -67,13 +72,63 @@ def test_values_in_json_lose_nothing() -> None:
     assert plain_values(nanos) == ["1970-01-01T00:00:00.000000001", None]
     assert plain_values(pa.array([1], pa.timestamp("ns", "Europe/Berlin"))) == ["1970-01-01T00:00:00.000000001Z"]
     assert plain_values(pa.array([float("nan"), float("-inf"), 0.1])) == ["NaN", "-Infinity", 0.1]
-    assert plain_values(pa.array([b"\x00\xff"])) == ["00ff"]
+    assert plain_values(pa.array([b"\x00\xff"])) == ["AP8="]
+    assert shown_values(pa.array([[b"\x00\xff"], None])) == [["00ff"], None]
+    ids = pa.uuid().wrap_array(pa.array([bytes(16), None], pa.binary(16)))
+    assert plain_values(pa.ListArray.from_arrays([0, 2, 2], ids)) == [[str(UUID(int=0)), None], []]
     lists = pa.array([[1, None], None, []], pa.list_(pa.timestamp("s")))
     assert plain_values(lists) == [["1970-01-01T00:00:01", None], None, []]
     assert plain_values(lists.slice(1)) == [None, []]
     maps = pa.array([[("a", 1)], None, [("b", None), ("c", 3)]], pa.map_(pa.string(), pa.int8()))
     assert plain_values(maps) == [[["a", 1]], None, [["b", None], ["c", 3]]]
     assert plain_values(maps.slice(1, 2)) == [None, [["b", None], ["c", 3]]]
+    assert plain_values(pa.nulls(2, pa.map_(pa.string(), pa.list_view(pa.int8())))) == [None, None]
+
+
+MILLENNIA = 9_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("type_", "ticks", "texts"),
+    [
+        (pa.timestamp("s"), [-MILLENNIA, MILLENNIA], ["-283229-05-10T08:00:00", "287168-08-24T16:00:00"]),
+        (pa.timestamp("ms", "Europe/Berlin"), [-(1 << 63)], ["-292275055-05-16T16:47:04.192Z"]),
+        (pa.timestamp("ns", "UTC"), [-(1 << 63)], ["1677-09-21T00:12:43.145224192Z"]),
+        (pa.date32(), [-(1 << 31), 11_248_737, 11_248_738], ["-5877641-06-23", "32767-12-31", "32768-01-01"]),
+        (pa.date64(), [-86_400_000, (1 << 60) // 86_400_000 * 86_400_000], ["1969-12-31", "36536598-01-28"]),
+    ],
+)
+def test_moments_of_any_year(type_: Any, ticks: list[int], texts: list[str]) -> None:
+    """Arrow wrote `<value out of range>`; dictionaries, runs, lists and structs have the same."""
+    array = pa.array(ticks, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
+    count = len(ticks)
+    assert plain_values(array) == texts
+    assert plain_values(pa.DictionaryArray.from_arrays(pa.array(range(count)), array)) == texts
+    ends: Any = pa.array(range(1, count + 1), pa.int32())
+    assert plain_values(pa.RunEndEncodedArray.from_arrays(ends, array)) == texts
+    assert plain_values(pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), array)) == [texts]
+
+
+def test_every_value_is_json() -> None:
+    """All types in all nestings, as JSON reads them: what Arrow has, with texts for what JSON lacks."""
+    pa.register_extension_type(Money(pa.int8()))
+    try:
+        for seed in range(150):
+            table = any_table(random.Random(seed), 3)
+            lines = [json.loads(line, parse_constant=_refuse) for line in json_lines(table.to_batches())]
+            assert [list(line) for line in lines] == [table.column_names] * table.num_rows
+            for name, column in zip(table.column_names, table.columns, strict=True):
+                assert [line[name] is None for line in lines] == [value is None for value in column.to_pylist()], seed
+                lengths = [len(value) if isinstance(value, (list, dict)) else 0 for value in column.to_pylist()]
+                if not isinstance(column.type, pa.FixedShapeTensorType):
+                    found = [len(line[name]) if isinstance(line[name], (list, dict)) else 0 for line in lines]
+                    assert found == lengths, (seed, column.type)
+    finally:
+        pa.unregister_extension_type("smalti.tests.money")
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
 
 
 def test_json_lines_and_csv() -> None:
@@ -82,6 +137,8 @@ def test_json_lines_and_csv() -> None:
         {"a": 1, 'b"': "x,y", "c": [1]},
         {"a": None, 'b"': "", "c": None},
     ]
+    twice = pa.RecordBatch.from_arrays([pa.array([i]) for i in range(3)], ["a", "a", "a#2"])
+    assert [json.loads(text) for text in json_lines([twice])] == [{"a": 0, "a#2": 1, "a#2#2": 2}]
     assert list(csv_lines([batch], batch.schema)) == ['a,"b""",c', '1,"x,y",[1]', ',"",']
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import random
 import re
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from smalti import jobs
 from smalti.cli.main import main
 from smalti.jobs.formats import text as text_module
 from smalti.jobs.formats.registry import format_of_path
+from tests.any_arrow import any_array
 from tests.jobs.data import mixed, nested, visible
 
 SUFFIXES = [".mosaic", ".parquet", ".orc", ".arrow", ".arrows", ".csv", ".csv.gz", ".jsonl"]
@@ -62,10 +64,53 @@ def test_layouts_that_arrow_cannot_cast(tmp_path: Path, suffix: str) -> None:
     ]
 
 
-def test_json_refuses_dates_that_python_does_not_have(tmp_path: Path) -> None:
-    smalti.write_table(pa.table({"day": pa.array([3_000_000], pa.date32())}), tmp_path / "a.mosaic")
-    with pytest.raises(jobs.JobError, match=r"a\.mosaic.*cannot be written as JSON lines"):
-        jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.jsonl")
+@pytest.mark.parametrize("block", [1, 150, 16 << 20])
+def test_numbers_that_json_lacks(
+    tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are texts in JSON, for `convert` as for `cat --json`, and numbers again in columns of numbers."""
+    nan, inf = float("nan"), float("inf")
+    structs = [{"a": nan, "b": "NaN"}, {"a": 1.0, "b": "q"}, None, {"a": None, "b": "Infinity"}, {"a": -inf, "b": ""}]
+    table = pa.table(
+        {
+            "few": [1.5, nan, inf, -inf, 0.1],
+            "all": [nan, None, nan, nan, nan],
+            "whole": [1, 2, 3, 4, 5],
+            "text": ["NaN", "x", None, "Infinity", 'a,"NaN",b'],
+            "lists": [[1.0, nan], [], None, [inf], [2.0]],
+            "structs": structs,
+            "day": pa.array([3_000_000] * 5, pa.date32()),  # in the year 10183, which Python does not have
+        }
+    )
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.jsonl")
+    assert main(["cat", str(tmp_path / "a.mosaic"), "--json"]) == 0
+    written = (tmp_path / "b.jsonl").read_text()
+    assert written == capsys.readouterr().out
+    assert '"few": "NaN"' in written
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", block)
+    jobs.convert(tmp_path / "b.jsonl", tmp_path / "c.mosaic")
+    found = smalti.read_table(tmp_path / "c.mosaic").drop_columns(["day"])
+    assert repr(found.to_pylist()) == repr(table.drop_columns(["day"]).to_pylist())
+    assert found.schema.types == table.drop_columns(["day"]).schema.types
+
+
+@pytest.mark.parametrize(
+    ("suffix", "type_"),
+    [
+        (".orc", pa.decimal128(10, -2)),  # ended the process
+        (".orc", pa.time32("ms")),
+        (".parquet", pa.decimal128(10, -2)),
+        (".parquet", pa.run_end_encoded(pa.int32(), pa.int8())),
+        (".parquet", pa.struct([])),
+    ],
+)
+@pytest.mark.parametrize("in_lists", [False, True])
+def test_types_that_a_format_lacks_are_refused(tmp_path: Path, suffix: str, type_: pa.DataType, in_lists: bool) -> None:
+    type_ = pa.list_(pa.struct([("x", type_)])) if in_lists else type_
+    smalti.write_table(pa.table({"c": any_array(random.Random(1), type_, 5)}), tmp_path / "a.mosaic")
+    with pytest.raises(jobs.JobError, match=r"a\.mosaic.*column 'c'.*(ORC|Parquet) has no place for this type"):
+        jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
     assert visible(tmp_path) == ["a.mosaic"]
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
+import random
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +17,11 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.jobs import _sketch
+from smalti.jobs.formats.reading import ReadRequest
+from smalti.jobs.formats.registry import format_of_source
+from smalti.jobs.measuring import MAX_SAMPLE, MeasureResult, combine, measure
+from smalti.jobs.profiling import _plan as plan
+from smalti.jobs.sources import list_sources
 from tests.jobs.data import mixed, mosaic_files, nested, partitioned
 
 
@@ -106,6 +114,74 @@ def test_types_that_disagree(tmp_path: Path) -> None:
         jobs.profile(tmp_path)
     mosaic_files(tmp_path, [pa.table({"a": pa.array([5], pa.int8())}), pa.table({"a": [1 << 40]})])
     assert by_column(jobs.profile(tmp_path))["a"]["max"] == str(1 << 40)
+
+
+SECONDS = list(range(-100, 100))
+TENTHS = [Decimal(i).scaleb(-1) for i in SECONDS]
+LARGE = [Decimal(i * 1000) for i in SECONDS]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "type_", "ends"),
+    [
+        (pa.array(SECONDS, pa.int16()), pa.array(SECONDS, pa.int64()), "int64", ("-100", "99")),
+        (pa.array(range(200), pa.uint64()), pa.array(range(200), pa.int32()), "decimal128(20, 0)", ("0", "199")),
+        (pa.array(SECONDS, pa.float32()), pa.array([*SECONDS, -0.0], pa.float64()), "double", ("-100.0", "99.0")),
+        (
+            pa.array(SECONDS, pa.duration("s")).dictionary_encode(),
+            pa.array([second * 1000 for second in SECONDS], pa.duration("ms")),
+            "duration[ms]",
+            ("-1 day, 23:58:20", "0:01:39"),
+        ),
+        (
+            pa.array(range(200), pa.int64()).view(pa.time64("us")),
+            pa.array([tick * 1000 for tick in range(200)], pa.int64()).view(pa.time64("ns")),
+            "time64[ns]",
+            ("00:00:00", "00:00:00.000199"),
+        ),
+        (pa.array(TENTHS, pa.decimal128(20, 1)), pa.array(TENTHS, pa.decimal256(50, 1)), "decimal256(50, 1)", None),
+        (pa.array(LARGE, pa.decimal256(50, -3)), pa.array(LARGE, pa.decimal256(60, -3)), "decimal256(60, -3)", None),
+        (pa.nulls(200), pa.array([str(i) for i in SECONDS]), "string", ("-1", "99")),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_values_count_once_whatever_their_type(
+    tmp_path: Path, first: pa.Array, second: pa.Array, type_: str, ends: tuple[str, str] | None
+) -> None:
+    """A number is the same in every width and unit; it was counted twice, and bounds and bars were of mixed units."""
+    mosaic_files(tmp_path, [pa.table({"c": first}), pa.table({"c": second})])
+    row = by_column(jobs.profile(tmp_path))["c"]
+    alone = by_column(jobs.profile(tmp_path / "f1.mosaic"))["c"]
+    assert row["type"] == type_
+    assert row["distinct"] == pytest.approx(200, abs=12)
+    assert row["histogram"] == alone["histogram"]
+    assert ends is None or (row["min"], row["max"]) == ends
+    assert (row["min"], row["max"]) == (alone["min"], alone["max"])
+
+
+def test_many_tasks_on_a_wide_table_stay_small(tmp_path: Path) -> None:
+    """A result was 4.7 KB a column, and the driver kept 512 values of each column for each task."""
+    names = [f"c{i}" for i in range(60)]
+    table = pa.table({name: pa.array(range(40_000), pa.float64()) for name in names})
+    smalti.write_table(table, tmp_path / "a.mosaic", row_group_max_rows=1000)
+    pickled: list[int] = []
+    merged = MeasureResult()
+    listing = list_sources(tmp_path / "a.mosaic", None)
+    tasks = plan(listing, format_of_source([file.path for file in listing.files], None), ReadRequest(), 1)
+    assert len(tasks) == 40
+    for task in random.Random(1).sample(tasks, 40):  # They end in any order.
+        result = pickle.dumps(measure(task, lambda *_: None))
+        pickled.append(len(result))
+        merged = combine(merged, pickle.loads(result))
+    assert max(pickled) < 900 * len(names)
+    assert not merged.files
+    assert list(merged.columns) == names
+    for column in merged.columns.values():
+        assert (column.rows, [end.as_py() for end in column.bounds]) == (40_000, [0, 39_999])
+        assert MAX_SAMPLE // 4 <= len(column.sample) <= MAX_SAMPLE
+        assert min(column.sample) < 2000
+        assert max(column.sample) > 38_000
+    assert len(pickle.dumps(merged)) < 5000 * len(names)
 
 
 # --- the sketch -------------------------------------------------------------------------------------------------

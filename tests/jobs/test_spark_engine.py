@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
+from operator import add
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from examples import demo
 
+import smalti
 from smalti import jobs
 from smalti.progress import Meter, Progress, Report
 from smalti.spark import jobs as spark_jobs
-from smalti.spark.executor import SparkExecutor
+from smalti.spark.executor import MANY_TASKS, SparkExecutor
 from tests.jobs.data import hidden, partitioned, rows_of, visible
 
 
@@ -38,6 +41,31 @@ def test_same_results_as_the_local_engine(spark: Any, tmp_path: Path) -> None:
     profile = spark_jobs.profile(spark, tmp_path / "spark", html=tmp_path / "p.html")
     assert profile.table.equals(jobs.profile(tmp_path / "local").table)
     assert hidden(tmp_path) == []
+
+
+def test_a_profile_of_many_tasks_is_merged_on_the_executors(spark: Any, tmp_path: Path) -> None:
+    """The driver gets one result, in which files that failed are left out and columns keep their order."""
+    names = [f"c{i}" for i in range(30)]
+    for number, type_ in enumerate((pa.int32(), pa.int64(), pa.float64())):
+        columns = names if number < 2 else ["other"]
+        table = pa.table({name: pa.array(range(1000), type_) for name in columns})
+        smalti.write_table(table, tmp_path / f"{number}.mosaic", row_group_max_rows=100)
+    executor = SparkExecutor(spark)
+    tasks = list(range(MANY_TASKS + 5))
+    assert [found for _, found in executor.run(_number, tasks, Meter("", len(tasks), 0, None), add)] == [sum(tasks)]
+    local, remote = (jobs.profile(tmp_path, split_bytes=1, engine=name) for name in ("local", "spark"))
+    assert remote.table.drop_columns("histogram").equals(local.table.drop_columns("histogram"))
+    assert remote.table["column"].to_pylist() == [*names, "other"]
+    assert remote.table["distinct"].to_pylist() == pytest.approx([1000] * 31, rel=0.06)
+    (tmp_path / "3.mosaic").write_bytes(b"MOSA" * 20)
+    with pytest.raises(jobs.JobError, match=r"3\.mosaic"):
+        spark_jobs.profile(spark, tmp_path, split_bytes=1)
+    skipped = spark_jobs.profile(spark, tmp_path, split_bytes=1, on_error="skip")
+    assert ([Path(item.path).name for item in skipped.skipped], skipped.num_rows) == (["3.mosaic"], 3000)
+
+
+def _number(task: int, report: Report) -> int:  # noqa: ARG001
+    return task
 
 
 def test_broken_files(spark: Any, tmp_path: Path) -> None:

@@ -326,6 +326,8 @@ class TestStringOffsets:
     def test_code_without_a_word(self) -> None:
         offsets = struct.pack("<3i", 0, 1, 3)
         assert strings.look_up(offsets, b"abb", b"\1\0\1", 1) == (struct.pack("<4i", 0, 2, 3, 5), b"bbabb")
+        empty = struct.pack("<2i", 0, 0)  # words that are all empty have no address, which nothing may be copied from
+        assert strings.look_up(empty, b"", b"\0\0", 1) == (struct.pack("<3i", 0, 0, 0), b"")
         with pytest.raises(CorruptFileError, match="no word"):
             strings.look_up(offsets, b"abb", b"\1\2", 1)
 

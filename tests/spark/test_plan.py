@@ -17,6 +17,7 @@ import smalti
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.places import locate
 from smalti.io.services import storage_arguments
+from smalti.moments import TICKS
 from smalti.options import WriterOptions, parse_bytes
 from smalti.predicate import prune_partitions
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
@@ -28,6 +29,7 @@ from smalti.spark.types import (
     convert,
     fits,
     infer_partition_type,
+    is_exact,
     spark_schema,
     spark_type,
     stored_schema,
@@ -160,6 +162,19 @@ class TestTypes:
     def test_refused(self, kind: st.DataType) -> None:
         with pytest.raises(SchemaError, match="column 'c': Spark type has no place in Mosaic"):
             stored_schema(st.StructType([st.StructField("c", kind)]))
+
+    @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+    def test_units_of_dictionaries_and_runs(self, unit: Any) -> None:
+        """They were numbers to Spark, or 1,000 times too large beside a file of another unit."""
+        plain = pa.array([5 * TICKS[unit], None], pa.duration(unit))
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), plain)
+        for array in (plain, plain.dictionary_encode(), runs):
+            assert spark_type(array.type) == st.DayTimeIntervalType()
+            assert is_exact(array.type) == (unit != "ns")
+            for target in (pa.duration("us"), pa.list_(pa.duration("us"))):
+                given = array if target == pa.duration("us") else pa.ListArray.from_arrays([0, 2], array)
+                expected = [dt.timedelta(seconds=5), None]
+                assert convert(given, target).to_pylist() == (expected if given is array else [expected])
 
     def test_times_of_spark(self) -> None:
         schema = st.StructType([st.StructField("t", st.TimeType(6))])

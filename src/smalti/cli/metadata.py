@@ -22,13 +22,14 @@ from smalti.cli.arguments import (
     check_below,
     select_columns,
 )
-from smalti.cli.render.rows import plain_values
+from smalti.cli.render.rows import shown_values
 from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
+from smalti.moments import in_seconds
 from smalti.nesting import LogicalColumn, stored_schema
 from smalti.report.units import show_count
 from smalti.types import storage_kind
@@ -254,7 +255,7 @@ def _extreme(choose: Callable[..., Any], bounds: list[Any]) -> Any:
     if type_ is None:
         return choose(bounds)
     scalars = [bound if isinstance(bound, pa.Scalar) else pa.scalar(bound, type_) for bound in bounds]
-    return choose(scalars, key=lambda scalar: scalar.cast(pa.int32() if type_.bit_width == 32 else pa.int64()).as_py())
+    return choose(scalars, key=in_seconds)
 
 
 def _plain(value: Any, given: pa.DataType | None) -> Any:
@@ -265,8 +266,10 @@ def _plain(value: Any, given: pa.DataType | None) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     type_: pa.DataType | None = None
-    if hasattr(value, "nanosecond"):
+    if isinstance(value, pa.Scalar):
+        type_ = value.type
+    elif hasattr(value, "nanosecond"):
         type_ = pa.timestamp("ns", None if value.tzinfo is None else "UTC")
     elif isinstance(value, timedelta) and given is not None:
         type_ = storage_kind(given)
-    return plain_values(pa.array([value], type_))[0]
+    return shown_values(pa.array([value], type_))[0]

@@ -69,13 +69,22 @@ def named_tables(arguments: list[str]) -> dict[str, list[str]]:
 
 
 def _unique_schema(schema: pa.Schema) -> pa.Schema:
-    """DuckDB allows several columns of one name, which JSON does not."""
-    seen: dict[str, int] = {}
+    """DuckDB allows several columns of one name, which JSON does not: the others get names that no column has.
+
+    Examples
+    --------
+    >>> _unique_schema(pa.schema([(name, pa.int8()) for name in ("a", "a", "a_1")])).names
+    ['a', 'a_2', 'a_1']
+    """
+    taken, seen = set(schema.names), set()
     fields = []
     for field in schema:
-        count = seen.get(field.name, 0)
-        seen[field.name] = count + 1
-        fields.append(field.with_name(f"{field.name}_{count}") if count else field)
+        name, number = field.name, 0
+        while name in seen or (number and name in taken):
+            number += 1
+            name = f"{field.name}_{number}"
+        seen.add(name)
+        fields.append(field.with_name(name))
     return pa.schema(fields)
 
 

@@ -13,10 +13,11 @@ import pyarrow as pa
 import smalti
 from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
-from smalti.cli.render.rows import csv_lines, json_lines, row_table, vertical
+from smalti.cli.render.rows import csv_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
 from smalti.file.logical import take_rows
+from smalti.file.plain import json_lines
 from smalti.file.streams import Scannable
 from smalti.nesting import field_paths
 from smalti.predicate.text import parse_where

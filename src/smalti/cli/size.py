@@ -24,7 +24,7 @@ from smalti.cli.arguments import (
     select_columns,
     whole_number,
 )
-from smalti.cli.render.rows import plain_values
+from smalti.cli.render.rows import shown_values
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
@@ -32,6 +32,7 @@ from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, s
 from smalti.errors import MosaicError
 from smalti.file.layout import FileLayout
 from smalti.file.logical import as_compared
+from smalti.file.plain import plain_values
 from smalti.io.places import Place
 from smalti.report.units import show_count
 
@@ -202,7 +203,7 @@ def run_dictionary(options: argparse.Namespace, screen: Screen) -> None:
         several = several or count > 0
         check_below("row group", options.row_group, file.num_row_groups)
         columns = select_columns(file.column_names, options.columns) or file.column_names
-        found += [{"file": name, **item} for item in dictionaries(file, columns, options.row_group)]
+        found += [{"file": name, **item} for item in dictionaries(file, columns, options)]
     if options.json:
         screen.json(found)
     elif not found:
@@ -224,7 +225,9 @@ def run_dictionary(options: argparse.Namespace, screen: Screen) -> None:
         screen.lines(screen.table(titles, rows))
 
 
-def dictionaries(file: smalti.MosaicFile, columns: Sequence[str], row_group: int | None) -> Iterator[dict[str, Any]]:
+def dictionaries(
+    file: smalti.MosaicFile, columns: Sequence[str], options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     """The dictionary of every column that has one, row group by row group: its values and how many rows have each.
 
     Entries are in the order of their first rows, as writers number them. Entries that no row uses are only counted.
@@ -233,7 +236,7 @@ def dictionaries(file: smalti.MosaicFile, columns: Sequence[str], row_group: int
     types = file.schema_of(list(wanted))
     layout = file.layout({file.bucket_of(name) for name in wanted})
     for group in layout.row_groups:
-        if row_group not in (None, group.index):
+        if options.row_group not in (None, group.index):
             continue
         sizes = {
             part.name: part.dict_entries
@@ -246,7 +249,8 @@ def dictionaries(file: smalti.MosaicFile, columns: Sequence[str], row_group: int
         for name in names if rows is not None else ():
             stored = as_compared(rows[name].combine_chunks())  # type: ignore[index]
             counted = pc.value_counts(stored.drop_null())
-            values = plain_values(counted.field("values")) if len(counted) else []
+            show = plain_values if options.json else shown_values
+            values = show(counted.field("values")) if len(counted) else []
             entries = [list(pair) for pair in zip(values, counted.field("counts").to_pylist(), strict=True)]
             yield {
                 "column": name,

@@ -95,8 +95,16 @@ def has_part(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
     return any(has_part(type_.field(i).type, is_kind) for i in range(type_.num_fields))
 
 
+def check_schema(schema: Any) -> pa.Schema:
+    """The schema that a user passed, or an error that says that it is none."""
+    if not isinstance(schema, pa.Schema):
+        raise TypeError(f"expected a pyarrow.Schema, got {type(schema).__name__}")
+    return schema
+
+
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     """The columns of a schema that are asked for, patterns included."""
+    check_schema(schema)
     if columns is None:
         return schema
     return pa.schema([schema.field(name) for name in match_names(schema.names, columns)]).with_metadata(

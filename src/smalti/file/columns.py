@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from smalti._core.arrow_c import field_kinds
 from smalti._core.schema import SchemaBlock
@@ -407,9 +408,14 @@ class Columns:
 
 
 def restore_bound(type_: pa.DataType | None) -> Callable[[pa.Scalar], pa.Scalar]:
-    """From the bound of a stored column to one of the type that the column was given with; None is the stored one."""
+    """From the bound of a stored column to one of the type that the column was given with; None is the stored one.
+
+    That of a dictionary or of runs is one of the values in them.
+    """
     if type_ is None:
         return lambda bound: bound
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return restore_bound(type_.value_type)
 
     def restore(bound: pa.Scalar) -> pa.Scalar:
         from smalti.file.logical import from_stored

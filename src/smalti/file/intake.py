@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.file.casting import has_part
 from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.memory import size_of
@@ -21,13 +19,14 @@ from smalti.nesting import (
     LogicalColumn,
     StoredColumn,
     leaves,
+    parts_of_both,
     plan_column,
     stored_columns,
     stored_schema,
     with_room,
 )
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
-from smalti.types import has_statistics
+from smalti.types import has_statistics, keeps_units
 
 #: The most that the narrowest run ends can count, and the widest that a row group needs.
 MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
@@ -233,9 +232,7 @@ class Intake:
                 stored = [_stored_columns(field) for field in (given, wanted)]
             except SchemaError as error:
                 raise error.locate(column=given.name) from None
-            # Arrow's cast rounds other numbers to half floats.
-            rounds = has_part(wanted.type, pt.is_float16) and not has_part(given.type, pt.is_float16)
-            if rounds or not _same_columns(*stored):
+            if not (_same_columns(*stored) and _same_meaning(given.type, wanted.type)):
                 raise SchemaError(
                     "batch has another type than the schema",
                     column=wanted.name,
@@ -264,8 +261,15 @@ def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool
     )
 
 
-def _is_list_view(type_: pa.DataType) -> bool:
-    return pt.is_list_view(type_) or pt.is_large_list_view(type_)
+def _same_meaning(given: Any, wanted: Any) -> bool:
+    """Whether values of a type are values of another one that is stored alike.
+
+    A column of nulls has no place for values, and other numbers would be rounded to half floats.
+    """
+    for _, one, other in parts_of_both(given, wanted):
+        if one != other and (pt.is_null(other) or pt.is_float16(other) or not keeps_units(one, other)):
+            return False
+    return True
 
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -273,10 +277,6 @@ def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     from smalti.file.logical import widen_values  # see there why not at the top
 
     try:
-        # Arrow casts nothing to runs, for example, and makes lists of negative length of views that are not in order.
-        with suppress(pa.ArrowNotImplementedError):
-            if not has_part(array.type, _is_list_view):
-                return array.cast(type_)
         converted: pa.Array = widen_values(array, type_)
         return converted
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, CorruptFileError) as error:

@@ -18,7 +18,17 @@ import pyarrow.types as pt
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
 from smalti.file.casting import MAX_BYTES, fixed_bytes, has_part, null_array, own_buffers
 from smalti.memory import size_of
-from smalti.nesting import Group, Leaf, Node, Wrapped, entry_field, plan_column, width, with_entry
+from smalti.nesting import (
+    Group,
+    Leaf,
+    Node,
+    Wrapped,
+    entry_field,
+    plan_column,
+    width,
+    with_entry,
+    without_extensions,
+)
 from smalti.spec import MAX_BLOCK_SIZE
 from smalti.types import is_legacy_timestamp, is_list_like, storage_type
 
@@ -66,7 +76,7 @@ def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep:
             _shred(child, inner, None if field.nullable else array.null_count, out, keep)
     else:
         _check_nulls(array, nulls)
-        offsets, mask, elements = _elements(array)
+        offsets, mask, elements = list_elements(array)
         start = len(out)
         keep_below = None if keep is None else lambda place, entries: keep(start + place, entries)
         for part in shred(elements, node.entry, entry_field(node.type).nullable, keep_below):
@@ -147,7 +157,7 @@ def rebuild(
     array: Any, target: Any, convert: Callable[[pa.Array, pa.DataType], pa.Array], take: TakeBytes | None = None
 ) -> Any:
     """A list or map of any layout as the list or map `target`, with its children changed by `convert`."""
-    offsets, mask, elements = _elements(array)
+    offsets, mask, elements = list_elements(array)
     if not pt.is_map(target):
         return _as_lists(offsets, mask, convert(elements, target.value_type), target, take or _take_any)
     keys, items = elements.flatten()
@@ -174,23 +184,26 @@ def struct_fields(array: Any) -> list[Any]:
     """
     fields: list[Any] = array.flatten()
     for i, field in enumerate(array.type):
-        if pt.is_run_end_encoded(_bare(field.type)):
+        runs = without_extensions(field.type)
+        if pt.is_run_end_encoded(runs):
             fields[i] = array.field(i)
             if array.null_count:
-                fields[i] = pc.if_else(array.is_valid(), to_stored(fields[i], storage_type(field.type)), None)
+                stored = pc.if_else(array.is_valid(), to_stored(fields[i], storage_type(runs)), None)
+                fields[i] = from_stored(stored, runs.value_type)
     return fields
 
 
-def _bare(type_: Any) -> Any:
-    return _bare(type_.storage_type) if isinstance(type_, pa.BaseExtensionType) else type_
-
-
-def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
+def list_elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
     """Where each list starts among all elements (and where the last one ends), which lists are null, the elements.
 
     Told by lengths and elements, which all layouts have: slices, list views, fixed-size lists. Elements that a null
-    list has in its buffers are left out, so that only values that count are looked at.
+    list has in its buffers are left out, so that only values that count are looked at. Elements are as Arrow lays them
+    out, without extension types: putting together those of views, Arrow forgets the buffers that views point at.
     """
+    bare = without_extensions(array.type)
+    if array.type != bare:
+        seen: Any = _SeenAs(array, bare)
+        array = pa.array(seen)
     if pt.is_map(array.type):  # Maps cannot be flattened, lists of their entries can.
         count = min(len(array.keys), len(array.items))  # A producer may leave more of one than of the other.
         children = [array.keys.slice(0, count), array.items.slice(0, count)]
@@ -210,6 +223,17 @@ def _elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, Any]:
     # Arrow cannot make an empty array of every type, which is what it makes of lists that have no elements.
     elements = _flatten(array) if offsets[-1].as_py() else array.values.slice(0, 0)
     return offsets, array.is_null() if array.null_count else None, elements
+
+
+@dataclass(frozen=True)
+class _SeenAs:
+    """An array, for Arrow to take as another type of the same layout."""
+
+    array: Any
+    type: pa.DataType
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.type.__arrow_c_schema__(), self.array.__arrow_c_array__()[1]
 
 
 def _flatten(array: Any) -> Any:
@@ -311,7 +335,7 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: 
     lengths = pc.list_value_length(lists[0])
     if not all(pc.list_value_length(other).equals(lengths) for other in lists[1:]):
         raise CorruptFileError("lists of one column differ in length")
-    offsets, mask, first = _elements(lists[0])
+    offsets, mask, first = list_elements(lists[0])
     elements = [first, *(other.flatten() for other in lists[1:])]
     below = iter([(each, pair[1]) for each, pair in zip(elements, pairs, strict=True)])
     entry = _assemble(node.entry, below, take)
@@ -511,9 +535,8 @@ def _split_nanoseconds(array: Any) -> tuple[pa.Array, pa.Array]:
 def _bytes_to_decimals(array: Any, type_: Any) -> pa.Array:
     fixed = array.cast(pa.binary(32))
     data = b"".join((value or bytes(32))[::-1] for value in fixed.to_pylist())
-    values = pa.Array.from_buffers(type_, len(fixed), [None, pa.py_buffer(data)])
-    if array.null_count:
-        values = pc.if_else(array.is_valid(), values, pa.scalar(None, type_))
+    validity = array.is_valid().buffers()[1] if array.null_count else None
+    values = pa.Array.from_buffers(type_, len(fixed), [validity, pa.py_buffer(data)])
     values.validate(full=True)
     return values
 
@@ -528,8 +551,11 @@ def widen_values(array: Any, type_: Any) -> Any:
         return array
     if isinstance(source, pa.BaseExtensionType):
         return widen_values(array.storage, type_)
-    if pt.is_dictionary(source) or pt.is_run_end_encoded(source):
-        return widen_values(to_stored(array, storage_type(source)), type_)
+    if pt.is_dictionary(source) and pt.is_dictionary(type_) and source.value_type == type_.value_type:
+        indices = array.indices.cast(type_.index_type)
+        return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=type_.ordered)
+    if pt.is_dictionary(source) or pt.is_run_end_encoded(source):  # As what they hold: what is stored has no units.
+        return widen_values(from_stored(to_stored(array, storage_type(source)), source.value_type), type_)
     if pt.is_struct(type_) and pt.is_struct(source):
         return rebuild_struct(array, type_, widen_values)
     if (is_list_like(type_) and is_list_like(source)) or (pt.is_map(type_) and pt.is_map(source)):
@@ -537,7 +563,7 @@ def widen_values(array: Any, type_: Any) -> Any:
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(widen_values(array, type_.storage_type))
     if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
-        return from_stored(widen_values(array, storage_type(type_)), type_)
+        return from_stored(to_stored(widen_values(array, type_.value_type), storage_type(type_)), type_)
     return to_stored(array, type_) if type_ == storage_type(source) else array.cast(type_)
 
 

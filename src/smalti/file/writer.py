@@ -20,6 +20,7 @@ from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError, no_column
+from smalti.file.casting import check_schema
 from smalti.file.columns import restore_bound
 from smalti.file.inspection import Inspector
 from smalti.file.intake import Intake, arrow_batches, arrow_reader
@@ -140,7 +141,7 @@ class MosaicWriter:
         self._closed = True  # until there is something to close
         self._lock = threads.OwnLock("a MosaicWriter")
         self.options = WriterOptions.of(options, option_values)
-        self._intake = Intake(schema, self._has_companion)
+        self._intake = Intake(check_schema(schema), self._has_companion)
         self._inspector = Inspector()
         #: As it was given.
         self.schema = schema

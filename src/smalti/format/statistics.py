@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.format.varint import pack_varint
+from smalti.moments import python_value, scalar_text
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class ColumnStatistics:
 
 
 def show_bound(bound: Any) -> str:
-    """A bound as text. Arrow cannot show a scalar that Python has no value for, but it can make a text of it."""
-    return str(bound.cast(pa.string()).as_py() if isinstance(bound, pa.Scalar) else bound)
+    """A bound as text, also one that Python has no value for."""
+    return scalar_text(bound) if isinstance(bound, pa.Scalar) else str(bound)
 
 
 class StatisticsRecord(NamedTuple):
@@ -68,7 +69,7 @@ class StatisticsRecord(NamedTuple):
         self, type_: pa.DataType, restore: Callable[[pa.Scalar], pa.Scalar] = lambda bound: bound
     ) -> ColumnStatistics:
         """The record as users see it; `restore` makes of a stored value the one that was given."""
-        low, high = (_to_python(restore(bound)) for bound in self.bounds(type_))
+        low, high = (python_value(restore(bound)) for bound in self.bounds(type_))
         if low is None or high is None:
             return ColumnStatistics(self.null_count)
         return ColumnStatistics(self.null_count, low, high)
@@ -102,11 +103,3 @@ def _to_scalar(data: bytes | None, type_: pa.DataType) -> pa.Scalar:
         decimal: pa.Scalar = pa.Array.from_buffers(type_, 1, [None, unscaled])[0]
         return decimal
     return pa.scalar(number, type_)
-
-
-def _to_python(scalar: pa.Scalar) -> Any:
-    """A Python value; what Python cannot hold (nanoseconds without pandas, the year -5000) stays an Arrow scalar."""
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError):
-        return scalar

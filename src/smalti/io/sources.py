@@ -161,7 +161,8 @@ class FileObjectSource(Source):
         self.name = name if isinstance(name, str) else None
         self._file = file
         self._lock = threading.Lock()
-        self.size = file.seek(0, os.SEEK_END)
+        file.seek(0, os.SEEK_END)  # answers nothing where the file is mapped into memory, up to Python 3.12
+        self.size = file.tell()
 
     def read_at(self, offset: int, size: int) -> bytes:
         with self._lock:

@@ -2,8 +2,17 @@
 
 REGISTERS: int
 
-def add_fixed(registers: bytearray, values: int, width: int, validity: int, offset: int, length: int) -> None:
-    """Add `length` values of `width` bytes; the addresses are those of Arrow buffers, 0 if there is no validity."""
+def add_fixed(
+    registers: bytearray,
+    values: int,
+    width: int,
+    validity: int,
+    offset: int,
+    length: int,
+    is_float: bool = False,
+    ticks: int = 0,
+) -> None:
+    """Add `length` numbers of `width` bytes, so that a number counts once whatever type it has in which file."""
 
 def add_variable(registers: bytearray, offsets: int, values: int, validity: int, offset: int, length: int) -> None:
     """Add `length` strings with 32-bit offsets."""

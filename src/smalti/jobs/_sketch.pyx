@@ -4,8 +4,8 @@ Each value is hashed to 64 bits. The first bits choose a register, and the regis
 in the other bits. The registers of two parts of a column merge by taking the maximum, so tasks exchange nothing else.
 """
 
-from libc.math cimport log, ldexp
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.math cimport NAN, ldexp, log
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
 cdef enum:
@@ -58,8 +58,77 @@ cdef const uint8_t* _checked(const uint8_t[::1] registers) except NULL:
     return &registers[0]
 
 
-def add_fixed(uint8_t[::1] registers, uintptr_t values, int width, uintptr_t validity, int64_t offset, int64_t length):
-    """Add `length` values of `width` bytes; the addresses are those of Arrow buffers, 0 if there is no validity."""
+cdef inline uint64_t hash_integer(const uint8_t* data, int width) noexcept nogil:
+    # As many words as the number needs, but two at least: the same number is the same hash in every width.
+    cdef int64_t words[4]
+    cdef int8_t byte
+    cdef int16_t short
+    cdef int32_t int_
+    cdef int count = 2
+    if width <= 8:
+        if width == 1:
+            memcpy(&byte, data, 1)
+            words[0] = byte
+        elif width == 2:
+            memcpy(&short, data, 2)
+            words[0] = short
+        elif width == 4:
+            memcpy(&int_, data, 4)
+            words[0] = int_
+        else:
+            memcpy(&words[0], data, 8)
+        words[1] = words[0] >> 63
+    else:
+        count = width // 8
+        memcpy(&words[0], data, width)
+        while count > 2 and words[count - 1] == words[count - 2] >> 63:
+            count -= 1
+    return hash_bytes(<const uint8_t*>words, 8 * count)
+
+
+cdef inline uint64_t hash_float(const uint8_t* data, int width) noexcept nogil:
+    # As a double, with one zero and one NaN.
+    cdef float narrow
+    cdef double value
+    if width == 4:
+        memcpy(&narrow, data, 4)
+        value = narrow
+    else:
+        memcpy(&value, data, 8)
+    if value == 0.0:
+        value = 0.0
+    elif value != value:
+        value = NAN
+    return hash_bytes(<const uint8_t*>&value, 8)
+
+
+cdef inline uint64_t hash_ticks(const uint8_t* data, int64_t ticks) noexcept nogil:
+    # Whole seconds, rounded down, and the nanoseconds that are left: the same in every unit.
+    cdef int64_t value
+    cdef int64_t words[2]
+    memcpy(&value, data, 8)
+    words[0] = value // ticks
+    words[1] = value - words[0] * ticks
+    if words[1] < 0:  # Division rounds towards zero here.
+        words[0] -= 1
+        words[1] += ticks
+    words[1] *= 1000000000 // ticks
+    return hash_bytes(<const uint8_t*>words, 16)
+
+
+def add_fixed(
+    uint8_t[::1] registers, uintptr_t values, int width, uintptr_t validity, int64_t offset, int64_t length,
+    bint is_float=False, int64_t ticks=0
+):
+    """Add `length` numbers of `width` bytes, so that a number counts once whatever type it has in which file.
+
+    The addresses are those of Arrow buffers, 0 if there is no validity. `ticks` are those of a second, if numbers are
+    ticks of 8 bytes.
+    """
+    if width not in (1, 2, 4, 8, 16, 32) or (is_float and width not in (4, 8)) or (ticks and width != 8):
+        raise ValueError(f"no numbers of {width} bytes")
+    if ticks not in (0, 1, 1000, 1000000, 1000000000):
+        raise ValueError(f"no unit of {ticks} ticks a second")
     cdef uint8_t* out = <uint8_t*>_checked(registers)
     cdef const uint8_t* data = <const uint8_t*>values
     cdef const uint8_t* valid = <const uint8_t*>validity
@@ -67,7 +136,12 @@ def add_fixed(uint8_t[::1] registers, uintptr_t values, int width, uintptr_t val
     with nogil:
         for i in range(offset, offset + length):
             if valid == NULL or (valid[i >> 3] >> (i & 7)) & 1:
-                add(out, hash_bytes(data + i * width, width))
+                if is_float:
+                    add(out, hash_float(data + i * width, width))
+                elif ticks:
+                    add(out, hash_ticks(data + i * width, ticks))
+                else:
+                    add(out, hash_integer(data + i * width, width))
 
 
 def add_variable(

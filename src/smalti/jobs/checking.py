@@ -23,8 +23,8 @@ from smalti.format.compression import has_checksum
 from smalti.format.index import MONOLITHIC
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
-from smalti.jobs.summary import show_value
 from smalti.memory import asked_limit, most_memory
+from smalti.moments import scalar_text
 from smalti.progress import Report
 from smalti.report.units import show_bytes, show_count
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
@@ -203,4 +203,4 @@ def _wrong_statistics(record: StatisticsRecord, array: pa.Array) -> Iterator[str
     true = pc.min_max(array)
     for what, told, found in zip(("minimum", "maximum"), record.bounds(array.type), true.values(), strict=True):
         if told.is_valid and not (found.is_valid and pc.equal(told, found).as_py()):
-            yield f"statistics have {what} {show_value(told)}, it is {show_value(found)}"
+            yield f"statistics have {what} {scalar_text(told)}, it is {scalar_text(found)}"

@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 #: What is done with a task. It travels to other processes, so it is a module-level function or a `partial` of one, and
 #: tasks and results can be pickled. Spark repeats a task that raises, so errors about data are returned as results.
 Work = Callable[[Task, Report], Result]
+#: Makes one result of two, in any order; it travels as well, and may change the first.
+Combine = Callable[[Result, Result], Result]
 
 ENGINES = ("local", "spark")
 ON_ERROR = ("raise", "skip")
@@ -40,7 +42,11 @@ class Executor(Protocol):
     #: Tasks that can run at once.
     slots: int
 
-    def run(self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter) -> Iterator[tuple[int, Result]]: ...
+    def run(
+        self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter, combine: Combine[Result] | None = None
+    ) -> Iterator[tuple[int, Result]]:
+        """With `combine`, which makes one result of two, fewer results may come back than there are tasks."""
+        ...
 
 
 class LocalExecutor:
@@ -59,7 +65,13 @@ class LocalExecutor:
         self.task_threads: int | None = None
         self.slots = workers or threads.cpu_count()
 
-    def run(self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter) -> Iterator[tuple[int, Result]]:
+    def run(
+        self,
+        work: Work[Task, Result],
+        tasks: Sequence[Task],
+        meter: Meter,
+        combine: Combine[Result] | None = None,  # noqa: ARG002
+    ) -> Iterator[tuple[int, Result]]:
         """Results as tasks finish. If the caller stops asking, tasks that have not begun are not run."""
         if self.slots == 1 or len(tasks) <= 1:
             for index, task in enumerate(tasks):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import zlib
+from array import array as number_array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,53 +18,76 @@ from pyarrow.fs import FileSystem
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.casting import widen_array
 from smalti.file.intake import Intake
+from smalti.file.logical import from_stored
 from smalti.io.places import Place
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import scan_types
+from smalti.moments import TICKS
 from smalti.progress import Report
 from smalti.table.listing import place_of
 from smalti.table.partitions import repeat_value
 from smalti.table.schemas import widen
 from smalti.table.splits import Piece
+from smalti.types import keeps_units, storage_kind, storage_type
 
 #: Values of a column that its histogram is drawn from, and how many bars it has.
 MAX_SAMPLE, BINS = 512, 16
+#: Values of all columns of a wide table together; but so many of each, and so many from each task.
+MAX_SAMPLES, LEAST_SAMPLE, LEAST_SHARE = 1 << 20, 64, 16
 BARS = " ▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
 class MeasureTask:
-    """A piece of a source to measure. With `layout`, encodings and bytes of the whole Mosaic file are added."""
+    """A piece of a source to measure, one of `pieces` of its file. It is task `number` of `tasks`.
+
+    With `layout`, encodings and bytes of the whole Mosaic file are added.
+    """
 
     filesystem: FileSystem
     piece: Piece
     request: ReadRequest
     layout: bool
+    pieces: int
+    number: int
+    tasks: int
 
 
 @dataclass
 class ColumnMeasure:
     """What is known of one column so far.
 
-    `registers` are those of the estimate of distinct values, in bytes once they are packed by `pack`. They are None for
+    `given` is the type that the values were written with, `type` the one that they are measured in: the stored one,
+    unless that has lost a unit, as for durations.
+    `first` tells where the column was seen first: the number of the task, its place among the columns, the path.
+    `limit` is how large its sample may become, `share` how large that of one task.
+    `bounds` are the least and the greatest value, of each batch until `pack` makes an Array of them. `registers` are
+    those of the estimate of distinct values, compressed on their way from one process to another. They are None for
     types without an estimate (arrays, maps, booleans), and as long as there are no values.
     """
 
-    type: pa.DataType
+    given: pa.DataType
+    first: tuple[int, int, str]
+    limit: int = MAX_SAMPLE
+    share: int = MAX_SAMPLE
     rows: int = 0
     nulls: int = 0
-    bounds: list[pa.Scalar] = field(default_factory=list)
+    bounds: Any = field(default_factory=list)
     registers: bytearray | bytes | None = None
     #: The value of every `every`-th row, for the histogram: numbers and moments as floats, thinned out when there are
     #: too many.
-    sample: list[float] = field(default_factory=list)
+    sample: number_array[float] = field(default_factory=lambda: number_array("d"))
     every: int = 1
     encodings: Counter[str] = field(default_factory=Counter)
     stored_bytes: int = 0
     raw_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.type = _measured_type(self.given)
 
     def add(self, array: pa.Array) -> None:
         """Take in the values of a batch."""
@@ -72,8 +97,7 @@ class ColumnMeasure:
         self.nulls += array.null_count
         if pt.is_nested(self.type) or array.null_count == len(array):
             return
-        ends = pc.min_max(array)
-        self.bounds += [ends["min"], ends["max"]]
+        self.bounds.append(_ends(array))
         if pt.is_boolean(self.type):
             return  # The bounds are all the values there are.
         registers = self.unpack()
@@ -82,16 +106,21 @@ class ColumnMeasure:
         if pt.is_string(self.type) or pt.is_binary(self.type):
             add_variable(registers, addresses[1], addresses[2], validity, array.offset, len(array))
         else:
-            add_fixed(registers, addresses[1], self.type.bit_width // 8, validity, array.offset, len(array))
+            width, is_float = self.type.bit_width // 8, pt.is_floating(self.type)
+            ticks = TICKS[_unit(self.type)] if _has_ticks(self.type) else 0
+            add_fixed(registers, addresses[1], width, validity, array.offset, len(array), is_float, ticks)
 
     def _add_sample(self, array: pa.Array) -> None:
         every = self.every
-        while len(array) // every > MAX_SAMPLE:
+        while len(array) // every > self.share:
             every *= 2
         self._thin(every)
         taken = array.take(pa.array(range(-self.rows % every, len(array), every), pa.int64())).drop_null()
-        self.sample += _as_floats(taken)
-        while len(self.sample) > MAX_SAMPLE:
+        self.sample.extend(_as_floats(taken))
+        self._fit_sample(self.share)
+
+    def _fit_sample(self, most: int) -> None:
+        while len(self.sample) > most:
             self._thin(self.every * 2)
 
     def _thin(self, every: int) -> None:
@@ -100,11 +129,13 @@ class ColumnMeasure:
         self.every = every
 
     def pack(self) -> None:
-        """Make the measure small for its way to the driver: two bounds in all, and compressed registers."""
-        if len(self.bounds) > 2:
-            self.bounds = _ends(self.bounds, self.type)
-        if isinstance(self.registers, bytearray):
-            self.registers = zlib.compress(self.registers, 1)
+        """Make one array of the bounds of all batches. Unlike Arrow's scalars it can be pickled, whatever it holds."""
+        none = pa.array([], self.type)
+        self.bounds = self.bounds[0] if len(self.bounds) == 1 else _ends(pa.concat_arrays([none, *self.bounds]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        packed = zlib.compress(self.registers, 1) if isinstance(self.registers, bytearray) else self.registers
+        return vars(self) | {"registers": packed}
 
     def unpack(self) -> bytearray:
         """The registers, ready to be added to."""
@@ -113,22 +144,52 @@ class ColumnMeasure:
         return self.registers
 
     def merge(self, other: ColumnMeasure) -> None:
-        """Take in what another part of the same column knows."""
-        both = widen(self.type, other.type)
-        if both is None:
-            raise SchemaError("files disagree on the type of a column", found=str(other.type), expected=str(self.type))
-        self.type = both
+        """Take in what another part of the same column knows, after `pack`."""
+        given = self.given if self.given == other.given else widen(self.given, other.given)
+        if given is None:
+            earlier, later = sorted([self, other], key=lambda measure: measure.first)
+            raise SchemaError(
+                "files disagree on the type of a column",
+                path=later.first[2],
+                found=str(later.given),
+                expected=str(earlier.given),
+            )
+        both = self.type if given == self.given else _measured_type(given)
         every = max(self.every, other.every)
-        self._thin(every)
-        self.sample += other.sample[:: every // other.every]
+        self.bounds = _ends(pa.concat_arrays([widen_array(each.bounds, pa.field("", both)) for each in (self, other)]))
+        samples = [_in_unit(each.sample[:: every // each.every], each.type, both) for each in (self, other)]
+        self.given, self.type, self.first, self.every = given, both, min(self.first, other.first), every
+        self.limit = min(self.limit, other.limit)
+        self.sample = samples[0] + samples[1]
+        self._fit_sample(self.limit)
         self.rows += other.rows
         self.nulls += other.nulls
-        self.bounds = _ends([*self.bounds, *other.bounds], both)
         self.encodings.update(other.encodings)
         self.stored_bytes += other.stored_bytes
         self.raw_bytes += other.raw_bytes
         if other.registers is not None:
             merge(self.unpack(), other.unpack())
+
+
+def _measured_type(given: pa.DataType) -> pa.DataType:
+    stored = storage_type(given)
+    return given if pt.is_null(given) or not keeps_units(given, stored) else stored
+
+
+def _has_ticks(type_: pa.DataType) -> bool:
+    """Whether values of a type are equal to values of another unit."""
+    return pt.is_duration(type_) or pt.is_time64(type_)
+
+
+def _unit(type_: Any) -> str:
+    return str(type_.unit)
+
+
+def _in_unit(sample: number_array[float], type_: pa.DataType, wider: pa.DataType) -> number_array[float]:
+    if not (_has_ticks(type_) and _has_ticks(wider)) or type_ == wider:
+        return sample
+    factor = TICKS[_unit(wider)] // TICKS[_unit(type_)]
+    return number_array("d", [value * factor for value in sample])
 
 
 def has_histogram(type_: pa.DataType) -> bool:
@@ -159,52 +220,118 @@ def histogram(sample: Sequence[float]) -> str | None:
     return "".join(BARS[-(-count * (len(BARS) - 1) // max(counts))] for count in counts)
 
 
-def _ends(scalars: Sequence[pa.Scalar], type_: pa.DataType) -> list[pa.Scalar]:
-    if not scalars:
-        return []
-    values = pa.concat_arrays([repeat_value(scalar.cast(type_), 1) for scalar in scalars])
+def _ends(values: Any) -> Any:
+    """The least and the greatest of some values, as an array of two; of none if there is none."""
+    if len(values) <= values.null_count:
+        return values.slice(0, 0)
+    if pt.is_duration(values.type):  # Arrow has no order for them.
+        return _ends(values.view(pa.int64())).view(values.type)
     ends = pc.min_max(values)
-    return [ends["min"], ends["max"]]
+    return pa.concat_arrays([repeat_value(ends[end], 1) for end in ("min", "max")])
 
 
-@dataclass(frozen=True)
+@dataclass
+class FileMeasure:
+    """What is known of one file of several pieces of which some are not measured yet, or an error of one of them."""
+
+    pieces: int
+    missing: int
+    num_rows: int = 0
+    columns: dict[str, ColumnMeasure] = field(default_factory=dict)
+    error: MosaicError | None = None
+
+
+@dataclass
 class MeasureResult:
-    """The packed measures of a piece, by column."""
+    """What some tasks found: whole files together, files of which something is missing or wrong by their paths.
 
-    num_rows: int
-    columns: dict[str, ColumnMeasure]
+    `failure` is an error of files that do not go together.
+    """
+
+    num_rows: int = 0
+    columns: dict[str, ColumnMeasure] = field(default_factory=dict)
+    files: dict[str, FileMeasure] = field(default_factory=dict)
+    failure: MosaicError | None = None
+
+    def error(self) -> MosaicError | None:
+        """The error of the first file that has one."""
+        found = {path: part.error for path, part in self.files.items() if part.error is not None}
+        return found[min(found)] if found else None
 
 
-def measure(task: MeasureTask, report: Report) -> MeasureResult | MosaicError:
-    """Measure every column of a piece; an error about data is returned."""
+def combine(one: MeasureResult, other: MeasureResult) -> MeasureResult:
+    """What two results know together. The order in which results are combined does not matter, but for samples."""
+    try:
+        for path, part in other.files.items():
+            known = one.files.setdefault(path, part)
+            if known is not part:
+                known.missing += part.missing - part.pieces
+                known.error = known.error or part.error
+                known.num_rows += part.num_rows
+                _merge_columns(known.columns, part.columns)
+            if known.error is not None:
+                known.columns = {}  # If a part of a file failed, the whole file is left out.
+            elif not known.missing:
+                one.num_rows += known.num_rows
+                _merge_columns(one.columns, one.files.pop(path).columns)
+        one.num_rows += other.num_rows
+        _merge_columns(one.columns, other.columns)
+        one.failure = one.failure or other.failure
+    except MosaicError as error:
+        one.failure = one.failure or error
+    return one
+
+
+def _merge_columns(known: dict[str, ColumnMeasure], more: dict[str, ColumnMeasure]) -> None:
+    for name, column in more.items():
+        try:
+            if known.setdefault(name, column) is not column:
+                known[name].merge(column)
+        except MosaicError as error:
+            raise error.locate(column=name) from None
+
+
+def measure(task: MeasureTask, report: Report) -> MeasureResult:
+    """Measure every column of a piece; an error about data is a part of the result."""
     place, format_ = place_of(task.piece.file, task.filesystem), FORMATS[task.piece.format]
+    part = FileMeasure(task.pieces, task.pieces - 1)
     try:
         with content_errors(place.path, format_.title):
             try:
-                return _measure(task, place, task.request, report)
+                part.num_rows, part.columns = _measure(task, place, task.request, report)
             except SchemaDrift:
                 types = scan_types(place, format_, task.request)
-                return _measure(task, place, replace(task.request, agreed=types), report)
+                part.num_rows, part.columns = _measure(task, place, replace(task.request, agreed=types), report)
     except MosaicError as error:
-        return error
+        part.error = error
+    return combine(MeasureResult(), MeasureResult(files={place.path: part}))
 
 
-def _measure(task: MeasureTask, place: Place, request: ReadRequest, report: Report) -> MeasureResult:
+def _measure(
+    task: MeasureTask, place: Place, request: ReadRequest, report: Report
+) -> tuple[int, dict[str, ColumnMeasure]]:
     with contextlib.closing(FORMATS[task.piece.format].reader(place, request)) as reader:
         intake = Intake(reader.schema)
-        columns = {field.name: ColumnMeasure(field.type) for field in intake.schema}
+        limit = min(MAX_SAMPLE, max(LEAST_SAMPLE, MAX_SAMPLES // max(1, len(intake.schema))))
+        share = min(limit, max(LEAST_SHARE, 2 * limit // task.tasks))
+        columns = {
+            field.name: ColumnMeasure(
+                storage_kind(intake.leaf_type(field.name) or field.type), (task.number, at, place.path), limit, share
+            )
+            for at, field in enumerate(intake.schema)
+        }
         rows = 0
         for batch, num_bytes in reader.batches():
             for piece in intake.conform(batch):
                 for column, array in zip(columns.values(), piece.columns, strict=True):
-                    column.add(array)
+                    column.add(from_stored(array, column.type))
             rows += batch.num_rows
             report(batch.num_rows, num_bytes)
     if task.layout:
         _add_layout(place, columns)
     for column in columns.values():
         column.pack()
-    return MeasureResult(rows, columns)
+    return rows, columns
 
 
 def _add_layout(place: Place, columns: dict[str, ColumnMeasure]) -> None:

@@ -18,9 +18,10 @@ from smalti.jobs.engine import AnySession, check_on_error, check_positive, choos
 from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.text import with_agreed_types
-from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, histogram, measure
+from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, combine, histogram, measure
 from smalti.jobs.sources import AnySource, file_facts, list_sources, show_source
-from smalti.jobs.summary import JobError, Skipped, show_value
+from smalti.jobs.summary import JobError, Skipped
+from smalti.moments import scalar_text
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.report.model import Values
@@ -125,14 +126,15 @@ def profile(
     split_bytes = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)
     tasks = _plan(listing, formats, with_agreed_types(request, listing, formats), split_bytes)
     meter = Meter("profile", len(tasks), sum(task.piece.num_bytes for task in tasks), progress)
-    merged, rows, skipped = _merge(tasks, executor.run(measure, tasks, meter), skip=on_error == "skip")
-    unread = {item.path for item in skipped}
+    merged = _merge(executor.run(measure, tasks, meter, combine), skip=on_error == "skip")
+    failed = {path: part.error for path, part in sorted(merged.files.items()) if part.error is not None}
+    skipped = tuple(Skipped(path, error.reason) for path, error in failed.items())
     result = Profile(
         source=show_source(source),
-        table=_table(merged),
-        num_rows=rows,
+        table=_table(dict(sorted(merged.columns.items(), key=lambda item: item[1].first))),
+        num_rows=merged.num_rows,
         num_files=len(listing.files) - len(skipped),
-        num_bytes=sum(file.size for file in listing.files if file.path not in unread),
+        num_bytes=sum(file.size for file in listing.files if file.path not in failed),
         skipped=skipped,
         engine=executor.name,
         seconds=time.monotonic() - began,
@@ -144,9 +146,9 @@ def profile(
         mosaic = [
             place_of(file, listing.filesystem)
             for file, (format_, _) in zip(listing.files, formats, strict=True)
-            if format_.name == "mosaic" and file.path not in unread
+            if format_.name == "mosaic" and file.path not in failed
         ]
-        facts = {"rows": rows, "files": result.num_files, "size": result.num_bytes, "skipped": len(skipped)}
+        facts = {"rows": merged.num_rows, "files": result.num_files, "size": result.num_bytes, "skipped": len(skipped)}
         page = render_table(result.source, mosaic, values, facts)
         write_whole(page_place, page.encode())
     return result
@@ -155,50 +157,37 @@ def profile(
 def _plan(
     listing: Listing, formats: Sequence[tuple[Format, str]], request: ReadRequest, split_bytes: int
 ) -> list[MeasureTask]:
-    tasks = []
+    planned = []
     for file, (format_, _) in zip(listing.files, formats, strict=True):
         facts = file_facts(listing, file, format_, count_groups=file.size > split_bytes)
-        for number, piece in enumerate(facts.pieces(split_bytes)):
-            own = replace(request, row_groups=piece.row_groups)
-            # The layout is that of the whole file, so only one of its tasks looks at it.
-            tasks.append(MeasureTask(listing.filesystem, piece, own, number == 0 and format_.name == "mosaic"))
-    return tasks
+        pieces = list(facts.pieces(split_bytes))
+        # The layout is that of the whole file, so only one of its tasks looks at it.
+        planned += [(piece, not at and format_.name == "mosaic", len(pieces)) for at, piece in enumerate(pieces)]
+    return [
+        MeasureTask(
+            listing.filesystem, piece, replace(request, row_groups=piece.row_groups), layout, pieces, at, len(planned)
+        )
+        for at, (piece, layout, pieces) in enumerate(planned)
+    ]
 
 
-def _merge(
-    tasks: Sequence[MeasureTask], results: Iterator[tuple[int, MeasureResult | MosaicError]], *, skip: bool
-) -> tuple[dict[str, ColumnMeasure], int, tuple[Skipped, ...]]:
-    """Merge all results. If a part of a file failed, the whole file is left out."""
-    measured: dict[int, MeasureResult] = {}
-    skipped: dict[str, Skipped] = {}
-    for index, result in results:
-        if isinstance(result, MeasureResult):
-            measured[index] = result
-        elif skip:
-            path = tasks[index].piece.file.path
-            skipped[path] = Skipped(path, result.reason)
-        else:
-            raise JobError((result,))
-    merged: dict[str, ColumnMeasure] = {}
-    rows = 0
-    for index, result in sorted(measured.items()):
-        path = tasks[index].piece.file.path
-        if path in skipped:
-            continue
-        rows += result.num_rows
-        for name, column in result.columns.items():
-            try:
-                if merged.setdefault(name, column) is not column:
-                    merged[name].merge(column)
-            except MosaicError as error:
-                raise error.locate(path=path, column=name) from None
-    return merged, rows, tuple(skipped[path] for path in sorted(skipped))
+def _merge(results: Iterator[tuple[int, MeasureResult]], *, skip: bool) -> MeasureResult:
+    """Merge results as they come. Of files with an error only the error is left."""
+    merged = MeasureResult()
+    for _, result in results:
+        merged = combine(merged, result)
+        if merged.failure is not None:
+            raise merged.failure
+        error = merged.error()
+        if error is not None and not skip:
+            raise JobError((error,))
+    return merged
 
 
 def _distinct(column: ColumnMeasure) -> int | None:
     if pt.is_nested(column.type):
         return None
-    if not column.bounds:
+    if not len(column.bounds):
         return 0
     if pt.is_boolean(column.type):
         return len({bound.as_py() for bound in column.bounds})
@@ -212,7 +201,7 @@ def _listed(counts: list[tuple[str, int]]) -> str:
 
 
 def _shown(scalar: pa.Scalar) -> str:
-    text = show_value(scalar)
+    text = scalar_text(scalar)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
@@ -222,11 +211,15 @@ _COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int 
     ("type", pa.string(), lambda _, found: str(found.type)),
     ("rows", pa.int64(), lambda _, found: found.rows),
     ("nulls", pa.int64(), lambda _, found: found.nulls),
-    ("min", pa.string(), lambda _, found: _shown(found.bounds[0]) if found.bounds else None),
-    ("max", pa.string(), lambda _, found: _shown(found.bounds[1]) if found.bounds else None),
+    ("min", pa.string(), lambda _, found: _shown(found.bounds[0]) if len(found.bounds) else None),
+    ("max", pa.string(), lambda _, found: _shown(found.bounds[1]) if len(found.bounds) else None),
     ("distinct", pa.int64(), lambda _, found: _distinct(found)),
     ("histogram", pa.string(), lambda _, found: histogram(found.sample)),
-    ("encodings", pa.string(), lambda _, found: _listed(found.encodings.most_common()) or None),
+    (
+        "encodings",
+        pa.string(),
+        lambda _, found: _listed(sorted(found.encodings.items(), key=lambda item: (-item[1], item[0]))) or None,
+    ),
     ("stored_bytes", pa.int64(), lambda _, found: found.stored_bytes if found.encodings else None),
     ("raw_bytes", pa.int64(), lambda _, found: found.raw_bytes if found.encodings else None),
 ]

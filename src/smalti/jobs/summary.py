@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from smalti.errors import MosaicError
 from smalti.report.units import show_bytes, show_count
 
@@ -138,11 +136,3 @@ class JobError(MosaicError):
 
     def __reduce__(self) -> tuple[type[JobError], tuple[tuple[MosaicError, ...]]]:
         return JobError, (self.failures,)
-
-
-def show_value(scalar: pa.Scalar) -> str:
-    """An Arrow scalar as text; as its number if Python has no value for it, such as a date after the year 9999."""
-    try:
-        return str(scalar.as_py())
-    except (ValueError, OverflowError):
-        return str(scalar.cast(pa.int32() if scalar.type.bit_width == 32 else pa.int64()).as_py())

@@ -15,12 +15,14 @@ from functools import partial
 from pyspark import Accumulator, SparkContext, inheritable_thread_target
 from pyspark.sql import SparkSession
 
-from smalti.jobs.engine import Result, Task, Work
+from smalti.jobs.engine import Combine, Result, Task, Work
 from smalti.progress import Meter
 from smalti.spark.local import session
 
 #: Seconds between looks at Spark's status tracker.
 POLL_SECONDS = 0.2
+#: From so many results on they are combined on the executors, in so many steps.
+MANY_TASKS, TREE_DEPTH = 16, 3
 #: Rows, bytes and tasks that are done.
 Totals = tuple[int, int, int]
 
@@ -43,8 +45,13 @@ class SparkExecutor:
         self.task_threads: int | None = cpus
         self.slots = max(1, self._spark.sparkContext.defaultParallelism // cpus)
 
-    def run(self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter) -> Iterator[tuple[int, Result]]:
-        """Run all tasks, then return their results. Spark repeats tasks whose worker dies."""
+    def run(
+        self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter, combine: Combine[Result] | None = None
+    ) -> Iterator[tuple[int, Result]]:
+        """Run all tasks, then return their results. Spark repeats tasks whose worker dies.
+
+        The results of many tasks are combined on the executors, so that the driver gets one of them.
+        """
         if not tasks:
             return
         context = self._spark.sparkContext
@@ -58,7 +65,10 @@ class SparkExecutor:
         def collect() -> None:
             try:
                 context.setJobGroup(group, f"smalti: {len(tasks)} tasks", interruptOnCancel=True)
-                collected.set_result(rdd.collect())
+                if combine is None or len(tasks) <= MANY_TASKS:
+                    collected.set_result(rdd.collect())
+                else:
+                    collected.set_result([rdd.treeReduce(partial(_combine, pickle.dumps(combine)), TREE_DEPTH)])
             except BaseException as error:
                 collected.set_exception(error)
 
@@ -67,7 +77,7 @@ class SparkExecutor:
         seen = (0, 0, 0)
         try:
             while not wait([collected], POLL_SECONDS).done:
-                seen = _tell(meter, seen, (rows.value, num_bytes.value, _completed(context, group)))
+                seen = _tell(meter, seen, (rows.value, num_bytes.value, min(len(tasks), _completed(context, group))))
         except BaseException:
             context.cancelJobGroup(group)
             raise
@@ -93,6 +103,12 @@ def _run(rows: Accumulator[int], num_bytes: Accumulator[int], parcel: bytes) -> 
 
     index, work, task = pickle.loads(parcel)
     return pickle.dumps((index, work(task, report)))
+
+
+def _combine(combine: bytes, one: bytes, other: bytes) -> bytes:
+    """The results of two tasks as that of one; also called in a worker."""
+    (index, first), (_, second) = pickle.loads(one), pickle.loads(other)
+    return pickle.dumps((index, pickle.loads(combine)(first, second)))
 
 
 def _completed(context: SparkContext, group: str) -> int:

@@ -81,9 +81,14 @@ def spark_type(type_: Any) -> st.DataType:
 
 
 def plain_type(type_: Any) -> Any:
-    """A type that Spark has no name for as the one that it is stored as; nested types and durations as they are."""
+    """A type that Spark has no name for as the one that it is stored as; nested types and durations as they are.
+
+    Of dictionaries and runs the values count: what is stored has no units.
+    """
     if isinstance(type_, pa.BaseExtensionType):
         return plain_type(type_.storage_type)
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return plain_type(type_.value_type)
     if pt.is_nested(type_) or pt.is_duration(type_):
         return type_
     return type_ if pt.is_time(type_) else storage_type(type_)
@@ -260,8 +265,9 @@ _NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|NaN|-?Infi
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def is_exact(stored: pa.DataType) -> bool:
+def is_exact(stored: Any) -> bool:
     """Whether Spark sees the very values that are stored, so that statistics speak about what Spark compares."""
+    stored = plain_type(stored)
     inexact = (pt.is_timestamp(stored) or pt.is_duration(stored)) and stored.unit == "ns"
     return not inexact and not pt.is_time(stored)
 
@@ -330,10 +336,12 @@ def convert(array: Any, target: Any) -> pa.Array:
     if array.type == target:
         same: pa.Array = array
         return same
-    from smalti.file.logical import rebuild, rebuild_struct, to_stored  # see there why not at the top
+    from smalti.file.logical import from_stored, rebuild, rebuild_struct, to_stored  # see there why not at the top
 
-    if array.type != (plain := plain_type(array.type)):
-        array = to_stored(array.storage if isinstance(array.type, pa.BaseExtensionType) else array, plain)
+    plain = plain_type(array.type)
+    array = array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+    if array.type != plain:
+        array = from_stored(to_stored(array, storage_type(array.type)), plain)
     source: Any = array.type
     rebuilt: pa.Array
     if pt.is_struct(source) and pt.is_struct(target):

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, no_column
+from smalti.file.casting import check_schema
 from smalti.file.columns import Columns, SharedSchemas
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
@@ -94,7 +95,7 @@ class MosaicDataset(Dataset):
     ) -> None:
         self._find = find
         self._logical = logical
-        self._given_schema = schema
+        self._given_schema = None if schema is None else check_schema(schema)
         self._partitioned = partitioned
         self._limits = readahead, memory_limit
         self._memory_limit = memory_limit

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.nesting import with_entry
+from smalti.nesting import parts_of_both, with_entry
 from smalti.spec import MAX_DECIMAL_PRECISION
-from smalti.types import is_list_like, storage_type
+from smalti.types import is_list_like, is_long_decimal, keeps_units, storage_type
 
 _SIGNED: dict[int, pa.DataType] = {16: pa.int16(), 32: pa.int32(), 64: pa.int64(), 128: pa.decimal128(20, 0)}
 _TEXTS = pt.is_string, pt.is_large_string, pt.is_string_view
@@ -50,13 +50,11 @@ def _widen_wrapped(a: Any, b: Any) -> pa.DataType | None:
         return widen(a.storage_type, b) if isinstance(a, pa.BaseExtensionType) else widen(a, b.storage_type)
     if pt.is_dictionary(a) and pt.is_dictionary(b) and a.value_type == b.value_type:
         return pa.dictionary(pa.int32(), a.value_type, a.ordered and b.ordered)
-    if pt.is_dictionary(a) or pt.is_dictionary(b):
-        plain = [t.value_type if pt.is_dictionary(t) else t for t in (a, b)]
-        return widen(*plain)
     if pt.is_run_end_encoded(a) and pt.is_run_end_encoded(b) and a.value_type == b.value_type:
         ends: Any = _wider(a.run_end_type, b.run_end_type)
         return pa.run_end_encoded(ends, a.value_type)
-    return None
+    plain = [t.value_type if pt.is_dictionary(t) or pt.is_run_end_encoded(t) else t for t in (a, b)]
+    return widen(*plain) if plain != [a, b] else None
 
 
 def _widen_numbers(a: Any, b: Any) -> pa.DataType | None:
@@ -168,6 +166,7 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     union: dict[str, pa.Field] = {}
     previous: pa.Schema | None = None
     metadata: dict[bytes, bytes] | None = None
+    widened: dict[str, list[tuple[str, pa.DataType]]] = {}  # the types of columns that have several
     for path, schema in schemas:
         given = schema.metadata or {}
         metadata = given if metadata is None else dict(metadata.items() & given.items())
@@ -184,13 +183,39 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
                 continue
             merged = _widen_field(known, field)
             if merged is None:
-                raise SchemaError(
-                    "files disagree on the type of a column",
-                    path=path,
-                    column=field.name,
-                    found=str(field.type),
-                    expected=str(known.type),
-                )
+                raise _disagreement(path, field.name, field.type, known.type)
             union[field.name] = merged
+            if known.type != field.type:
+                types = widened.setdefault(field.name, [])
+                for type_ in (known.type, field.type):
+                    if all(type_ != other for _, other in types):
+                        types.append((path, type_))
         previous = schema
+    for name, types in widened.items():
+        _refuse_lost_units(name, types, union[name].type)
     return pa.schema(list(union.values())).with_metadata(metadata or {})
+
+
+def _disagreement(path: str, column: str, found: Any, expected: Any) -> SchemaError:
+    return SchemaError(
+        "files disagree on the type of a column", path=path, column=column, found=str(found), expected=str(expected)
+    )
+
+
+def _refuse_lost_units(column: str, types: Iterable[tuple[str, pa.DataType]], union: pa.DataType) -> None:
+    """Refuse durations of two units that both become numbers, because some file has nothing but numbers.
+
+    Such a file has no companion. Its numbers are those of one unit, but nobody can tell of which.
+    """
+    lost: dict[str, Any] = {}
+    for path, type_ in types:
+        for place, one, other in parts_of_both(type_, union):
+            if not keeps_units(one, other):
+                known = lost.setdefault(place, one)
+                if _unit(known) != _unit(one):
+                    raise _disagreement(path, column, one, known)
+
+
+def _unit(type_: Any) -> Any:
+    """What a number means: of decimals the scale tells it, whatever the number of digits."""
+    return type_.scale if is_long_decimal(type_) else type_

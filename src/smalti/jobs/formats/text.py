@@ -6,10 +6,14 @@ Then `scan_types` reads the whole file to find types that hold every line.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -26,6 +30,7 @@ from smalti.jobs.formats.reading import (
     split_batch,
 )
 from smalti.table.listing import Listing
+from smalti.types import is_list_like
 
 if TYPE_CHECKING:
     from smalti.jobs.formats.registry import Format
@@ -96,9 +101,14 @@ class TextReader:
 
     def scan_types(self) -> pa.Schema:
         """Types that hold every line of the file, of the columns whose types were not given; reads all of it."""
+        blocks = enumerate(self._blocks())
+        return self.unify(
+            self._not_given(self._parse(block, None, first=not number).schema) for number, block in blocks
+        )
+
+    def _not_given(self, guess: pa.Schema) -> pa.Schema:
         given = set() if self._request.types is None else set(self._request.types.names)
-        guesses = (self._parse(block, None, first=number == 0).schema for number, block in enumerate(self._blocks()))
-        return self.unify(pa.schema([field for field in guess if field.name not in given]) for guess in guesses)
+        return pa.schema([field for field in guess if field.name not in given])
 
     @classmethod
     def unify(cls, guesses: Iterable[pa.Schema]) -> pa.Schema:
@@ -199,8 +209,13 @@ def _is_other(type_: pa.DataType) -> bool:
     return not _is_text(type_) and not pt.is_floating(type_)
 
 
+#: A number that JSON lacks, as `smalti.file.plain` writes it: a text that is a value, not a name. In a text its quotes
+#: would have backslashes before them.
+_SPECIAL = re.compile(rb'(?<=[:,\[])(\s*)"(NaN|-?Infinity)"(?=\s*[,}\]])')
+
+
 class JsonReader(TextReader):
-    """One JSON object a line."""
+    """One JSON object a line. The texts "NaN", "Infinity" and "-Infinity" are numbers where the others are numbers."""
 
     def _guess(self, block: bytes) -> pa.Schema:
         if not block.strip():
@@ -212,18 +227,68 @@ class JsonReader(TextReader):
         return pa.schema([*guess, *more])
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:  # noqa: ARG002
-        from pyarrow import json
-
         if not block.strip():
             return pa.schema([] if schema is None else list(schema)).empty_table()
+        if _SPECIAL.search(block) is None:
+            return self._read(block, schema)
+        if schema is not None:
+            with suppress(pa.ArrowInvalid):  # Where all columns with such texts are columns of texts, this is it.
+                return self._read(block, schema)
+        try:  # Arrow takes them as numbers without quotes,
+            return self._read(_SPECIAL.sub(rb"\1\2", block), schema)
+        except pa.ArrowInvalid:  # unless there are texts beside them.
+            types = self._read(_SPECIAL.sub(rb"\1null", block), None).schema if schema is None else schema
+            return self._read(_with_numbers(block, pa.struct(list(types))), schema)
+
+    def _read(self, block: bytes, schema: pa.Schema | None) -> pa.Table:
+        from pyarrow import json as arrow_json
+
         unexpected: Literal["infer", "ignore", "error"] = (
             "infer" if schema is None else "ignore" if self._request.columns is not None else "error"
         )
-        return json.read_json(
+        return arrow_json.read_json(
             pa.BufferReader(block),  # type: ignore[arg-type]
-            read_options=json.ReadOptions(use_threads=self._request.threads, block_size=len(block) + 1),
-            parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+            read_options=arrow_json.ReadOptions(use_threads=self._request.threads, block_size=len(block) + 1),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
         )
+
+    def scan_types(self) -> pa.Schema:
+        numbers: dict[str, pa.DataType] = {}
+
+        def guesses() -> Iterator[pa.Schema]:
+            """Types without a look at such texts, which are texts if there are others in another block."""
+            for block in self._blocks():
+                seen = hidden = self._parse(block, None, first=False).schema
+                if _SPECIAL.search(block) is not None:
+                    hidden = self._read(_SPECIAL.sub(rb"\1null", block), None).schema
+                    numbers.update((field.name, field.type) for field in seen if hidden.field(field.name) != field)
+                yield self._not_given(hidden)
+
+        found = self.unify(guesses())
+        both = [(field, widen_text(field.type, numbers.get(field.name, field.type))) for field in found]
+        return pa.schema([field if type_ is None else field.with_type(type_) for field, type_ in both])
+
+
+def _with_numbers(block: bytes, type_: Any) -> bytes:
+    """JSON lines in which such texts are numbers without quotes, except where there are texts by their type."""
+    mark = uuid4().hex  # Numbers keep all their digits as texts that begin with this.
+
+    def marked(text: str) -> str:
+        return mark + text
+
+    lines = (json.loads(line, parse_float=marked, parse_int=marked) for line in block.splitlines() if line.strip())
+    text = "\n".join(json.dumps(_numbers(line, type_, mark), ensure_ascii=False) for line in lines)
+    return re.sub(f'"{mark}([^"]*)"', r"\1", text).encode()
+
+
+def _numbers(value: Any, type_: Any, mark: str) -> Any:
+    if isinstance(value, dict) and type_ is not None and pt.is_struct(type_):
+        types = {field.name: field.type for field in type_}
+        return {name: _numbers(each, types.get(name), mark) for name, each in value.items()}
+    if isinstance(value, list) and type_ is not None and is_list_like(type_):
+        return [_numbers(each, type_.value_type, mark) for each in value]
+    is_number = isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity")
+    return mark + value if is_number and type_ is not None and not _is_text(type_) else value
 
 
 def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -251,6 +316,12 @@ def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if pt.is_list(a) and pt.is_list(b):
         inner = widen_text(a.value_type, b.value_type)
         return None if inner is None else pa.list_(inner)
+    if pt.is_struct(a) and pt.is_struct(b):
+        types: dict[str, pa.DataType | None] = {field.name: field.type for field in a}
+        for field in b:
+            known = types.get(field.name, field.type)
+            types[field.name] = None if known is None else widen_text(known, field.type)
+        return None if None in types.values() else pa.struct([(n, t) for n, t in types.items() if t is not None])
     return None
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import datetime
-import decimal
-import json
-import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,6 +10,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
+from smalti.file.casting import has_part
+from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import Place
 from smalti.options import WriterOptions
@@ -56,9 +53,20 @@ class LibraryWriter(Protocol):
     def close(self) -> None: ...
 
 
+def _has_negative_scale(type_: Any) -> bool:
+    return pt.is_decimal(type_) and type_.scale < 0
+
+
+def _is_empty_struct(type_: Any) -> bool:
+    return pt.is_struct(type_) and not type_.num_fields
+
+
 class StreamWriter:
     """What writers over other libraries have in common: an output stream, and rows gathered before they are written."""
 
+    #: The format for people, and which types it has no place for, anywhere in a column.
+    _TITLE = ""
+    _LACKS: tuple[Callable[[Any], bool], ...] = ()
     #: Arrow bytes to gather before they are written; 0 writes batch by batch.
     _GATHER = 0
     #: Whether values are written as the types that Mosaic would store them as, because the format has no others.
@@ -76,7 +84,11 @@ class StreamWriter:
         self._open()
 
     def _check(self) -> None:
-        """Refuse types that the format cannot hold, with the name of the column."""
+        """Refuse types that the format cannot hold, with the name of the column, before a library meets them."""
+        for field in self._schema:
+            if any(has_part(field.type, is_kind) for is_kind in self._LACKS):
+                reason = f"{self._TITLE} has no place for this type"
+                raise SchemaError(reason, column=field.name, found=str(field.type))
 
     def _open(self) -> None:
         """Set `_writer`, for a format that is written by a library."""
@@ -119,6 +131,7 @@ class StreamWriter:
 class ParquetFileWriter(StreamWriter):
     """Parquet with zstd, which is also what Mosaic files have; a row group for each gathered table."""
 
+    _TITLE, _LACKS = "Parquet", (_has_negative_scale, pt.is_run_end_encoded, _is_empty_struct)
     _GATHER = GROUP_BYTES
 
     def _open(self) -> None:
@@ -131,8 +144,9 @@ class ParquetFileWriter(StreamWriter):
 
 
 class OrcFileWriter(StreamWriter):
-    """ORC with zstd. A file without rows keeps its schema."""
+    """ORC with zstd. A file without rows keeps its schema. Its library ends the process at a negative scale."""
 
+    _TITLE, _LACKS = "ORC", (_has_negative_scale, pt.is_time)
     _GATHER = GROUP_BYTES
     _PLAIN_TYPES = True
     _wrote = False
@@ -169,12 +183,8 @@ class ArrowStreamWriter(StreamWriter):
 class CsvFileWriter(StreamWriter):
     """CSV with a header. A null is an empty field, an empty string is `""`."""
 
+    _TITLE, _LACKS = "CSV", (pt.is_nested, pt.is_binary)
     _PLAIN_TYPES = True
-
-    def _check(self) -> None:
-        for field in self._schema:
-            if pt.is_nested(field.type) or pt.is_binary(field.type):
-                raise SchemaError("CSV has no place for this type", column=field.name, found=str(field.type))
 
     def _open(self) -> None:
         from pyarrow import csv
@@ -183,10 +193,10 @@ class CsvFileWriter(StreamWriter):
 
 
 class JsonFileWriter(StreamWriter):
-    """JSON lines: times in ISO 8601, decimals as text, binary as base64, maps as lists of pairs."""
+    """JSON lines; `smalti.file.plain` says what becomes of the types that JSON lacks."""
 
     def _put(self, table: pa.Table) -> None:
-        lines = [json.dumps(row, default=_as_json, ensure_ascii=False) for row in table.to_pylist()]
+        lines = list(json_lines(table.to_batches()))
         if lines:
             self._stream.write(("\n".join(lines) + "\n").encode())
 
@@ -207,15 +217,3 @@ def _plain_type(type_: Any) -> pa.DataType:
         plain: pa.DataType = pa.map_(plain_field(type_.key_field), plain_field(type_.item_field))  # type: ignore[call-overload]
         return plain
     return storage_type(type_)
-
-
-def _as_json(value: object) -> str:
-    if isinstance(value, (decimal.Decimal, datetime.timedelta, uuid.UUID)):
-        return str(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    # Dates, times, and pandas' timestamps, which Arrow makes of nanoseconds.
-    isoformat: Callable[[], str] | None = getattr(value, "isoformat", None)
-    if isoformat is None:
-        raise TypeError(f"no JSON for {type(value).__name__}")
-    return isoformat()

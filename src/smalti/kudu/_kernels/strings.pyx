@@ -143,7 +143,8 @@ def look_up(const uint8_t[::1] offsets, const uint8_t[::1] words, const uint8_t[
         end[0] = 0
         for i in range(n):
             memcpy(&k, code + i * width, width)
-            memcpy(out + total, text + at[k], at[k + 1] - at[k])
+            if at[k + 1] > at[k]:  # Words may all be empty, and have no address then.
+                memcpy(out + total, text + at[k], at[k + 1] - at[k])
             total += at[k + 1] - at[k]
             end[i + 1] = <int32_t>total
     return ends, result

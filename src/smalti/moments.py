@@ -1,0 +1,81 @@
+"""Moments as text and as exact numbers, whatever their year, also where Python, pandas and Arrow have none."""
+
+from __future__ import annotations
+
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+#: Ticks of a unit in a second.
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+DAY = 86_400
+#: The calendar repeats itself after 400 years of so many days; days are counted from 1970.
+ERA_DAYS, EPOCH = 146_097, date(1970, 1, 1).toordinal() - 1
+
+
+def moment_texts(array: Any) -> list[str | None]:
+    """Dates, times and timestamps in ISO 8601, with all their digits; those with a zone in UTC, with a Z.
+
+    They do not pass through `datetime`, which would lose their nanoseconds, and need no time zone database.
+
+    Examples
+    --------
+    >>> moment_texts(pa.array([0, 1 << 60], pa.timestamp("ms", "UTC")))
+    ['1970-01-01T00:00:00.000Z', '36536598-01-28T21:54:06.976Z']
+    """
+    type_, mark = array.type, ""
+    if pt.is_timestamp(type_) and type_.tz is not None:
+        type_, mark = pa.timestamp(type_.unit), "Z"
+        array = array.cast(pa.timestamp(type_.unit, "UTC")).cast(type_)
+    texts: list[str | None] = array.cast(pa.string()).to_pylist()
+    for at, text in enumerate(texts):
+        if text is not None:  # Arrow says that a value is out of range from the year 32768 on.
+            texts[at] = (_far_moment(array[at]) if text.startswith("<") else text.replace(" ", "T")) + mark
+    return texts
+
+
+def _far_moment(scalar: Any) -> str:
+    days, rest = divmod(in_seconds(scalar), DAY)
+    eras, within = divmod(int(days) + EPOCH, ERA_DAYS)
+    day = date.fromordinal(within + 1)
+    year = day.year + 400 * eras
+    text = f"{'-' * (year < 0)}{abs(year):04d}-{day.month:02d}-{day.day:02d}"
+    if pt.is_date(scalar.type):
+        return text
+    seconds, fraction = divmod(rest, 1)
+    minutes, seconds = divmod(int(seconds), 60)
+    digits = len(str(TICKS[scalar.type.unit])) - 1
+    point = f".{int(fraction * 10**digits):0{digits}d}" if digits else ""
+    return f"{text}T{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{point}"
+
+
+def in_seconds(scalar: Any) -> Fraction:
+    """A date, time, timestamp or duration as its exact number of seconds."""
+    if pt.is_date(scalar.type):
+        return Fraction(scalar.value * DAY if pt.is_date32(scalar.type) else Fraction(scalar.value, 1000))
+    return Fraction(scalar.value, TICKS[scalar.type.unit])
+
+
+def scalar_text(scalar: Any) -> str:
+    """An Arrow scalar as text: as Python shows its value if Python has one, else in ISO 8601 or as a number."""
+    while isinstance(scalar, (pa.DictionaryScalar, pa.RunEndEncodedScalar, pa.ExtensionScalar)):
+        scalar = scalar.value
+    value = python_value(scalar)
+    if not isinstance(value, pa.Scalar):
+        return str(value)
+    return str(scalar.value) if pt.is_duration(scalar.type) else str(moment_texts(pa.array([scalar], scalar.type))[0])
+
+
+def python_value(scalar: Any) -> Any:
+    """A Python value; what neither Python nor pandas can hold (nanoseconds without pandas, the year -5000, the smallest
+    number of nanoseconds, which pandas takes for a missing value) stays an Arrow scalar.
+    """
+    try:
+        value = scalar.as_py()
+        is_same = not pt.is_temporal(scalar.type) or pa.scalar(value, scalar.type).equals(scalar)
+    except (ValueError, OverflowError, LookupError, pa.ArrowException):  # also of zones that nobody knows
+        return scalar
+    return value if is_same else scalar
