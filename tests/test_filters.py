@@ -419,10 +419,6 @@ def test_text_keeps_the_rows_that_sql_keeps(rows: list[Row], condition: Said, gr
     tree = parse_where(text, SPOKEN)
     table = pa.Table.from_pylist(rows, SPOKEN)
     expected = [answer(row) is True for row in rows]
-    try:
-        table.filter(normalize_filters(tree).expression)
-    except pa.ArrowInvalid:
-        reject()  # Arrow narrows literals, and then finds large integers out of range of float
     for stats in ("all", ()):
         blob = written(table, row_group_max_rows=group, stats_columns=stats, compression="none")
         assert_same(read(blob, filters=tree), table.filter(pa.array(expected, pa.bool_())))
@@ -532,11 +528,14 @@ def test_decimals_and_numbers_of_other_digits(op: str, value: str, tmp_path: Pat
     assert smalti.dataset(tmp_path).to_table(filters=filters)["p"].to_pylist() == expected
 
 
+#: A column of one value, and values that become equal to it only if they are rounded to its type.
 ROUNDED: dict[str, tuple[pa.Array, Any]] = {
-    "decimals as doubles, because of one": (pa.array([Decimal("0.00")], pa.decimal128(9, 2)), [float("inf"), -0.0]),
-    "float32 and double": (pa.array([0.1, 0.1], pa.float32()), 0.1),
+    "decimals as doubles, because of one": (pa.array([Decimal("0.01")], pa.decimal128(9, 2)), [float("inf"), 0.01]),
+    "float32 and double": (pa.array([0.1], pa.float32()), 0.1),
     "float32 and an integer it cannot hold": (pa.array([16777216.0], pa.float32()), 16777217.0),
     "float32 and decimal": (pa.array([0.1], pa.float32()), Decimal("0.1")),
+    "float32 and what is beyond": (pa.array([float("inf")], pa.float32()), [1e39, 10**400]),
+    "half floats and what is beyond": (pa.array([float("inf")], pa.float32()).cast(pa.float16()), [70000, 65520.0]),
     "decimal and double": (pa.array([Decimal("2.50")], pa.decimal128(9, 2)), 2.501),
     "date and timestamp": (pa.array([datetime.date(2020, 1, 1)]), datetime.datetime(2020, 1, 1, 12)),
     "date64 and timestamp": (pa.array([datetime.date(2020, 1, 1)], pa.date64()), datetime.datetime(2020, 1, 1, 12)),
@@ -544,28 +543,34 @@ ROUNDED: dict[str, tuple[pa.Array, Any]] = {
         pa.array([datetime.datetime(2020, 1, 1)], pa.timestamp("s")), datetime.datetime(2020, 1, 1, 0, 0, 0, 5)
     ),
     "integers and a fraction": (pa.array([1, 2]), 1.5),
+    "integers and what is beyond": (pa.array([-(2**63), 2**63 - 1]), [2**63, -(2**63) - 1, 2.0**63, 2**64]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ROUNDED)
-def test_values_in_a_list_are_rounded_to_the_column(case: str) -> None:
-    """Arrow does that to rows, so statistics must not skip a row group of which it would keep some."""
+def test_values_are_never_rounded_to_the_column(case: str) -> None:
+    """Arrow rounds the values of a list to the type of the column, and finds 0.1 among float32."""
     column, value = ROUNDED[case]
-    table = pa.table({"a": column})
-    data = written(table, row_group_max_rows=1, stats_columns=["a"])
+    data = written(pa.table({"a": column}), row_group_max_rows=1, stats_columns=["a"])
     looked_for = value if isinstance(value, list) else [value]
-    among = pc.field("a").isin(looked_for)
-    for condition in (among, ~among):
-        expected = table.filter(condition)["a"].to_pylist()
-        assert read(data, filters=condition)["a"].to_pylist() == expected
-    assert read(data, filters=[("a", "in", looked_for)])["a"].to_pylist() == table.filter(among)["a"].to_pylist()
+    conditions: list[Any] = [[("a", "in", looked_for)], *([("a", "=", each)] for each in looked_for)]
+    negations: list[Any] = [[("a", "not in", looked_for)], *([("a", "!=", each)] for each in looked_for)]
+    if not any(isinstance(each, int) for each in looked_for):
+        conditions.append(pc.field("a").isin(looked_for))
+        negations.append(~pc.field("a").isin(looked_for))
+    assert [read(data, filters=condition).num_rows for condition in conditions] == [0] * len(conditions)
+    assert [read(data, filters=condition).num_rows for condition in negations] == [len(column)] * len(negations)
 
 
 def test_computing_with_a_field_of_a_struct() -> None:
-    data = written(pa.table({"user": [{"age": 3}, {"age": 1}]}))
-    with pytest.raises(smalti.SchemaError, match=r"pc.field\('user.age'\)"):
-        read(data, filters=pc.field("user", "age") + 1 > 3)
-    assert read(data, filters=pc.field("user.age") + 1 > 3).to_pylist() == [{"user": {"age": 3}}]
+    data = written(pa.table({"user": [{"age": 3}, {"age": 1}, None]}))
+    for age in (pc.field("user", "age"), pc.struct_field(pc.field("user"), "age"), pc.field("user.age")):
+        for condition in (age + 1 > 3, age > 2, (age > 2) & ~pc.is_nan(age.cast("double")), pc.scalar(2) < age):
+            assert read(data, filters=condition).to_pylist() == [{"user": {"age": 3}}]
+    with pytest.raises(smalti.SchemaError, match="by its number"):
+        read(data, filters=pc.struct_field(pc.field("user"), [0]) > 2)
+    with pytest.raises(smalti.SchemaError, match="by their names"):
+        read(data, filters=pc.field(0) > 2)
 
 
 @pytest.mark.parametrize("turn", [1, -1], ids=["around those before", "around those after"])
@@ -625,7 +630,7 @@ def test_moments_of_other_zones() -> None:
             assert read(data, filters=[("t", op, moment)])["row"].to_pylist() == rows
         assert read(data, filters=[("t", "in", [moment])])["row"].to_pylist() == [0]
     for condition in (pc.field("t") == noon.replace(tzinfo=None), pc.field("t").isin([noon.replace(tzinfo=None)])):
-        with pytest.raises((pa.ArrowTypeError, pa.ArrowNotImplementedError)):  # No one knows which zone is meant.
+        with pytest.raises(smalti.SchemaError, match="column 't'.*timestamp"):  # No one knows which zone is meant.
             read(data, filters=condition)
 
 

@@ -10,14 +10,14 @@ import base64
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.predicate.evaluate import Filter, match_mask, to_expression
-from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree
+from smalti.errors import SchemaError
+from smalti.predicate.evaluate import Filter, fit_values, match_mask
+from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree, join
 from smalti.spark.types import is_exact, plain_type
 from smalti.table.partitions import partition_value
 
@@ -124,7 +124,7 @@ def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]
     Compare(column='day', op='equal', value=<pyarrow.Int64Scalar: 3>)
     """
     trees = [tree for filter_ in filters if (tree := _tree(filter_, types)) is not None]
-    return reduce(And, trees) if trees else None
+    return join(And, trees) if trees else None
 
 
 def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool = False) -> Tree | None:
@@ -209,9 +209,9 @@ def matching_partitions(
         return None
     rows = [pa.array([each[field.name].as_py() for each in values], field.type) for field in fields]
     try:
-        tree = reduce(And, whole)
-        mask = match_mask(pa.record_batch(rows, schema=fields), Filter(tree, to_expression(tree)))
-    except (pa.ArrowException, TypeError):  # Arrow cannot compare all that Spark can.
+        filter_ = fit_values(Filter(join(And, whole)), {field.name: field.type for field in fields})
+        mask = match_mask(pa.record_batch(rows, schema=fields), filter_)
+    except (pa.ArrowException, SchemaError, TypeError):  # Arrow cannot compare all that Spark can.
         return None
     return [bool(matches) for matches in mask.to_pylist()]
 
