@@ -71,6 +71,10 @@ class Scannable(ABC):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The schema of a read."""
 
+    def _schema_of(self, scan: Scan) -> pa.Schema:
+        """The schema of what a scan reads."""
+        return self._scan_schema(scan.columns)
+
     def _present(self, names: Sequence[str]) -> list[str]:
         """Those of the names of a schema to read as that are columns."""
         schema = self._scan_schema(None)
@@ -169,7 +173,7 @@ class Scan:
 
     @property
     def schema(self) -> pa.Schema:
-        return self.origin._scan_schema(self.columns) if self.cast_to is None else self._cast_schema
+        return self.origin._schema_of(self) if self.cast_to is None else self._cast_schema
 
     @property
     def _cast_schema(self) -> pa.Schema:

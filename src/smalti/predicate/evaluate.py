@@ -72,7 +72,7 @@ def _check_computed(tree: t.Tree, names: Sequence[str], types: Mapping[str, pa.D
     if not types.keys() >= set(names):
         return
     try:
-        _mask(tree, pa.record_batch([pa.nulls(0, types[name]) for name in names], names))
+        _mask(tree, pa.RecordBatch.from_pylist([], pa.schema([(name, types[name]) for name in names])))
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         shown = ", ".join(f"{name} {types[name]}" for name in names)
         reason = f"a filter asks what Arrow cannot tell of columns of these types ({error})"
@@ -87,7 +87,7 @@ def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
 
 def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
     """Whether each row of a batch matches; null, as false, means that it does not. Values must have been fitted."""
-    return _mask(filter_.tree, batch)
+    return cast("pa.BooleanArray", _mask(filter_.tree, batch))
 
 
 def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
@@ -140,8 +140,8 @@ def _compare_mixed(op: str, whole: Any, floating: Any) -> Any:
     """
     compare = getattr(pc, op)
     rounded, floating = whole.cast(pa.float64(), safe=False), floating.cast(pa.float64())
-    is_tie, is_held = pc.equal(rounded, floating), pc.less(floating, 2.0**63)
-    exact = compare(whole, pc.if_else(pc.and_(is_tie, is_held), floating, 0.0).cast(pa.int64()))
+    is_tie, is_held = pc.equal(rounded, floating), pc.less(floating, pa.scalar(2.0**63))
+    exact = compare(whole, pc.if_else(pc.and_(is_tie, is_held), floating, pa.scalar(0.0)).cast(pa.int64()))
     is_below = pa.scalar(op in ("less", "less_equal", "not_equal"))
     return pc.if_else(is_tie, pc.if_else(is_held, exact, is_below), compare(rounded, floating))
 

@@ -131,7 +131,7 @@ def _measure(column: str, value: t.Value, type_: pa.DataType) -> Any:
 def _step(type_: Any) -> Fraction:
     """How far the numbers of a type are apart, of seconds if it is about time."""
     if pt.is_decimal(type_):
-        return Fraction(10) ** -type_.scale
+        return Fraction(1, 10**type_.scale) if type_.scale > 0 else Fraction(10**-type_.scale)
     if pt.is_date(type_):
         return Fraction(86_400) if pt.is_date32(type_) else Fraction(1, 1000)
     return Fraction(1) if pt.is_integer(type_) else Fraction(1, _TICKS[type_.unit])

@@ -23,9 +23,7 @@ from smalti.predicate.tree import Exact, Value
 _ANY_SIZE = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _CLOCK = r"(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?)?"
 _TIME = re.compile(_CLOCK, re.ASCII)
-_MOMENT = re.compile(
-    rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK}(?P<zone>[Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
-)
+_MOMENT = re.compile(rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK}(?P<zone>[Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII)
 #: `date '…'` and the like; the words stay usable as names.
 TYPED = ("date", "time", "timestamp")
 

@@ -2,7 +2,8 @@
 
 For every condition three questions are answered: may it be true, may it be false, may it be null for some row?
 "Unknown" is yes to all. Values are brought to the type of the bounds and compared by Arrow's kernels, as they are when
-rows are filtered, so that the two cannot disagree. NaN hides from minimum and maximum: in floating-point columns every comparison may be false.
+rows are filtered, so that the two cannot disagree. NaN hides from minimum and maximum: in floating-point columns every
+comparison may be false.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class _Pruner:
                 # The bounds of a partition value are the same, and decide; others say nothing about texts in between.
                 matches, differ = getattr(pc, op)(column.min, text), _may(pc.not_equal(column.min, column.max))
                 true, false = _either(_may(matches), differ), _either(_may(pc.invert(matches)), differ)
-        if floating or (isinstance(tree, t.IsIn) and pa.types.is_floating(tree.values.type)):
+        if floating:
             false = self.always  # some value may be NaN; and 0.0 is not -0.0 where a list is looked through
         return _Answer(_both(true, may_value), _both(false, may_value), may_null)
 

@@ -81,7 +81,8 @@ def _from_tuple(condition: object) -> t.Tree:
         raise SchemaError("unknown operator in a filter", found=op, expected=", ".join([*t.OPERATORS, "in", "not in"]))
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise SchemaError(f"operator {op!r} takes a list, tuple or set", found=value)
-    matches = _is_in(name, pa.array(value)) if hasattr(value, "__array_interface__") else _among(name, list(value))
+    values: Any = value
+    matches = _is_in(name, pa.array(values)) if hasattr(values, "__array_interface__") else _among(name, list(values))
     return matches if op == "in" else t.Not(matches)
 
 
@@ -93,9 +94,10 @@ def _value(column: str, value: Any) -> t.Value:
         return t.Exact("number", value)
     for method in ("to_datetime64", "to_timedelta64"):  # Arrow takes values of pandas without their nanoseconds.
         if hasattr(value, method):
-            ticks = pa.scalar(getattr(value, method)())
+            ticks: Any = pa.scalar(getattr(value, method)())
             is_zoned = getattr(value, "tzinfo", None) is not None
-            return ticks.cast(pa.timestamp(ticks.type.unit, "UTC")) if is_zoned else ticks
+            found: pa.Scalar = ticks.cast(pa.timestamp(ticks.type.unit, "UTC")) if is_zoned else ticks
+            return found
     try:
         return value if isinstance(value, pa.Scalar) else pa.scalar(value)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
@@ -113,7 +115,9 @@ def _among(column: str, values: list[Any]) -> t.Tree:
             array = pa.array(values)
             if not pt.is_floating(array.type):
                 return _is_in(column, array)
-            zeros = [0.0, -0.0] if pc.any(pc.equal(array, 0)).as_py() else []  # They are equal, though not to Arrow.
+            zeros = (
+                [0.0, -0.0] if pc.any(pc.equal(array, pa.scalar(0.0))).as_py() else []
+            )  # They are equal, though not to Arrow.
             return _is_in(column, pa.concat_arrays([array.cast(pa.float64()), pa.array(zeros, pa.float64())]))
     nulls = [value is None or (isinstance(value, pa.Scalar) and not value.is_valid) for value in values]
     given = [_value(column, value) for value, is_null in zip(values, nulls, strict=True) if not is_null]
@@ -316,15 +320,16 @@ class _Parser:
             return _negated(parts[0])
         if call.function == "struct_field" and isinstance(parts[0], _Field):
             return self._field_at(parts[0].name + "".join(_struct_path(call.options["field_ref"].as_py())), span)
-        if (known := _condition(call.function, parts, call.options)) is not None:
+        known: _Part | None = _condition(call.function, parts, call.options)
+        if known is not None:
             return known
         if call.height > t.MAX_DEPTH:
-            raise SchemaError("a filter is nested too deep", found=call.height, expected=f"{t.MAX_DEPTH} calls at most")
+            raise t.too_deep()
         return _Unknown(_names(parts), span)
 
     def _settle(self, part: _Part) -> t.Tree:
         if _depth(part) > t.MAX_DEPTH:
-            raise SchemaError("a filter is nested too deep", found=_depth(part), expected=f"{t.MAX_DEPTH} levels at most")
+            raise t.too_deep()
         match part:
             case _Chain(kind, parts):
                 return t.join(kind, [self._settle(each) for each in parts])
@@ -353,7 +358,8 @@ class _Parser:
             pairs.append((kind, value))
         if not columns:  # A batch without columns has no row, and Arrow asks for one.
             columns = [pa.nulls(1)]
-        schema = pa.schema([("", column.type) for column in columns], metadata=pa.KeyValueMetadata(pairs))
+        metadata: Any = pa.KeyValueMetadata(cast("Any", pairs))  # which has one key many times
+        schema = pa.schema([("", column.type) for column in columns], metadata=metadata)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -78,7 +78,7 @@ class CompareColumns:
 class IsIn:
     """column is among `values`, which has no nulls, and where NaN equals NaN.
 
-    In an array of the column's own type 0.0 is not -0.0, as Arrow compares here; values of other types are equal or not.
+    In an array of the column's own type 0.0 is not -0.0, as Arrow has it here; values of other types are equal or not.
     """
 
     column: str
@@ -152,13 +152,17 @@ def join(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
     return kind(join(kind, parts[:middle]), join(kind, parts[middle:]))
 
 
+def too_deep() -> SchemaError:
+    return SchemaError("a filter is nested too deep", expected=f"{MAX_DEPTH} levels at most")
+
+
 def check_depth(tree: Tree) -> Tree:
     """The tree itself, if it is not nested deeper than the functions that walk it may call each other."""
     level, depth = [tree], 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise SchemaError("a filter is nested too deep", expected=f"{MAX_DEPTH} levels at most")
+            raise too_deep()
         below: list[Tree] = []
         for each in level:
             match each:
