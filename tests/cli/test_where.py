@@ -145,6 +145,8 @@ def test_small_numbers_are_not_zero(text: str, column: pa.Array) -> None:
         ("f(a) = 5", "expected = !="),
         ("(" * 200 + "a" + ")" * 200, "nested too deep"),
         ("not " * 200 + "a", "nested too deep"),
+        ("(" * 100_000 + "a", "nested too deep"),
+        ("(" * 95 + "f" + " and f or f and f or f and f)" * 95, "nested too deep"),
     ],
 )
 def test_refuses_and_says_where(text: str, message: str) -> None:

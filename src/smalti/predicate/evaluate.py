@@ -153,5 +153,6 @@ def _evaluate_opaque(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Boo
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["matches"]))
     mask = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0).combine_chunks()
     if not pt.is_boolean(mask.type):  # the error of `pyarrow.Table.filter`
-        raise pa.ArrowTypeError(f"Filter expression must evaluate to bool, but {expression} evaluates to {mask.type}")
+        found = f"{str(expression)[:200]} evaluates to {mask.type}"
+        raise pa.ArrowTypeError(f"Filter expression must evaluate to bool, but {found}")
     return cast("pa.BooleanArray", mask)

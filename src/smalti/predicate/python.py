@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -172,7 +173,7 @@ class _Chain:
     """Parts that are joined by `kind`. Programs make filters of thousands of them, each around the one before."""
 
     kind: type[t.And] | type[t.Or]
-    parts: list[_Part]
+    parts: deque[_Part]
     depth: int
 
 
@@ -186,11 +187,18 @@ def _depth(part: _Part) -> int:
 
 def _chained(kind: type[t.And] | type[t.Or], one: _Part, other: _Part) -> _Chain:
     """Two parts as one chain, which takes in those that are of its kind."""
-    chain = one if isinstance(one, _Chain) and one.kind is kind else _Chain(kind, [one], _depth(one) + 1)
-    is_same = isinstance(other, _Chain) and other.kind is kind
-    chain.parts += other.parts if isinstance(other, _Chain) and is_same else [other]
-    chain.depth = max(chain.depth, _depth(other) + (not is_same))
-    return chain
+    ours, theirs = (
+        part if isinstance(part, _Chain) and part.kind is kind else _Chain(kind, deque([part]), _depth(part) + 1)
+        for part in (one, other)
+    )
+    depth = max(ours.depth, theirs.depth)
+    if len(ours.parts) < len(theirs.parts):
+        theirs.parts.extendleft(reversed(ours.parts))
+        ours = theirs
+    else:
+        ours.parts.extend(theirs.parts)
+    ours.depth = depth
+    return ours
 
 
 def _negated(part: _Part) -> _Part:
@@ -210,7 +218,7 @@ def _names(parts: list[_Part]) -> tuple[str, ...]:
             case _Negated(part):
                 waiting.append(part)
             case _Chain(_, inner):
-                waiting += inner[::-1]
+                waiting.extend(reversed(inner))
             case _Literal():
                 pass
             case tree:

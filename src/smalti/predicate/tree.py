@@ -146,10 +146,33 @@ def join(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
     >>> join(Or, [IsNull("a"), IsNull("b"), IsNull("c")])
     Or(left=Or(left=IsNull(column='a', ...), right=IsNull(column='b', ...)), right=IsNull(column='c', ...))
     """
+    return _balanced(kind, _gathered(parts) if kind is Or and len(parts) > MAX_IN_A_ROW else parts)
+
+
+def _balanced(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
     if len(parts) <= MAX_IN_A_ROW:
         return reduce(kind, parts)
     middle = len(parts) // 2
-    return kind(join(kind, parts[:middle]), join(kind, parts[middle:]))
+    return kind(_balanced(kind, parts[:middle]), _balanced(kind, parts[middle:]))
+
+
+def _gathered(alternatives: Sequence[Tree]) -> list[Tree]:
+    """Alternatives that ask whether one column equals this or that value, as one that asks whether it is among them."""
+    values: dict[str, list[Value]] = {}
+    others: list[Tree] = []
+    for each in alternatives:
+        # A null makes the answer null, and NaN equals nothing, unless it is looked for in a list.
+        if isinstance(each, Compare) and each.op == "equal" and _equals_itself(each.value):
+            values.setdefault(each.column, []).append(each.value)
+        else:
+            others.append(each)
+    return [*(IsIn(column, tuple(found)) for column, found in values.items()), *others]  # in any order
+
+
+def _equals_itself(value: Value) -> bool:
+    if isinstance(value, Exact):
+        return value.amount == value.amount
+    return value.is_valid and not (pa.types.is_floating(value.type) and value.as_py() != value.as_py())
 
 
 def too_deep() -> SchemaError:
