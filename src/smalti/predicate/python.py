@@ -236,14 +236,17 @@ def _serialised(expression: pc.Expression) -> pa.RecordBatch:
         except pa.ArrowNotImplementedError as error:
             done.append(error)
 
+    thread = threading.Thread(target=serialise)
     with _stack_size:
         before = threading.stack_size(_STACK_BYTES)
         try:
-            thread = threading.Thread(target=serialise)
             thread.start()
+        except RuntimeError:  # There is no room for such a stack.
+            serialise()
         finally:
             threading.stack_size(before)
-    thread.join()
+    if thread.ident is not None:
+        thread.join()
     if isinstance(done[0], Exception):
         raise SchemaError(f"a filter cannot be read ({done[0]})", expected="columns by their names")
     (buffer,) = done[0][1]

@@ -138,6 +138,7 @@ class _Parser:
         self._schema = schema
         self._tokens = _tokens(text)
         self._next = 0
+        self._types: dict[str, pa.DataType] = {}
 
     @property
     def token(self) -> _Token:
@@ -262,10 +263,12 @@ class _Parser:
     # --- conditions on the columns of the schema --------------------------------------------------------------------
 
     def _type(self, column: str) -> pa.DataType:
-        type_ = _find_type(list(self._schema), column)
-        if type_ is None:
-            raise WhereError(f"--where: no column {column!r}{suggestion(column, self._schema.names)}")
-        return type_
+        if column not in self._types:
+            type_ = _find_type(list(self._schema), column)
+            if type_ is None:
+                raise WhereError(f"--where: no column {column!r}{suggestion(column, self._schema.names)}")
+            self._types[column] = type_
+        return self._types[column]
 
     def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> Tree:
         if isinstance(left, Literal):
