@@ -164,7 +164,7 @@ def test_times_and_moments_are_exact(tmp_path: Path) -> None:
             "a = 9007199254740993": [], "a = 9007199254740992.5": [], "a = 1e-400": [], "a > 1e-400": [0, 1, 2, 3],
         }),
     ],
-    ids=str,
+    ids=["int64", "uint64", "float16", "float32", "float64"],
 )  # fmt: skip
 def test_numbers_are_never_rounded_to_others(
     type_: pa.DataType, cells: list[Any], conditions: dict[str, list[int]], tmp_path: Path

@@ -565,7 +565,7 @@ def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
 def sort_key(array: Any) -> Any:
     """The array in a type that Arrow sorts, in the same order."""
     type_ = filter_type(array.type)
-    return array if array.type == type_ else to_stored(array, type_)
+    return array if array.type == type_ else from_stored(to_stored(array, storage_type(array.type)), type_)
 
 
 # --- filters ------------------------------------------------------------------------------------------------------
