@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import operator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from polars.testing import assert_frame_equal
 
 import smalti
 from smalti.polars import parse_predicate, scan_mosaic
+from tests.files import written
 
 NAN, INF = float("nan"), float("inf")
 TABLE = pa.table(
@@ -216,3 +219,14 @@ def test_an_empty_file(tmp_path: Path) -> None:
     smalti.write_table(TABLE.slice(0, 0), tmp_path / "none.mosaic")
     frame = scan_mosaic(tmp_path / "none.mosaic").filter(c("id") > 1).collect()
     assert frame.shape == (0, 13)
+
+
+@pytest.mark.parametrize("count", [300, 5000])
+def test_chains_of_conditions(count: int) -> None:
+    """Polars nests them; those that Python cannot take apart are left to Polars."""
+    table = pa.table({"a": [1, 5, None], "b": [0, 1, 2]})
+    with smalti.open(written(table)) as file:
+        chain = functools.reduce(operator.or_, [(pl.col("a") == i) | (pl.col("b") > i + 5) for i in range(count)])
+        tree = smalti.polars.parse_predicate(chain, file)
+        assert (tree is None) == (count == 5000)
+        assert file.read(filters=tree).num_rows == (2 if tree is not None else 3)
