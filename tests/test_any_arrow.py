@@ -191,8 +191,8 @@ def test_pruning_hides_no_row_of_any_type() -> None:
                 filter_ = condition(choose, names)
                 try:
                     expected = masked.read(["row"], filters=filter_)["row"].to_pylist()
-                except pa.ArrowException:
-                    continue  # what Arrow cannot compare; statistics may have decided before
+                except smalti.SchemaError:
+                    continue  # what Arrow cannot compare
                 assert pruned.read(["row"], filters=filter_)["row"].to_pylist() == expected, (seed, number)
                 batches = pruned.iter_batches(2, ["row"], filters=filter_)
                 assert [row for batch in batches for row in batch["row"].to_pylist()] == expected, (seed, number)

@@ -20,7 +20,6 @@ from smalti.file.scan import Scanner
 from smalti.file.tail import parse_schema
 from smalti.io import open_source
 from smalti.kudu import CFileReader, CFileWriter
-from smalti.predicate import normalize_filters
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import by_directory, parse_partition, partition_schema
 
@@ -88,7 +87,7 @@ FILTERS = [
 @pytest.mark.parametrize("columns", [None, ["id"], ["city", "id"], ["note", "id", "year"]], ids=str)
 def test_filters_keep_exactly_their_rows(sales: Path, filters: Any, columns: list[str] | None) -> None:
     ds = smalti.dataset(sales)
-    expression = filters if isinstance(filters, pc.Expression) else normalize_filters(filters).expression
+    expression = filters if isinstance(filters, pc.Expression) else pq.filters_to_expression(filters)
     expected = ds.to_table().filter(expression)
     if columns is not None:
         expected = expected.select(columns)
@@ -327,6 +326,53 @@ class TestReadingManyFiles:
         seen: list[Any] = []
         smalti.dataset(many).scan(["id"], progress=seen.append).to_table()
         assert (seen[-1].done, seen[-1].total, seen[-1].num_rows, seen[-1].fraction) == (12, 12, 24, 1)
+
+
+def test_types_that_disagree_only_where_partitions_rule_files_out(tmp_path: Path) -> None:
+    """As with Parquet: what is not read may be anything. The schema of a scan is that of its result."""
+    days: dict[str, dict[str, Any]] = {
+        "1": {"x": ["text"], "id": [1]},
+        "2": {"x": [5], "id": [2], "y": [0.5]},
+        "3": {"x": pa.array([7], pa.int32()), "id": [3]},
+    }
+    for day, columns in days.items():
+        (tmp_path / f"day={day}").mkdir()
+        smalti.write_table(pa.table(columns), tmp_path / f"day={day}" / "a.mosaic")
+    later, ds = pc.field("day") > 1, smalti.dataset(tmp_path)
+    with pytest.raises(smalti.SchemaError, match="files disagree on the type of a column"):
+        _ = ds.schema
+    for filters, rows in (
+        (later, [{"x": 5, "id": 2, "y": 0.5, "day": 2}, {"x": 7, "id": 3, "y": None, "day": 3}]),
+        ([("day", ">", 1), ("x", ">", 2**70)], []),
+        ([("day", "in", [2, 9]), ("x", "<", 5.5)], [{"x": 5, "id": 2, "y": 0.5, "day": 2}]),
+        ([("day", "=", 1), ("x", "=", "text")], [{"x": "text", "id": 1, "day": 1}]),
+    ):
+        scan = ds.scan(None, filters)
+        found = scan.to_table()
+        assert found.to_pylist() == rows
+        assert scan.schema == found.schema == scan.to_reader().read_all().schema
+        assert pa.Table.from_batches(scan.to_batches(), found.schema).to_pylist() == rows
+        assert ds.count_rows(filters) == len(rows)
+    assert ds.scan(["x"], later).schema == pa.schema([("x", pa.int64())])
+    assert ds.to_table(["id"], [("id", ">", 1)])["id"].to_pylist() == [2, 3]  # asks for nothing that differs
+    for filters in ([("x", "=", 5)], [[("day", "=", 2)], [("id", "=", 1)]]):
+        with pytest.raises(smalti.SchemaError, match="files disagree on the type of a column"):
+            ds.to_table(filters=filters)
+
+
+def test_text_partitions_are_not_compared_with_numbers(tmp_path: Path) -> None:
+    """An equality raised Arrow's error, and a list found nothing."""
+    for part in ("1", "a"):
+        (tmp_path / f"p={part}").mkdir()
+        smalti.write_table(pa.table({"id": [1]}), tmp_path / f"p={part}" / "a.mosaic")
+    ds = smalti.dataset(tmp_path)
+    number: list[Any] = [[("p", "=", 1)], [("p", "in", [1, 2])], pc.field("p") < 1.5, [("p", "not in", [1])]]
+    for filters in number:
+        with pytest.raises(
+            smalti.SchemaError, match=r"column 'p'.*(int64 1|double 1.5), expected what compares with str"
+        ):
+            ds.to_table(filters=filters)
+    assert ds.count_rows([("p", "=", "1")]) == ds.count_rows([("p", "in", ["1", "2"])]) == 1
 
 
 def test_the_last_rows(tmp_path: Path) -> None:

@@ -340,13 +340,14 @@ class Found:
     """What a path leads to: the node, its first place among the stored columns, and what says where it is null.
 
     `presence` is the stored column that does for the struct, or for the nearest struct around it; None if there is
-    none. `is_repeated` tells that it is in a list or map, or is one.
+    none. `is_repeated` tells that it is in a list or map, or is one, and `is_entry` that it is in one.
     """
 
     node: Node
     place: int
     presence: int | None = None
     is_repeated: bool = False
+    is_entry: bool = False
 
 
 def find_path(node: Node, name: str, path: str) -> Found | None:
@@ -364,7 +365,7 @@ def _find_path(found: Found, name: str, path: str) -> Found | None:
     if name == path:
         return replace(found, is_repeated=is_repeated)
     if isinstance(node, Repeated):
-        return _find_path(replace(found, node=node.entry, is_repeated=True), name, path)
+        return _find_path(replace(found, node=node.entry, is_repeated=True, is_entry=True), name, path)
     if isinstance(node, Group):
         place = found.place + node.has_presence
         for child, inner in node.fields:

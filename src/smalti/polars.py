@@ -125,21 +125,36 @@ def parse_predicate(predicate: pl.Expr, origin: Scannable) -> t.Tree | None:
     """
     try:
         parsed = json.loads(predicate.meta.serialize(format="json"))
-    except (pl.exceptions.PolarsError, ValueError):  # such as a function of Python's
+        names = predicate.meta.root_names()
+        schema = origin.scan(list(dict.fromkeys(names))).schema
+        tree = _parse(parsed, {field.name: field.type for field in schema})
+        return None if tree is None else t.check_depth(tree)
+    except (pl.exceptions.PolarsError, ValueError, RecursionError):  # such as a function of Python's
         return None
-    names = predicate.meta.root_names()
-    schema = origin.scan(list(dict.fromkeys(names))).schema
-    return _parse(parsed, {field.name: field.type for field in schema})
+
+
+def _joined(node: Any, operators: tuple[str, ...]) -> list[Any]:
+    """What is joined by some operators. Programs make chains of thousands, each around the one before."""
+    parts, waiting = [], [node]
+    while waiting:
+        match waiting.pop():
+            case {"BinaryExpr": {"left": left, "op": op, "right": right}} if op in operators:
+                waiting += (right, left)
+            case part:
+                parts.append(part)
+    return parts
 
 
 def _parse(node: Any, types: Mapping[str, pa.DataType]) -> t.Tree | None:
     match node:
-        case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
-            one, other = _parse(left, types), _parse(right, types)
-            return t.And(one, other) if one is not None and other is not None else one or other
-        case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
-            one, other = _parse(left, types), _parse(right, types)
-            return t.Or(one, other) if one is not None and other is not None else None
+        case {"BinaryExpr": {"op": "And" | "LogicalAnd"}}:
+            parts = [_parse(part, types) for part in _joined(node, ("And", "LogicalAnd"))]
+            said = [part for part in parts if part is not None]
+            return t.join(t.And, said) if said else None
+        case {"BinaryExpr": {"op": "Or" | "LogicalOr"}}:
+            parts = [_parse(part, types) for part in _joined(node, ("Or", "LogicalOr"))]
+            said = [part for part in parts if part is not None]
+            return t.join(t.Or, said) if len(said) == len(parts) else None
         case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": _} as literal}}:
             return _compare(name, op, literal, types)
         case {"BinaryExpr": {"left": {"Literal": _} as literal, "op": op, "right": {"Column": name}}}:

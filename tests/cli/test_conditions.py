@@ -107,6 +107,77 @@ def test_types_are_checked(mixed: Path, text: str, message: str) -> None:
     assert message in str(refused.value)
 
 
+def test_times_and_moments_are_exact(tmp_path: Path) -> None:
+    """Nanoseconds were compared as microseconds, and the zone of a time was ignored."""
+    noon = 12 * 3600 * 10**9
+    columns = {
+        "n": pa.array([noon, noon + 1, noon + 1000], pa.time64("ns")),
+        "s": pa.array([noon // 10**9] * 3, pa.time32("s")),
+        "t": pa.array([0, 1, 1000], pa.timestamp("ns")),
+        "z": pa.array([0, 1, 1000], pa.timestamp("s", "Europe/Berlin")),
+        "id": [0, 1, 2],
+    }
+    path = tmp_path / "t.mosaic"
+    smalti.write_table(pa.table(columns), path, stats_columns="all", row_group_max_rows=1)
+    for text, rows in {
+        "n = '12:00:00.000000001'": [1],
+        "n > '12:00:00.0000000005'": [1, 2],
+        "n <= '12:00'": [0],
+        "s = '12:00:00.0'": [0, 1, 2],
+        "s < '12:00:00.000001'": [0, 1, 2],
+        "s = '12:00:00.000001'": [],
+        "t = '1970-01-01T00:00:00.000000001'": [1],
+        "t < '3000-01-01'": [0, 1, 2],
+        "t between '0001-01-01' and '1970-01-01 00:00:00.0000005'": [0, 1],
+        "z = '1970-01-01T02:00:01+02:00'": [1],
+        "z = '1969-12-31T22:30:01-0130'": [1],
+        "z < '1970-01-01T00:00:00.5Z'": [0],
+        "z in ('1970-01-01T00:00:01', '1970-01-01T00:00:00.5')": [1],
+    }.items():
+        assert kept(path, text) == rows, text
+    for text in ("n = '12:00:00+02:00'", "n = '12:00:00Z'", "n = '24:00'", "t = '1970-01-01T00:00Z'", "z = '12:00'"):
+        with smalti.open(path) as file, pytest.raises(WhereError, match="cannot be compared with this"):
+            parse_where(text, file.schema)
+
+
+@pytest.mark.parametrize(
+    ("type_", "cells", "conditions"),
+    [
+        (pa.int64(), [-(2**63), 2**53, 2**63 - 1], {
+            "a = -9223372036854775809": [], "a > -9223372036854775809": [0, 1, 2], "a = 9007199254740992.5": [],
+            "a < 9007199254740992.5": [0, 1], "a in (9223372036854775808, 9007199254740992.0)": [1],
+        }),
+        (pa.uint64(), [0, 2**64 - 1], {
+            "a in (18446744073709551616)": [], "a not in (18446744073709551616)": [0, 1],
+            "a < 18446744073709551616": [0, 1], "a = -1": [], "a != -1": [0, 1],
+        }),
+        (pa.float16(), [-0.0, 65504.0, math.inf, None], {
+            "a = 70000": [], "a < 70000": [0, 1], "a between -0.0 and 3.4e38": [0, 1], "a > 65519": [2],
+            "a = 65504.5": [], "a in (65520, 0)": [0],
+        }),
+        (pa.float32(), [0.1, 16777216.0, math.inf, -math.inf], {
+            "a = 1e39": [], "a > 1e39": [2], "a < -1e39": [3], "a = 0.1": [0], "a in (0.1)": [0], "a = 16777217": [],
+            "a = 16777217.0": [], "a <= 16777216.5": [0, 1, 3],
+        }),
+        (pa.float64(), [0.1, 1e23, 2.0**53, math.inf, 0.0], {
+            "a = 1e400": [], "a <= 1e400": [0, 1, 2, 4], "a = 1e23": [1], "a = 0.10000000000000001": [0],
+            "a = 9007199254740993": [], "a = 9007199254740992.5": [], "a = 1e-400": [], "a > 1e-400": [0, 1, 2, 3],
+        }),
+    ],
+    ids=["int64", "uint64", "float16", "float32", "float64"],
+)  # fmt: skip
+def test_numbers_are_never_rounded_to_others(
+    type_: pa.DataType, cells: list[Any], conditions: dict[str, list[int]], tmp_path: Path
+) -> None:
+    column = pa.array(cells, pa.float32()).cast(type_) if type_ == pa.float16() else pa.array(cells, type_)
+    path = tmp_path / "t.mosaic"
+    smalti.write_table(
+        pa.table({"a": column, "id": range(len(cells))}), path, stats_columns="all", row_group_max_rows=1
+    )
+    for text, rows in conditions.items():
+        assert kept(path, text) == rows, text
+
+
 def test_statistics_still_skip(mixed: Path) -> None:
     """Conditions must become trees that pruning understands."""
     with smalti.open(mixed) as file:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import io
+import operator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from polars.testing import assert_frame_equal
 
 import smalti
 from smalti.polars import parse_predicate, scan_mosaic
+from tests.files import written
 
 NAN, INF = float("nan"), float("inf")
 TABLE = pa.table(
@@ -226,3 +229,14 @@ def test_objects_are_refused() -> None:
     for write in (lambda: smalti.write_table(frame, io.BytesIO()), lambda: writer.write(frame)):
         with pytest.raises(smalti.SchemaError, match=r"column 'o': Python objects cannot be stored"):
             write()
+
+
+@pytest.mark.parametrize("count", [300, 5000])
+def test_chains_of_conditions(count: int) -> None:
+    """Polars nests them; those that Python cannot take apart are left to Polars."""
+    table = pa.table({"a": [1, 5, None], "b": [0, 1, 2]})
+    with smalti.open(written(table)) as file:
+        chain = functools.reduce(operator.or_, [(pl.col("a") == i) | (pl.col("b") > i + 5) for i in range(count)])
+        tree = smalti.polars.parse_predicate(chain, file)
+        assert (tree is None) == (count == 5000)
+        assert file.read(filters=tree).num_rows == (2 if tree is not None else 3)

@@ -173,3 +173,14 @@ def test_values_that_json_has_no_place_for() -> None:
     assert values[2:] == (dt.datetime(1969, 12, 31, 23, 59, 59, 999999), b"\0", None)
     unknown = parse_filters([["EqualTo", "a", {"date": "+12345-01-01"}]])
     assert filter_tree(unknown, {"a": pa.date32()}) is None
+
+
+def test_hundreds_of_alternatives() -> None:
+    """Each is around the one before, deeper than a tree may be; of one column they are a list."""
+    written_: list[Any] = ["EqualTo", "a", 0]
+    for i in range(600):
+        written_ = ["Or", written_, ["LessThan" if i % 2 else "EqualTo", "a", -i]]
+    tree = filter_tree(parse_filters([written_]), {"a": pa.int32()})
+    assert tree is not None
+    with smalti.open(written(pa.table({"a": pa.array([1, 0, -2, -700], pa.int32())}))) as file:
+        assert file.read(filters=tree)["a"].to_pylist() == [0, -2, -700]

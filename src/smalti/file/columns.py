@@ -429,10 +429,18 @@ def restore_bound(type_: pa.DataType | None) -> Callable[[pa.Scalar], pa.Scalar]
     return restore
 
 
+def field_in_list(path: str) -> SchemaError:
+    """The error of a filter that no row has one answer to."""
+    reason = "a filter names a field inside a list or map, which has many values in each row"
+    return SchemaError(reason, column=path, expected="the list or map itself, or a field of a struct")
+
+
 def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
     """The stored column that stands for a column, a struct, or a field of one."""
     found = find_path(column.node, column.field.name, path)
     assert found is not None
+    if found.is_entry:
+        raise field_in_list(path)
     if found.is_repeated:  # Arrow compares no lists, but can say which are null, and how long they are.
         return FilterColumn(column.stored[found.place].name)
     if isinstance(found.node, Leaf):

@@ -43,7 +43,11 @@ class FilterPlan:
         #: What is read to filter rows.
         self.projection = columns.filter_projection(list(self._compared.values()))
         stored = dict(zip(self.projection.schema.names, self.projection.schema.types, strict=True))
-        types = {name: column.type or stored[column.stored] for name, column in self._compared.items()}
+        types = {
+            # Of a struct nothing can be compared, but whether it is null.
+            name: pa.struct([]) if column.is_presence else column.type or stored[column.stored]
+            for name, column in self._compared.items()
+        }
         self._filter = fit_values(self._filter, types)
         places = dict(zip(stored, columns.find(list(stored)), strict=True))
         wanted, groups = set(places.values()), range(tail.index.num_row_groups)

@@ -591,7 +591,7 @@ def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
 def sort_key(array: Any) -> Any:
     """The array in a type that Arrow sorts, in the same order."""
     type_ = filter_type(array.type)
-    return array if array.type == type_ else to_stored(array, type_)
+    return array if array.type == type_ else from_stored(to_stored(array, storage_type(array.type)), type_)
 
 
 # --- filters ------------------------------------------------------------------------------------------------------
@@ -605,15 +605,26 @@ def filter_type(type_: Any) -> pa.DataType:
     """
     if isinstance(type_, pa.BaseExtensionType):
         return filter_type(type_.storage_type)
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return filter_type(type_.value_type)
     if pt.is_duration(type_) or pt.is_time64(type_) or pt.is_decimal256(type_) or pt.is_null(type_):
         chosen: pa.DataType = type_
         return chosen
     return storage_type(type_)
 
 
+def compared_type(type_: Any) -> pa.DataType:
+    """As `filter_type`; types that take several columns, and lists, are what they are."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return compared_type(type_.storage_type)
+    is_leaf = not pt.is_nested(type_) or pt.is_run_end_encoded(type_) or is_legacy_timestamp(type_)
+    same: pa.DataType = type_
+    return filter_type(type_) if is_leaf else same
+
+
 def as_compared(array: Any) -> Any:
     """An array of a leaf as the type it is compared as."""
     if isinstance(array.type, pa.BaseExtensionType):
         return as_compared(array.storage)
-    type_ = array.type if pt.is_nested(array.type) else filter_type(array.type)
-    return array if array.type == type_ else to_stored(array, type_)
+    type_ = compared_type(array.type)
+    return array if array.type == type_ else from_stored(to_stored(array, storage_type(array.type)), type_)

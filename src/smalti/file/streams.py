@@ -95,6 +95,10 @@ class Scannable(ABC):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The schema of a read."""
 
+    def _schema_of(self, scan: Scan) -> pa.Schema:
+        """The schema of what a scan reads."""
+        return self._scan_schema(scan.columns)
+
     def _present(self, names: Sequence[str]) -> list[str]:
         """Those of the names of a schema to read as that are columns."""
         schema = self._scan_schema(None)
@@ -197,7 +201,7 @@ class Scan:
         if places is not None:
             schema = once.schema
             return pa.schema([schema.field(place) for place in places]).with_metadata(schema.metadata or {})
-        return self.origin._scan_schema(self.columns) if self.cast_to is None else self._cast_schema
+        return self.origin._schema_of(self) if self.cast_to is None else self._cast_schema
 
     def _once(self) -> tuple[Scan, list[int] | None]:
         """The scan with each column once, and the places of the columns asked for in it, if some are asked for again.

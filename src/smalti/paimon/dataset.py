@@ -17,7 +17,7 @@ from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
 from smalti.readahead import Budget
-from smalti.table.dataset import Dataset
+from smalti.table.dataset import Dataset, fit_filter
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -86,7 +86,7 @@ class PaimonDataset(Dataset):
         builder = self.table.table.new_read_builder()
         if filters is not None:
             types = self.schema_of(filters.columns)
-            predicate = to_predicate(filters.tree, builder.new_predicate_builder(), types)
+            predicate = to_predicate(fit_filter(filters, types).tree, builder.new_predicate_builder(), types)
             if predicate is not None:
                 builder = builder.with_filter(predicate)
         return list(builder.new_scan().plan().splits())

@@ -34,6 +34,7 @@ def to_predicate(tree: t.Tree, builder: PredicateBuilder, types: pa.Schema) -> P
     Parameters
     ----------
     tree : Tree
+        With values that fit `types`.
     builder : PredicateBuilder
         Of the table's fields.
     types : pyarrow.Schema
@@ -46,10 +47,10 @@ def to_predicate(tree: t.Tree, builder: PredicateBuilder, types: pa.Schema) -> P
         case t.Or(left, right):
             parts = [to_predicate(left, builder, types), to_predicate(right, builder, types)]
             return None if None in parts else builder.or_predicates(parts)
-        case t.Compare(column, op, value):
-            (literal,) = _literals(column, pa.array([value.as_py()], value.type), types) or [None]
+        case t.Compare(column, op, pa.Scalar() as value):
+            (literal,) = _literals(column, pa.array([value], value.type), types) or [None]
             return None if literal is None else getattr(builder, _COMPARISONS[op])(column, literal)
-        case t.IsIn(column, values):
+        case t.IsIn(column, pa.Array() as values):
             literals = _literals(column, values, types)
             return builder.is_in(column, literals) if literals else None
         case t.MatchText(column, op, text):
@@ -76,5 +77,5 @@ def _literals(column: str, values: pa.Array, types: pa.Schema) -> list[Any] | No
     try:
         literals = values.cast(type_)
         return literals.to_pylist() if literals.cast(values.type).equals(values) else None
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):  # such as of a date beyond those of Python
         return None

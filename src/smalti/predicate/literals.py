@@ -6,22 +6,24 @@ and Arrow's message for it names kernels instead of columns.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
 from dataclasses import dataclass
-from datetime import time
-from decimal import Decimal, InvalidOperation
-from math import ulp
+from datetime import date, time
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from math import isfinite
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError
-from smalti.types import decimal_scalar
+from smalti.predicate.fitting import exact_number, kind_of, nearest_float
+from smalti.predicate.tree import Exact, Value
 
-#: Texts and bytes of any layout; bytes are compared with the UTF-8 of what is written.
-_TEXTS = (
-    pt.is_string, pt.is_large_string, pt.is_string_view, pt.is_binary, pt.is_large_binary, pt.is_binary_view
-)  # fmt: skip
+_ANY_SIZE = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_CLOCK = r"(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?)?"
+_TIME = re.compile(_CLOCK, re.ASCII)
+_MOMENT = re.compile(rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK}(?P<zone>[Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII)
 #: `date '…'` and the like; the words stay usable as names.
 TYPED = ("date", "time", "timestamp")
 
@@ -42,63 +44,75 @@ def is_number(type_: pa.DataType) -> bool:
     return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_))
 
 
-def to_scalar(value: Literal, column: str, type_: pa.DataType) -> pa.Scalar:
-    """A value as the type of the column it is compared with, or as a number close to it."""
+def to_value(value: Literal, column: str, type_: pa.DataType) -> Value:
+    """A value as what it means to a column of a type."""
     kind = value.kind
     if kind == "number" and is_number(type_):
-        return _number(value.text, type_)
+        return Exact("number", _number(value.text, type_))
     if kind == "boolean" and pt.is_boolean(type_):
         return pa.scalar(value.text == "true")
-    if kind == "string" and any(is_kind(type_) for is_kind in _TEXTS):
-        return pa.scalar(value.text, type_)
-    if kind == "string" and pt.is_fixed_size_binary(type_) and not pt.is_decimal(type_):
-        return pa.scalar(value.text, pa.binary())  # of another size, maybe, and then equal to none
+    if kind == "string" and kind_of(type_) in ("text", "bytes"):
+        return pa.scalar(value.text)
     if (
         (pt.is_date(type_) and kind in ("string", "date"))
         or (pt.is_time(type_) and kind in ("string", "time"))
         or (pt.is_timestamp(type_) and kind in ("string", "date", "timestamp"))
     ):
-        return _moment(value.text, column, type_)
+        return Exact(kind_of(type_), _seconds(value.text, column, type_))
     found, expected = f"{kind} {value.text!r}", str(type_)
     raise WhereError(f"--where: column {column!r} cannot be compared with this", found=found, expected=expected)
 
 
-def _number(text: str, type_: pa.DataType) -> pa.Scalar:
-    """A number as the type of its column, or where that cannot hold it, as another type that compares with it."""
-    if pt.is_floating(type_):
-        return pa.scalar(float(text), type_)
-    with suppress(pa.ArrowInvalid, OverflowError, InvalidOperation):
-        exact = Decimal(text)
-        if pt.is_decimal(type_):
-            with suppress(pa.ArrowInvalid):
-                return decimal_scalar(text, type_)
-            return pa.scalar(exact)
-        if exact.adjusted() < 20 and exact == exact.to_integral_value():
-            return pa.scalar(int(exact), type_)
-    # All values of the column are above or below a number beyond its type. A float near it says so, unless it is 0.
-    near = float(text)
-    if not near and text.lower().partition("e")[0].strip("+-0."):
-        near = -ulp(0.0) if text.startswith("-") else ulp(0.0)
-    return pa.scalar(near)
+def _number(text: str, type_: pa.DataType) -> Fraction | float:
+    """A number as it is written. With a point or an exponent, it may also be how a floating-point number is written.
+
+    Examples
+    --------
+    >>> _number("0.1", pa.float64()) == 0.1, _number("0.1", pa.float32()) == 0.1, _number("0.1", pa.int8())
+    (True, False, Fraction(1, 10))
+    >>> _number("9007199254740993.0", pa.float64())
+    Fraction(9007199254740993, 1)
+    """
+    digits, mark, exponent = text.lower().partition("e")
+    power = exponent.lstrip("+-0") or "0"
+    if len(power) > 9:  # Python has no decimals with such an exponent. Whatever the digits are, it is as good as this.
+        power = "9" * 9
+    number = _ANY_SIZE.create_decimal(f"{digits}e-{power}" if exponent.startswith("-") else f"{digits}e{power}")
+    exact = exact_number(number)
+    if not pt.is_floating(type_) or not (mark or "." in digits):
+        return exact
+    near = nearest_float(exact, type_.bit_width)
+    if not near or not isfinite(near):
+        return exact  # No number beyond those of the type is taken for infinite, and none for zero.
+    shown = f"{near:.{max(0, len(number.normalize(_ANY_SIZE).as_tuple().digits) - 1)}e}"
+    return Fraction(near) if Decimal(shown) == number else exact
 
 
-def _moment(written: str, column: str, type_: pa.DataType) -> pa.Scalar:
-    text = written.strip()
+def _seconds(written: str, column: str, type_: pa.DataType) -> Fraction:
+    """Seconds of the day, or since 1970, with as many digits as are written."""
+    found = (_TIME if pt.is_time(type_) else _MOMENT).fullmatch(written.strip())
     try:
-        if pt.is_time(type_):  # Arrow has no cast from text to times
-            return pa.scalar(time.fromisoformat(text), type_)
-        if not isinstance(type_, pa.TimestampType) or type_.tz is None:
-            return pa.scalar(text).cast(type_)
-        if len(text) <= 10:
-            text += "T00:00:00"
-        if not (text.endswith(("Z", "z")) or "+" in text[10:] or "-" in text[10:]):
-            text += "Z"
-        return pa.scalar(text).cast(pa.timestamp(type_.unit, "UTC")).cast(type_)
-    except ValueError:  # Arrow's own errors are among them
+        if found is None or (pt.is_date(type_) and found["hour"]):
+            raise ValueError
+        hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+        clock = time(hour, minute, second)
+        seconds = Fraction(clock.hour * 3600 + clock.minute * 60 + clock.second) + Fraction(f"0.{found['part'] or 0}")
+        if pt.is_time(type_):
+            return seconds
+        days = date.fromisoformat(found["date"]).toordinal() - date(1970, 1, 1).toordinal()
+        zone = found["zone"] or ""
+        if zone and not (isinstance(type_, pa.TimestampType) and type_.tz):
+            raise ValueError
+        hours, minutes = (int(zone[1:3]), int(zone[3:].lstrip(":") or 0)) if zone.upper() not in ("", "Z") else (0, 0)
+        offset = time(hours, minutes)
+        shift = (offset.hour * 60 + offset.minute) * (-60 if zone.startswith("-") else 60)
+        return days * 86_400 + seconds - shift
+    except ValueError:
         example = "2026-01-31" if pt.is_date(type_) else "12:34:56"
         if isinstance(type_, pa.TimestampType):
             example = "2026-01-31T12:34:56" + ("Z" if type_.tz else "")
-        expected = f"{type_}, such as {example}"
         raise WhereError(
-            f"--where: column {column!r} cannot be compared with this", found=written, expected=expected
+            f"--where: column {column!r} cannot be compared with this",
+            found=written,
+            expected=f"{type_}, such as {example}",
         ) from None

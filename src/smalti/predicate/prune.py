@@ -1,8 +1,9 @@
 """What statistics and partition values prove about a filter, for all row groups or files at once.
 
 For every condition three questions are answered: may it be true, may it be false, may it be null for some row?
-"Unknown" is yes to all. Values are compared by Arrow's own kernels, the ones that later filter the rows, so that the
-two cannot disagree. NaN hides from minimum and maximum: in floating-point columns every comparison may be false.
+"Unknown" is yes to all. Values are brought to the type of the bounds and compared by Arrow's kernels, as they are when
+rows are filtered, so that the two cannot disagree. NaN hides from minimum and maximum: in floating-point columns every
+comparison may be false.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TypeAlias, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from smalti.errors import SchemaError
 from smalti.predicate import tree as t
+from smalti.predicate.fitting import fit_condition
 
 #: More values of an "is in" than this are compared all at once, with one row group after the other.
 MANY_VALUES = 64
@@ -129,12 +132,16 @@ class _Pruner:
                 return _Answer(a.false, a.true, a.null)
             case t.Compare(op="not_equal") | t.CompareColumns(op="not_equal"):
                 return self.ask(t.Not(replace(tree, op="equal")))
+            case t.Constant(answer):
+                return _Answer(*(self.always if answer is each else self.never for each in (True, False, None)))
         names = list(t.columns_of(tree))
         if isinstance(tree, t.Opaque) or not self.statistics.keys() >= set(names):
             return self.unknown
+        columns = [self.statistics[name] for name in names]
         try:
-            return self._ask_condition(tree, [self.statistics[name] for name in names])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            fitted = fit_condition(tree, {name: each.min.type for name, each in zip(names, columns, strict=True)})
+            return self._ask_condition(fitted, columns)
+        except (SchemaError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             return self.unknown  # what cannot be compared is for the row filter to report
 
     def _ask_condition(self, tree: t.Condition, columns: list[GroupStatistics]) -> _Answer:
@@ -150,21 +157,21 @@ class _Pruner:
         match tree:
             case t.IsNull(_, nan_is_null):
                 return _Answer(self.always if nan_is_null and floating else may_null, may_value, self.never)
-            case t.Compare(_, _, value) if not value.is_valid:
+            case t.Compare(_, _, pa.Scalar(is_valid=False)):
                 return _Answer(self.never, self.never, self.always)
-            case t.Compare(_, op, value):
-                true, false = self._compare(op, column, value)
+            case t.Compare(_, op, pa.Scalar() as value):
+                true, false = (self.never, self.always) if _is_nan(value) else self._compare(op, column, value)
             case t.CompareColumns(_, op):
                 true, false = _compare_bounds(op, column.min, column.max, others[0].min, others[0].max)
-            case t.IsIn(_, values):
-                true, false = self._look_for(_as_looked_for(values, column.min.type), column)
+            case t.IsIn(_, pa.Array() as values):
+                true, false = self._look_for(values, column)
             case t.MatchText(_, "starts_with", text):
                 true, false = _compare_prefix(column.min, column.max, text)
             case t.MatchText(_, op, text):
                 # The bounds of a partition value are the same, and decide; others say nothing about texts in between.
                 matches, differ = getattr(pc, op)(column.min, text), _may(pc.not_equal(column.min, column.max))
                 true, false = _either(_may(matches), differ), _either(_may(pc.invert(matches)), differ)
-        if floating or (isinstance(tree, t.IsIn) and pa.types.is_floating(tree.values.type)):
+        if floating:
             false = self.always  # some value may be NaN; and 0.0 is not -0.0 where a list is looked through
         return _Answer(_both(true, may_value), _both(false, may_value), may_null)
 
@@ -185,9 +192,13 @@ class _Pruner:
         return [hit for hit, _ in found], [not is_only for _, is_only in found]
 
     def _compare(self, op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[list[bool], list[bool]]:
-        if pa.types.is_floating(value.type) and value.as_py() != value.as_py():
-            return self.always, self.always  # the bounds do not say whether the column holds NaN
+        if _is_nan(value):  # which is looked for here: the bounds do not say whether the column holds it
+            return self.always, self.always
         return _compare_bounds(op, column.min, column.max, value, value)
+
+
+def _is_nan(value: pa.Scalar) -> bool:
+    return pa.types.is_floating(value.type) and value.as_py() != value.as_py()
 
 
 def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bound) -> tuple[list[bool], list[bool]]:
@@ -209,19 +220,6 @@ def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, b
         return True, False
     hit = bool(pc.any(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))).as_py())
     return hit, hit and bool(pc.equal(low, high).as_py())
-
-
-def _as_looked_for(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Values as Arrow's "is in" looks for them: in the type of the column, rounded to it, if they can be cast.
-
-    Compared as they are, 0.1 is no value of float32, and the row groups that hold the one next to it would be skipped.
-    """
-    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(values.type) and None in (type_.tz, values.type.tz):
-        return values  # If only one of them has a zone, Arrow refuses to look.
-    try:
-        return values.cast(type_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return values  # Arrow casts the column instead.
 
 
 def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bool], list[bool]]:

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.errors import suggestion
-from smalti.predicate.literals import TYPED, Literal, WhereError, is_number, to_scalar
+from smalti.errors import SchemaError, suggestion
+from smalti.predicate.fitting import fit_condition
+from smalti.predicate.literals import TYPED, Literal, WhereError, is_number, to_value
 from smalti.predicate.tree import (
     OPERATORS,
     SWAPPED,
@@ -33,6 +34,7 @@ from smalti.predicate.tree import (
     Opaque,
     Or,
     Tree,
+    check_depth,
     join,
 )
 from smalti.types import storage_kind
@@ -80,7 +82,10 @@ def parse_where(text: str, schema: pa.Schema) -> Tree:
     tree = parser.either(1)
     if parser.token.kind != "end":
         parser.fail("'and', 'or' or the end")
-    return tree
+    try:
+        return check_depth(tree)
+    except SchemaError as error:
+        raise WhereError(f"--where: {error.reason}", expected=error.expected) from None
 
 
 def like_tree(column: str, pattern: str, type_: pa.DataType, *, ignore_case: bool = False) -> Tree:
@@ -133,6 +138,7 @@ class _Parser:
         self._schema = schema
         self._tokens = _tokens(text)
         self._next = 0
+        self._types: dict[str, pa.DataType] = {}
 
     @property
     def token(self) -> _Token:
@@ -257,10 +263,12 @@ class _Parser:
     # --- conditions on the columns of the schema --------------------------------------------------------------------
 
     def _type(self, column: str) -> pa.DataType:
-        type_ = _find_type(list(self._schema), column)
-        if type_ is None:
-            raise WhereError(f"--where: no column {column!r}{suggestion(column, self._schema.names)}")
-        return type_
+        if column not in self._types:
+            type_ = _find_type(list(self._schema), column)
+            if type_ is None:
+                raise WhereError(f"--where: no column {column!r}{suggestion(column, self._schema.names)}")
+            self._types[column] = type_
+        return self._types[column]
 
     def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> Tree:
         if isinstance(left, Literal):
@@ -269,7 +277,7 @@ class _Parser:
             left, op, right = right, SWAPPED.get(op, op), left
         type_ = self._type(left)
         if isinstance(right, Literal):
-            return Compare(left, op, to_scalar(right, left, type_))
+            return fit_condition(Compare(left, op, to_value(right, left, type_)), {left: type_})
         other = self._type(right)
         alike = all(map(is_number, (type_, other))) or all(map(pt.is_timestamp, (type_, other)))
         if type_ != other and not alike:
@@ -278,14 +286,7 @@ class _Parser:
 
     def _among(self, column: str, values: list[Literal]) -> Tree:
         type_ = self._type(column)
-        scalars = [to_scalar(value, column, type_) for value in values]
-        has_zero = pt.is_floating(type_) and any(scalar.as_py() == 0 for scalar in scalars)
-        if all(scalar.type == type_ for scalar in scalars) and not has_zero:
-            return IsIn(column, pa.array(scalars, type_))
-        # 1.5 among integers and the like: no one type holds the list, but single comparisons give the same answer. They
-        # also find -0.0 where 0 is in the list, which Arrow's "is in" does not.
-        comparisons: list[Tree] = [Compare(column, "equal", scalar) for scalar in scalars]
-        return join(Or, comparisons)
+        return fit_condition(IsIn(column, tuple(to_value(value, column, type_) for value in values)), {column: type_})
 
     def _flag(self, column: str) -> Tree:
         type_ = self._type(column)

@@ -10,18 +10,18 @@ import base64
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.predicate.evaluate import Filter, match_mask, to_expression
-from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree
+from smalti.errors import SchemaError
+from smalti.predicate.evaluate import Filter, fit_values, match_mask
+from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree, check_depth, join
 from smalti.spark.types import is_exact, plain_type
 from smalti.table.partitions import partition_value
 
-#: A filter: the name of its kind, then its columns, values or children. `jvm/Filters.java` writes them.
+#: A filter: the name of its kind, then its column and values, or its children. `jvm/Filters.java` writes them.
 SparkFilter = tuple[Any, ...]
 #: Filters of a column and a value, and Arrow's names for what they ask.
 _OPERATORS = {
@@ -52,13 +52,24 @@ def parse_filters(written: Sequence[Any]) -> tuple[SparkFilter, ...]:
     --------
     >>> parse_filters([["EqualTo", "day", {"date": "2024-02-29"}]])
     (('EqualTo', 'day', datetime.date(2024, 2, 29)),)
+    >>> parse_filters([["Or", ["Or", ["IsNull", "a"], ["IsNull", "b"]], ["IsNull", "c"]]])
+    (('Or', ('IsNull', 'a'), ('IsNull', 'b'), ('IsNull', 'c')),)
     """
     return tuple(_parse(filter_) for filter_ in written)
 
 
 def _parse(filter_: Sequence[Any]) -> SparkFilter:
     name, *rest = filter_
-    if name in ("And", "Or", "Not"):
+    if name in ("And", "Or"):  # Programs make chains of hundreds, each around the one before.
+        parts, waiting = [], rest[::-1]
+        while waiting:
+            part = waiting.pop()
+            if part[0] == name:
+                waiting += part[:0:-1]
+            else:
+                parts.append(_parse(part))
+        return (name, *parts)
+    if name == "Not":
         return (name, *map(_parse, rest))
     return (name, rest[0], *map(_parse_value, rest[1:]))
 
@@ -124,7 +135,10 @@ def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]
     Compare(column='day', op='equal', value=<pyarrow.Int64Scalar: 3>)
     """
     trees = [tree for filter_ in filters if (tree := _tree(filter_, types)) is not None]
-    return reduce(And, trees) if trees else None
+    try:
+        return check_depth(join(And, trees)) if trees else None
+    except SchemaError:
+        return None
 
 
 def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool = False) -> Tree | None:
@@ -134,16 +148,20 @@ def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool
         child = _tree(rest[0], types, whole=True)
         return None if child is None else Not(child)
     if name in ("And", "Or"):
-        left, right = (_tree(child, types, whole=whole) for child in rest)
-        if left is not None and right is not None:
-            return And(left, right) if name == "And" else Or(left, right)
-        return None if name == "Or" or whole else left or right
+        trees = [_tree(child, types, whole=whole) for child in rest]
+        decided = [tree for tree in trees if tree is not None]
+        if len(decided) < len(trees) and (name == "Or" or whole):
+            return None
+        return join(And if name == "And" else Or, decided) if decided else None
     column = rest[0]
     type_ = None if column not in types else plain_type(types[column])
     if type_ is None or pt.is_nested(type_) or not is_exact(type_):
         return None
     try:
-        return _condition(name, column, rest[1] if len(rest) > 1 else None, type_)
+        condition = _condition(name, column, rest[1] if len(rest) > 1 else None, type_)
+        if condition is not None:
+            fit_values(Filter(condition), {column: type_})  # which raises an error if they cannot be compared
+        return condition
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None  # the value cannot be compared with the column here: Spark knows better
 
@@ -209,9 +227,9 @@ def matching_partitions(
         return None
     rows = [pa.array([each[field.name].as_py() for each in values], field.type) for field in fields]
     try:
-        tree = reduce(And, whole)
-        mask = match_mask(pa.record_batch(rows, schema=fields), Filter(tree, to_expression(tree)))
-    except (pa.ArrowException, TypeError):  # Arrow cannot compare all that Spark can.
+        filter_ = fit_values(Filter(join(And, whole)), {field.name: field.type for field in fields})
+        mask = match_mask(pa.record_batch(rows, schema=fields), filter_)
+    except (pa.ArrowException, SchemaError, TypeError):  # Arrow cannot compare all that Spark can.
         return None
     return [bool(matches) for matches in mask.to_pylist()]
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import NoMosaicFilesError, no_column
-from smalti.file.casting import check_schema
-from smalti.file.columns import Columns, SharedSchemas
+from smalti.errors import NoMosaicFilesError, SchemaError, no_column
+from smalti.file.casting import check_schema, null_array
+from smalti.file.columns import Columns, SharedSchemas, field_in_list
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
@@ -114,9 +114,9 @@ class MosaicDataset(Dataset):
             is_remote=not is_local(listing.filesystem),
             unit_bytes=sum(file.size for file in files) // max(1, len(files)),
         )
-        #: The different columns that files have, each with the path of the first file that has them; None until every
-        #: file has been opened.
-        self._variants: dict[Columns, str] | None = None
+        #: The different columns that files have, each with the paths of the files that have them; None until every file
+        #: has been opened.
+        self._variants: dict[Columns, list[str]] | None = None
 
     def _apart(self) -> MosaicDataset:
         """The same files with what is known of them, for one read. Another thread may list the table anew meanwhile."""
@@ -222,17 +222,17 @@ class MosaicDataset(Dataset):
     def _survey(self, kept: OpenFiles | None = None) -> None:
         """Learn which columns the files have, unless that is known."""
         if self._schema is None and self._variants is None:
-            variants: dict[Columns, str] = {}
+            variants: dict[Columns, list[str]] = {}
             for path, columns in self._visit(lambda opened: opened.columns, kept):
-                variants.setdefault(columns, path)
+                variants.setdefault(columns, []).append(path)
             self._variants = variants
 
     def _union(self, names: Sequence[str] | None) -> pa.Schema:
         """Columns of all files, or some of them, and partition columns; only once all files are known."""
         assert self._variants is not None
         schemas = (
-            (path, columns.schema if names is None else columns.project(nearest(columns, names)).schema)
-            for columns, path in self._variants.items()
+            (paths[0], columns.schema if names is None else columns.project(nearest(columns, names)).schema)
+            for columns, paths in self._variants.items()
         )
         return with_partitions(unify_schemas(schemas), self.partition_schema)
 
@@ -255,6 +255,13 @@ class MosaicDataset(Dataset):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self._read_apart(lambda apart: apart._columns_of(columns))
 
+    def _schema_of(self, scan: Scan) -> pa.Schema:
+        def find(apart: MosaicDataset) -> pa.Schema:
+            apart._survey()
+            return apart._looked_at(scan, _parsed(scan))._columns_of(scan.columns)
+
+        return self._read_apart(find)
+
     def _columns_of(self, columns: Sequence[str] | None) -> pa.Schema:
         self._survey()
         names = self._names(columns)
@@ -273,11 +280,11 @@ class MosaicDataset(Dataset):
         if scan.filters is None and self._schema is None and self._variants is None:
             return self._read_once(self._names(scan.columns), scan, kept)
         batches = list(self._typed_batches(scan, kept))
-        return pa.Table.from_batches(batches, schema=self._columns_of(scan.columns))
+        return pa.Table.from_batches(batches, schema=self._looked_at(scan, _parsed(scan))._columns_of(scan.columns))
 
     def _read_once(self, names: list[str] | None, scan: Scan, kept: Allowance) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
-        variants: dict[Columns, str] = {}
+        variants: dict[Columns, list[str]] = {}
 
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
             present = None if names is None else nearest(opened.columns, names)
@@ -285,7 +292,7 @@ class MosaicDataset(Dataset):
             if names is not None and not variants and not known.issuperset(names):
                 self._survey()  # The first file lacks a column: if no file has it, nothing needs to be read.
                 self._types(names)
-            variants.setdefault(opened.columns, file.path)
+            variants.setdefault(opened.columns, []).append(file.path)
             return FileRead(present)
 
         read = list(read_files(self._found, self._open, plan, self._budget, scan.progress, kept=kept))
@@ -307,21 +314,57 @@ class MosaicDataset(Dataset):
 
     def _typed_batches(self, scan: Scan, table: Allowance | None = None) -> Iterator[pa.RecordBatch]:
         """The batches of a scan; with an allowance for all of them if they become a table."""
-        files, filter_ = self._found, None
         kept = OpenFiles(self._budget)
         self._survey(kept)
+        filter_ = _parsed(scan)
+        yield from self._looked_at(scan, filter_)._read_batches(scan, filter_, kept, table)
+
+    def _looked_at(self, scan: Scan, filter_: Filter | None) -> MosaicDataset:
+        """All files; if they disagree on types, only those that partitions do not rule out."""
+        if filter_ is None or self._variants is None:
+            return self
+        try:
+            self._columns_of(scan.columns)
+            self._types(filter_.columns)
+            return self
+        except SchemaError:
+            matching = self._matching(filter_, self._partition_values())
+            if all(matching):
+                raise
+        some = self._apart()
+        some._found = list(compress(self._found, matching))
+        there = {file.path for file in some._found}
+        some._variants = {
+            columns: left for columns, paths in self._variants.items() if (left := [p for p in paths if p in there])
+        }
+        return some
+
+    def _partition_values(self) -> list[dict[str, pa.Scalar]]:
+        """The values of each file that no file stores."""
+        fields = self._unstored_partitions()
+        return [{field.name: partition_value(file.partition, field) for field in fields} for file in self._found]
+
+    def _matching(self, filter_: Filter, partitions: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
+        """Whether each file may have rows that match, by its partition values."""
+        from smalti.predicate import fit_values, prune_partitions
+
+        types = {name: value.type for name, value in partitions[0].items()} if partitions else {}
+        return prune_partitions(fit_values(filter_, types).tree, partitions)
+
+    def _read_batches(
+        self, scan: Scan, filter_: Filter | None, kept: OpenFiles, table: Allowance | None
+    ) -> Iterator[pa.RecordBatch]:
+        files = self._found
         names = self._names(scan.columns)
         output = self._find_schema() if names is None else self._types(names)
         needed = output
-        if scan.filters is not None:
-            # slow to import, see smalti.file.filtering
-            from smalti.predicate import normalize_filters, prune_partitions, undecided
+        if filter_ is not None:
+            from smalti.predicate import undecided  # slow to import, see smalti.file.filtering
 
-            filter_ = normalize_filters(scan.filters)
             needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
-            fields = self._unstored_partitions()
-            partitions = [{field.name: partition_value(file.partition, field) for field in fields} for file in files]
-            matching = prune_partitions(filter_.tree, partitions)
+            filter_ = fit_filter(filter_, self._types(filter_.columns))
+            partitions = self._partition_values()
+            matching = self._matching(filter_, partitions)
             files, partitions = list(compress(files, matching)), list(compress(partitions, matching))
             if self._variants is not None:  # Otherwise a file that was not looked into may store a partition column.
                 # Without the conditions that partitions meet, files can apply the others by themselves.
@@ -417,16 +460,42 @@ def nearest(columns: Columns, names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
-    """The rows of a batch that match, with the columns of `output`. A filter names fields of structs by their paths."""
-    from smalti.file.logical import as_compared, filter_rows
-    from smalti.predicate import fit_values, match_mask
+def _parsed(scan: Scan) -> Filter | None:
+    """The filter of a scan."""
+    if scan.filters is None:
+        return None
+    from smalti.predicate import normalize_filters  # slow to import, see smalti.file.filtering
 
-    compared = [as_compared(_leaf(batch, name)) for name in filter_.columns]
+    return normalize_filters(scan.filters)
+
+
+def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
+    """The filter with values in the types that columns of a schema, and fields of its structs, are compared as.
+
+    Raises
+    ------
+    SchemaError
+        If a column is not there, or cannot be compared so. Nothing has to be read to know that.
+    """
+    from smalti.file.logical import compared_type
+    from smalti.predicate import fit_values
+
+    empty = pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)
+    return fit_values(filter_, {name: compared_type(_leaf(empty, name).type) for name in filter_.columns})
+
+
+def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+    """The rows of a batch that match a filter that fits it, with the columns of `output`.
+
+    A filter names fields of structs by their paths.
+    """
+    from smalti.file.logical import as_compared, filter_rows
+    from smalti.predicate import match_mask
+
     names = list(filter_.columns)
-    types = {name: array.type for name, array in zip(names, compared, strict=True)}
+    compared = [as_compared(_leaf(batch, name)) for name in names]
     by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
-    return adapt_batch(filter_rows(batch, match_mask(by_itself, fit_values(filter_, types))), output)
+    return adapt_batch(filter_rows(batch, match_mask(by_itself, filter_)), output)
 
 
 def _leaf(batch: pa.RecordBatch, name: str) -> Any:
@@ -440,6 +509,10 @@ def _leaf(batch: pa.RecordBatch, name: str) -> Any:
         if owner is None:
             raise no_column(name, columns, "in the dataset")
         struct, path = columns[owner], path.removeprefix(owner + ".")
+        while isinstance(struct, pa.ExtensionArray):
+            struct = struct.storage
+        if not pa.types.is_struct(struct.type):
+            raise field_in_list(name)
         columns = dict(zip([field.name for field in struct.type], struct_fields(struct), strict=True))
     return columns[path]
 

@@ -20,7 +20,7 @@ from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.progress import Meter
 from smalti.table.adapt import Adapter, adapt_batch
-from smalti.table.dataset import filtered
+from smalti.table.dataset import filtered, fit_filter
 from smalti.table.listing import FoundFile, Listing, place_of
 from smalti.table.partitions import partition_schema, with_partitions
 from smalti.table.schemas import unify_schemas
@@ -86,8 +86,9 @@ class FormatTable(Scannable):
 
         output = self._scan_schema(scan.columns)
         filter_ = None if scan.filters is None else normalize_filters(scan.filters)
-        extra = () if filter_ is None else map(self._owner, filter_.columns)
+        extra = [] if filter_ is None else list(dict.fromkeys(map(self._owner, filter_.columns)))
         needed = self._scan_schema(list(dict.fromkeys([*output.names, *extra])))
+        filter_ = None if filter_ is None else fit_filter(filter_, self._scan_schema(extra))
         files = self.listing.files
         meter = Meter("read", len(files), sum(file.size for file in files), scan.progress)
         for file, format_, schema in zip(files, self.formats, self._schemas, strict=True):
