@@ -175,6 +175,27 @@ def test_frames(spark: Any, directory: Path, tmp_path: Path) -> None:
     assert found["mosaic"] == found["parquet"]
 
 
+def test_scans_with_other_options_are_others(spark: Any, tmp_path: Path) -> None:
+    """One table twice in a query, by two time zones for the names of its directories: their exchange is not shared."""
+    (tmp_path / "ts=2024-02-29 12%3A00%3A00").mkdir()
+    smalti.write_table(pa.table({"id": [1]}), tmp_path / "ts=2024-02-29 12%3A00%3A00" / "a.mosaic")
+    spark.sql(f"CREATE TABLE zoned (id BIGINT, ts TIMESTAMP) USING mosaic PARTITIONED BY (ts) LOCATION '{tmp_path}'")
+    try:
+        query = "SELECT id, string(ts) AS ts, count(*) FROM zoned {} GROUP BY 1, 2"
+        both = query.format("WITH (timeZone = 'Asia/Tokyo')") + " UNION ALL " + query.format("")
+        found = [row.ts for row in spark.sql(both).collect()]
+        assert found == ["2024-02-29 03:00:00", "2024-02-29 12:00:00"]
+        frame = spark.table("zoned").groupBy("id").count()
+        assert "ReusedExchange" in _executed(frame.union(frame)), "those with the same options share it"
+    finally:
+        spark.sql("DROP TABLE zoned")
+
+
+def _executed(frame: Any) -> str:
+    frame.collect()
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
 def test_a_frame_answers_from_one_table(spark: Any, plain: str, tmp_path: Path) -> None:
     """After an overwrite by files of the same names and sizes, a frame that was loaded before gives no rows at all."""
 

@@ -200,12 +200,12 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   public boolean equals(Object other) {
     if (!(other instanceof MosaicScan)) return false;
     MosaicScan scan = (MosaicScan) other;
-    return required.equals(scan.required) && table.options().equals(scan.table.options()) && limit == scan.limit && order.equals(scan.order)
+    return required.equals(scan.required) && limit == scan.limit && order.equals(scan.order)
         && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided)
-        && (table == scan.table && snapshot == scan.snapshot || files().digest().equals(scan.files().digest()));
+        && (table == scan.table && snapshot == scan.snapshot || files().equals(scan.files()));
   }
 
   public int hashCode() {
-    return Objects.hash(new Object[] {required, table.options(), Integer.valueOf(Arrays.hashCode(filters))});
+    return Objects.hash(new Object[] {required, Integer.valueOf(limit), Integer.valueOf(Arrays.hashCode(filters))});
   }
 }

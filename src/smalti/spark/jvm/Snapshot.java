@@ -49,8 +49,13 @@ final class Snapshot {
     return new HashSet<String>(Arrays.asList(facts.names("filterable")));
   }
 
-  /** Tells this list of files from others. */
-  String digest() {
-    return facts.text("digest");
+  /** The same files, read by the same options, which a query may give for each of its scans. */
+  public boolean equals(Object other) {
+    return other instanceof Snapshot && options.equals(((Snapshot) other).options)
+        && facts.text("digest").equals(((Snapshot) other).facts.text("digest"));
+  }
+
+  public int hashCode() {
+    return facts.text("digest").hashCode();
   }
 }
