@@ -214,8 +214,8 @@ flips: $(VENV)/.installed
 	@$(BIN)/python -m tests.flips
 
 races: $(VENV)/.installed
-	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, local and on S3 (a quarter of an hour)"
-	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/test_races.py -o timeout=1800
+	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, and each held at every step (40 minutes)"
+	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/test_races.py -o timeout=3600
 
 faults: $(VENV)/.installed
 	@echo ">> every step of writes, reads and commits fails, in every way (a quarter of an hour)"
