@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from pyspark import TaskContext
 
 import smalti
 import smalti.spark
-from smalti.table.commits import JOBS
+from smalti.table.commits import JOBS, record_name
 from tests import tables
 
 
@@ -143,6 +145,31 @@ class TestModes:
         }
         again = spark.read.format("mosaic").load(str(path)).select("id", "day", "c")
         assert sorted(map(tuple, again.collect())) == sorted(map(tuple, frame.collect()))
+
+    @pytest.mark.parametrize("mode", ["errorifexists", "ignore"])
+    def test_two_that_create_the_same_table(self, spark: Any, tmp_path: Path, mode: str) -> None:
+        """The slower one finds no table when it begins, and the rows of the faster one when it commits."""
+        path, began = str(tmp_path / "t"), tmp_path / "began"
+
+        def wait(batches: Iterator[Any]) -> Iterator[Any]:
+            began.touch()
+            while not (Path(path) / "_mosaic_jobs" / record_name(2)).exists():
+                time.sleep(0.05)
+            yield from batches
+
+        slow = spark.range(3).coalesce(1).mapInPandas(wait, "id long")
+        with ThreadPoolExecutor(1) as pool:
+            slower = pool.submit(slow.write.format("mosaic").mode(mode).save, path)
+            while not began.exists():
+                time.sleep(0.05)
+            spark.range(10, 12).write.format("mosaic").mode(mode).save(path)
+            if mode == "ignore":
+                slower.result()
+            else:
+                with pytest.raises(Exception, match="another job has written to the target meanwhile"):
+                    slower.result()
+        assert sorted(row.id for row in spark.read.format("mosaic").load(path).collect()) == [10, 11]
+        assert [entry.name for entry in (tmp_path / "t/_mosaic_jobs").iterdir() if entry.is_dir()] == []
 
     def test_dynamic_overwrite(self, spark: Any, tmp_path: Path) -> None:
         path = tmp_path / "t"

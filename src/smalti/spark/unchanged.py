@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from smalti.errors import ReplacedError
 from smalti.io.places import Place
 from smalti.spark.options import ReadOptions
+from smalti.table.commits import is_ours
 from smalti.table.listing import FoundFile, list_files, open_found
 
 
@@ -42,20 +42,9 @@ def check_unchanged(files: Sequence[FoundFile], places: Sequence[Place], options
                 open_found(file, places[0].filesystem).close()
             elif file.name not in listed:
                 raise FileNotFoundError(2, "No such file", file.name)
-            elif not _is_same(file, listed[file.name]):
+            elif not is_ours(file.name) and file.id.is_other(listed[file.name].id):
                 raise ReplacedError("the file was replaced after the table was loaded; load it again", path=file.name)
         except FileNotFoundError:
             if not options.ignore_missing_files:
                 message = "the file has gone after the table was loaded; load it again"
                 raise ReplacedError(message, path=file.name) from None
-
-
-def _is_same(file: FoundFile, now: FoundFile) -> bool:
-    """Whether an object that was listed again is the one that was listed before.
-
-    One that a commit has moved since is a copy, which is younger.
-    """
-    if now.path != file.path:
-        return now.size == file.size
-    before, after = (replace(each, settled=None, table=None, partition={}) for each in (file, now))
-    return before == after

@@ -22,7 +22,7 @@ from smalti.io.places import AnyFileSystem, AnyPath, Entry, Place, locate
 from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog, file_id
-from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, visible_files
+from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, is_ours, visible_files
 from smalti.table.names import Selection, is_glob, matches, rebase, tables_above
 from smalti.table.paimon_layout import SCHEMAS, is_bucket, listed_to_write, refuse_reading, table_of_schema_file
 from smalti.table.paimon_layout import tables_above as paimon_tables_above
@@ -446,8 +446,8 @@ def _is_other(source: Source, file: FoundFile, *, is_moved: bool) -> bool:
     """Whether another file than the one listed was opened, by ETag or time of modification."""
     if isinstance(source, LocalSource):
         return bool(file.modified) and source.modified != file.modified
-    # A store gives objects that it moves other times and ETags.
-    if not isinstance(source, ObjectSource) or is_moved:
+    # A store gives objects that it moves, perhaps twice, other times and ETags; a name of ours is of one file only.
+    if not isinstance(source, ObjectSource) or is_moved or is_ours(file.name):
         return False
     if file.etag and source.etag:
         return source.etag != file.etag
