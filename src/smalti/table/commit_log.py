@@ -57,8 +57,8 @@ class CommitLog:
 
     def __init__(self, root: Place) -> None:
         self._root = Place(root.filesystem, root.path.rstrip("/"))
-        #: Records that were read, by name. A record never changes.
-        self._read_records: dict[str, Commit | Checkpoint] = {}
+        #: Records that were read. A record never changes, but one that is transient may make room for another.
+        self._read_records: dict[Entry, Commit | Checkpoint] = {}
         #: The directories beside the records, when these were last listed.
         self._directories: set[str] | None = None
         #: When each record was written, in nanoseconds and by the clock of the store.
@@ -116,12 +116,12 @@ class CommitLog:
         """What a record says; None if it has gone."""
         if not entry.size:
             return Checkpoint()
-        if entry.name not in self._read_records:
+        if entry not in self._read_records:
             data = self._read(f"{JOBS}/{entry.name}")
             if data is None:
                 return None
-            self._read_records[entry.name] = parse_record(data, self.path(f"{JOBS}/{entry.name}"), number)
-        return self._read_records[entry.name]
+            self._read_records[entry] = parse_record(data, self.path(f"{JOBS}/{entry.name}"), number)
+        return self._read_records[entry]
 
     def staged(self, paths: Sequence[str]) -> dict[str, Entry]:
         """The files that a job has staged; on a store, one listing finds them all.
@@ -268,16 +268,15 @@ class CommitLog:
             if not state.pending:
                 return state, finished
             self.wait_for(state.pending)
-            for commit in filter(self._is_current, state.pending):
+            for commit in state.pending:
                 try:
-                    self.carry_out(commit)
+                    finished += (commit,) if self.carry_out(commit) else ()
                 except OSError as error:
                     raise ConflictError(
                         "a commit of another job is pending and cannot be finished",
                         path=self.path(f"{JOBS}/{commit.record}"),
                         found=str(error),
                     ) from error
-                finished += (commit,)
         raise ConflictError("commits keep coming; run this job again when fewer are running", path=self._root.path)
 
     def wait_for(self, pending: Iterable[Commit]) -> None:
@@ -301,8 +300,8 @@ class CommitLog:
                 stacklevel=2,
             )
 
-    def carry_out(self, commit: Commit) -> None:
-        """Move files into place and delete the replaced ones; then the commit is over.
+    def carry_out(self, commit: Commit) -> bool:
+        """Move files into place and delete the replaced ones; then the commit is over. Return False if it was before.
 
         Several processes may do so at once, and each may be as slow as it likes. Files that cannot be deleted are
         remembered by the checkpoint, which hides them.
@@ -313,8 +312,10 @@ class CommitLog:
             If it can never be carried out. Other errors, such as a disk that is full, may be gone the next time.
         """
         try:
-            if self._is_current(commit):
+            is_pending = self._is_current(commit)
+            if is_pending:
                 self._carry_out(commit)
+            return is_pending
         except OSError as error:
             if error.errno not in _HOPELESS:
                 raise
@@ -371,10 +372,8 @@ class CommitLog:
     def _checkpoint(self, number: int) -> Checkpoint:
         """What record `number` remembers, if it is a checkpoint."""
         name = record_name(number)
-        if name not in self._read_records:
-            data = self._read(f"{JOBS}/{name}") if number > 0 else None
-            self._read_records[name] = parse_record(data or b"", self.path(f"{JOBS}/{name}"), number)
-        found = self._read_records[name]
+        data = self._read(f"{JOBS}/{name}") if number > 0 else None
+        found = parse_record(data or b"", self.path(f"{JOBS}/{name}"), number)
         return found if isinstance(found, Checkpoint) else Checkpoint()
 
     def abort(self, job: str) -> None:
