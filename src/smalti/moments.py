@@ -12,6 +12,8 @@ import pyarrow.types as pt
 #: Ticks of a unit in a second.
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY = 86_400
+#: Seconds from 1970 to the first moment that Arrow can show, in the year -32767, and to the first after those.
+FIRST_SHOWN, FIRST_HIDDEN = -1_096_193_779_200, 971_890_963_200
 #: The calendar repeats itself after 400 years of so many days; days are counted from 1970.
 ERA_DAYS, EPOCH = 146_097, date(1970, 1, 1).toordinal() - 1
 

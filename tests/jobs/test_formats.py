@@ -121,6 +121,17 @@ def test_csv_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
     assert visible(tmp_path) == ["a.mosaic"]
 
 
+def test_csv_refuses_moments_that_arrow_cannot_show(tmp_path: Path) -> None:
+    """`<value out of range>` was written instead."""
+    for number, seconds in enumerate([-1_096_193_779_200, 971_890_963_199, -1_096_193_779_201, 971_890_963_200]):
+        table = pa.table({"t": pa.array([0, seconds, None], pa.timestamp("s"))})
+        smalti.write_table(table, tmp_path / "a.mosaic")
+        expected = pytest.raises(jobs.JobError, match=r"column 't'.*up to the year 32767") if number > 1 else None
+        with expected or contextlib.nullcontext():
+            jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.csv", overwrite=True)
+    assert "<" not in (tmp_path / "b.csv").read_text()
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_no_rows(tmp_path: Path, suffix: str) -> None:
     smalti.write_table(mixed(0), tmp_path / "a.mosaic")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
@@ -14,6 +15,7 @@ from smalti.file.casting import has_part
 from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import Place
+from smalti.moments import FIRST_HIDDEN, FIRST_SHOWN, in_seconds, scalar_text
 from smalti.options import WriterOptions
 from smalti.table.adapt import adapt_batch
 from smalti.types import is_list_like, storage_type
@@ -190,6 +192,15 @@ class CsvFileWriter(StreamWriter):
         from pyarrow import csv
 
         self._writer = csv.CSVWriter(self._stream, self._schema)  # type: ignore[arg-type]
+
+    def _put(self, table: pa.Table) -> None:
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if pt.is_date(field.type) or pt.is_timestamp(field.type):
+                for end in pc.min_max(column).values():  # Arrow would write that a value is out of range.
+                    if end.is_valid and not FIRST_SHOWN <= in_seconds(end) < FIRST_HIDDEN:
+                        reason = "CSV is written up to the year 32767"
+                        raise SchemaError(reason, column=field.name, found=scalar_text(end))
+        super()._put(table)
 
 
 class JsonFileWriter(StreamWriter):
