@@ -27,7 +27,7 @@ from smalti.format.schema import pack_schema_section, parse_schema_section
 from smalti.kudu import CFileReader, CFileWriter, decode_array_block, encode_array_block
 from smalti.predicate.text import parse_where
 from smalti.spec import Compression
-from smalti.table.commits import Commit
+from smalti.table.commits import Addition, Checkpoint, Commit, FileId, Hidden, Removal, parse_record
 from tests.files import written
 from tests.golden import GOLDEN_FILES, golden_bytes
 from tests.tables import matrix
@@ -155,8 +155,8 @@ def array_block(data: bytes) -> None:
 
 
 def commit(data: bytes) -> None:
-    found = Commit.from_json(data, "table/_mosaic_jobs/commit-0000000000000007.json", 7)
-    again = Commit.from_json(found.to_json(), "table/_mosaic_jobs/commit-0000000000000007.json", 7)
+    found = parse_record(data, "table/_mosaic_jobs/commit-0000000000000007.json", 7)
+    again = parse_record(found.to_json(), "table/_mosaic_jobs/commit-0000000000000007.json", 7)
     assert again == found
 
 
@@ -350,8 +350,10 @@ def _array_blocks() -> Iterator[bytes]:
 
 def _commits() -> Iterator[bytes]:
     staged = "_mosaic_jobs/j1/t7/day=3/part-0.mosaic"
-    yield Commit("j1", ((staged, "day=3/part-0.mosaic"),), ("old.mosaic",), number=7).to_json()
-    yield Commit("j1", (), (), stream="s", batch=3, note={"rows": [1, None]}, number=7).to_json()
+    removed = (Removal("old.mosaic"), Removal("a", None, True), Removal("b", FileId(3, "etag")))
+    yield Commit("j1", (Addition(staged, "day=3/part-0.mosaic", 9),), removed, time=5, keep=7, number=7).to_json()
+    yield Commit("j1", stream="s", batch=3, note={"rows": [1, None]}, discard=("j2",), number=7).to_json()
+    yield Checkpoint({"a": Hidden(5), "b": Hidden(6, FileId(7, "8"))}, {"q": 3}).to_json()
 
 
 def _conditions() -> Iterator[bytes]:

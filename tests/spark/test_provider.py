@@ -40,7 +40,7 @@ class TestSnapshot:
         spark.range(3).selectExpr("id", "id AS gone").write.format("mosaic").save(str(tmp_path / "t"))
         frame = load(spark, tmp_path / "t")
         spark.range(2).write.format("mosaic").mode("overwrite").save(str(tmp_path / "t"))
-        with pytest.raises(Exception, match="FileNotFoundError"):
+        with pytest.raises(Exception, match="RemovedError"):
             frame.select("gone").collect()
 
     def test_a_table_is_listed_again_for_each_query(self, spark: Any, tmp_path: Path) -> None:

@@ -231,6 +231,6 @@ class TestBadInput:
         with pytest.raises(Exception, match=r"a\.mosaic: the file was replaced after the table was listed"):
             frame.collect()
         path.unlink()
-        with pytest.raises(Exception, match=r"FileNotFoundError.*a\.mosaic"):
+        with pytest.raises(Exception, match=r"RemovedError.*a\.mosaic"):
             frame.collect()
         path.write_bytes(data)

@@ -232,5 +232,5 @@ def test_a_frame_answers_from_one_table(spark: Any, plain: str, tmp_path: Path) 
     assert load().where("x >= 2000").count() == 20
     (tmp_path / "0.mosaic").unlink()
     for query in queries:
-        with pytest.raises(Exception, match=r"ReplacedError|FileNotFoundError"):
+        with pytest.raises(Exception, match=r"ReplacedError|RemovedError"):
             query(frame)

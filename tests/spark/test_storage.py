@@ -49,5 +49,5 @@ def test_write_read_overwrite(spark: Any, endpoint: str) -> None:
     )
     assert read() == [(3, 1)]
     for query in (before.collect, before.count, before.where("id > 3").count, before.agg({"id": "max"}).collect):
-        with pytest.raises(Exception, match=r"ReplacedError|FileNotFoundError"):
+        with pytest.raises(Exception, match=r"ReplacedError|RemovedError"):
             query()
