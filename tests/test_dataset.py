@@ -171,10 +171,35 @@ class TestDiscovery:
             ("year=*/city=Oslo/*.mosaic", 1),
             ("year=202[34]/*", 3),
             ("*/*/?.mosaic", 3),
+            ("**", 3),
+            ("**/*.mosaic", 3),
+            ("**/city=Oslo/*.mosaic", 1),
+            ("year=2024/**/*.mosaic", 2),
+            ("**/year=2024/**/?.mosaic", 2),
+            ("**/**/city=*/**", 3),
         ],
     )
     def test_paths_and_globs(self, sales: Path, pattern: str, files: int) -> None:
-        assert len(list_files(f"{sales}/{pattern}".rstrip("/")).files) == files
+        (sales / "_hidden").mkdir()
+        smalti.write_table(pa.table({"id": [9]}), sales / "_hidden/x.mosaic")
+        found = list_files(f"{sales}/{pattern}".rstrip("/")).files
+        assert len(found) == files
+        if "**" in pattern:  # As the standard library has it, but for what is hidden and what a directory stands for.
+            named = {str(path) for path in sales.glob(pattern) if path.is_file() and "_hidden" not in path.parts}
+            assert named <= {file.path for file in found}
+
+    def test_globs_of_any_depth(self, tmp_path: Path) -> None:
+        for number, name in enumerate(["a.mosaic", "p/b.mosaic", "p/q/c.mosaic", "p/q/r/d.mosaic"]):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            smalti.write_table(pa.table({"x": [number]}), tmp_path / name)
+        for pattern, rows in [
+            ("**/*.mosaic", [0, 1, 2, 3]),
+            ("p/**/*.mosaic", [1, 2, 3]),
+            ("**/q/**/*.mosaic", [2, 3]),
+        ]:
+            assert sorted(smalti.dataset(f"{tmp_path}/{pattern}").to_table()["x"].to_pylist()) == rows
+        with pytest.raises(FileNotFoundError, match="Nothing matches"):
+            smalti.dataset(f"{tmp_path}/**/z/*.mosaic")
 
     def test_globs_keep_the_partitions_of_what_they_match(self, sales: Path) -> None:
         files = list_files(f"{sales}/year=2023/*/*.mosaic").files

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from smalti.errors import MosaicError
 from smalti.io.places import NO_LINKS, Place, sync_directory
 from smalti.io.replacing import keep_access
+from smalti.io.sinks import is_object_store
 from smalti.jobs.formats.registry import Format, format_of_path
 from smalti.jobs.staging import Staging, job_summaries
 from smalti.jobs.summary import JobSummary
@@ -119,14 +120,22 @@ class Target:
         """
         source = self.root.child(staged)
         if mode == "overwrite":
-            if self.place.is_local:
-                keep_access(Path(source.path), Path(self.place.path))
-            self.place.filesystem.move(source.path, self.place.path)
+            self._replace_by(source)
         elif not self._create_from(source):
             plan_changes((), {self.place.name: FileId(0)}, mode)
         if self.place.is_local:
             sync_directory(Path(self.root.path))
         staging.discard()
+
+    def _replace_by(self, source: Place) -> None:
+        if self.place.stores is not None:
+            self.place.stores.copy_file(source.path, self.place.path)
+            return
+        if self.place.is_local:
+            keep_access(Path(source.path), Path(self.place.path))
+        elif self.place.is_file() and not is_object_store(self.place.filesystem):
+            self.place.filesystem.delete_file(self.place.path)  # HDFS does not rename over a file that is there.
+        self.place.filesystem.move(source.path, self.place.path)
 
     def _create_from(self, source: Place) -> bool:
         """Move a file to the target unless there is one; return whether it was moved."""
