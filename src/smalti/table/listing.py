@@ -22,7 +22,7 @@ from smalti.io.places import AnyFileSystem, AnyPath, Entry, Place, locate
 from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog, file_id
-from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, visible_files
+from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, is_ours, visible_files
 from smalti.table.names import Selection, is_glob, matches, rebase, tables_above
 from smalti.table.paimon_layout import SCHEMAS, is_bucket, listed_to_write, refuse_reading, table_of_schema_file
 from smalti.table.paimon_layout import tables_above as paimon_tables_above
@@ -119,7 +119,7 @@ class Listing:
         """The name of a file below `base`."""
         return str(PurePosixPath(file.name).relative_to(self.base.path))
 
-    @property
+    @cached_property
     def ids(self) -> dict[str, FileId]:
         """Which file there is at each name below `base`."""
         return {self.relative(file): file.id for file in self.files}
@@ -186,7 +186,9 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
         try:
             with listed_to_write(root):
                 listing = list_files(root, suffix=suffix, globs=False)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if error.filename != root.path:  # A link in the table leads to nothing.
+                raise
             return Listing(root.filesystem, [], root.path, finished=finished, state=CommitLog(root).settle()[0])
         if listing.directory is None:
             raise FileExistsError(17, "A file, where a directory is to be written", root.path)
@@ -416,7 +418,8 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
             source = open_source(kept, filesystem)
         except FileNotFoundError:
             continue
-        if source.size == file.size:
+        is_named = is_ours(file.name)  # No other file has the name. Those of others are kept as often as they come.
+        if source.size == file.size and (is_named or not _is_other(source, file, is_moved=False)):
             return source
         source.close()
     if file.table is None:
