@@ -21,6 +21,7 @@ from smalti.errors import LeftoverWarning
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.io.places import Place
+from smalti.jobs import running
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.staging import Staging
 from smalti.jobs.target import Target
@@ -304,3 +305,30 @@ def test_a_record_that_cannot_be_written_leaves_what_was_staged(
         assert jobs.convert(source, table).resumed_splits == 1
     record = json.loads((tmp_path / "t" / JOBS / record_name(1)).read_bytes())
     assert not record["add"], "the number was taken by a record that changes nothing"
+
+
+@pytest.mark.parametrize("keep", [None, 1])
+def test_a_conversion_beside_a_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: float | None) -> None:
+    """What is kept is found by jobs too; what is not gives an error that says what happened."""
+    for number in range(3):
+        table = put(tmp_path / f"t/{number}.mosaic", number)
+    copy_split, others = running.copy_split, [True]
+
+    def later(*arguments: Any) -> Any:
+        while others:
+            others.pop()
+            jobs.compact(table, keep=keep, workers=1)
+        return copy_split(*arguments)
+
+    monkeypatch.setattr(running, "copy_split", later)
+    if keep:
+        assert jobs.convert(table, tmp_path / "o", workers=1).num_rows == 3
+    else:
+        with pytest.raises(jobs.JobError, match="removed after the table was listed"):
+            jobs.convert(table, tmp_path / "o", workers=1)
+
+
+def test_a_store_without_buckets(tmp_path: Path) -> None:
+    table = f"memory:///{tmp_path.name}"
+    jobs.convert(put(tmp_path / "s/a.mosaic", 1), table)
+    assert ids(table) == [1]

@@ -13,6 +13,7 @@ from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.writer import MAX_AUTO_STATISTICS
+from smalti.io.places import Place
 from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
@@ -27,7 +28,7 @@ from smalti.nesting import stored_schema
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.adapt import adapt_batch
-from smalti.table.listing import place_of
+from smalti.table.listing import kept_place, place_of
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece
 from smalti.types import has_statistics
@@ -159,12 +160,19 @@ class _OutputReader:
             self._opened.close()
 
     def _open(self, piece: Piece) -> Reader:
+        filesystem = self._settings.filesystem
+        try:
+            return self._open_at(piece, place_of(piece.file, filesystem))
+        except FileNotFoundError:
+            return self._open_at(piece, kept_place(piece.file, filesystem))
+
+    def _open_at(self, piece: Piece, place: Place) -> Reader:
         format_, request = FORMATS[piece.format], self._settings.request
         if piece.row_groups is not None:
             request = replace(request, row_groups=piece.row_groups)
         try:
             with content_errors(piece.file.path, format_.title):
-                reader = format_.reader(place_of(piece.file, self._settings.filesystem), request)
+                reader = format_.reader(place, request)
                 if self._settings.keeps_statistics and isinstance(reader, MosaicReader):
                     self.statistics |= dict.fromkeys(reader.statistics())
                 return reader
