@@ -332,3 +332,12 @@ def test_a_store_without_buckets(tmp_path: Path) -> None:
     table = f"memory:///{tmp_path.name}"
     jobs.convert(put(tmp_path / "s/a.mosaic", 1), table)
     assert ids(table) == [1]
+
+
+def test_mode_ignore_leaves_out_rows_only_if_there_are_others(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    writer = MosaicBatchWriter(parse_write_options({"path": table, "smalti.create": "ignore"}), ROWS, overwrite=False)
+    message = writer.write(iter([pa.record_batch({"id": [1], "day": [1]})]))
+    jobs.clean(table, timedelta(0))
+    with pytest.raises(smalti.ConflictError, match="a staged file has gone"):
+        writer.commit([message])

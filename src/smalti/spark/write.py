@@ -260,7 +260,8 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
         try:
             self._plan.commit(change, staged)
         except ConflictError:
-            if self._create != "ignore":
+            # Whatever is in the way: rows are left out only if there are others.
+            if self._create != "ignore" or not list_table(self._plan.root).files:
                 raise
             CommitLog(self._plan.root).discard(self._plan.job)
             return

@@ -125,10 +125,8 @@ class CommitLog:
 
     def read_record(self, entry: Entry, number: int) -> Commit | Checkpoint | None:
         """What a record says; None if it has gone."""
-        if not entry.size:
-            return Checkpoint()
         if entry.name not in self._read_records:
-            data = self._read(f"{JOBS}/{entry.name}")
+            data = self._read(f"{JOBS}/{entry.name}") if entry.size else b""
             if data is None:
                 return None
             self._read_records[entry.name] = parse_record(data, self.path(f"{JOBS}/{entry.name}"), number)
