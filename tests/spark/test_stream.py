@@ -97,7 +97,7 @@ def test_from_files_to_files(spark: Any, tmp_path: Path) -> None:
     run(spark, source, out, tmp_path / "cp2")
     assert table(out) == sorted([1, 2, 3, 10, 11, 12] * 2)
     # What tasks staged is gone; of the commits only records are left.
-    assert {path.name.partition("-")[0] for path in (out / JOBS).iterdir()} == {"commit", "streams"}
+    assert {path.name.partition("-")[0] for path in (out / JOBS).iterdir()} == {"commit"}
 
 
 @versions.streaming
