@@ -231,7 +231,8 @@ def check_round(
         done.append([action for action, error in zip(mine, outcome, strict=True) if error is None])
         for action, error in zip(mine, outcome, strict=True):
             is_conflict = error is not None and error.startswith("ConflictError: ") and action[0] in MAY_CONFLICT
-            is_conflict |= error is not None and action[0] == "convert new" and error.startswith("FileExistsError: ")
+            # Who begins when the other is done finds its files.
+            is_conflict |= action[0] == "convert new" and error is not None and error.startswith("FileExistsError: ")
             # Cleaning with no regard to age takes from jobs that are running what they have staged.
             is_cleaned = ("clean",) in actions[0] + actions[1] and error is not None and "/_mosaic_jobs/" in error
             if error is not None and not is_conflict and not is_cleaned:

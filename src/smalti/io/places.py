@@ -39,6 +39,8 @@ TEMPORARY_SUFFIX = ".mosaic-tmp"
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 #: Errors that say that a disk fails, and not that a file system cannot flush directories or that one has gone.
 _DISK_FAILS = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
+#: Errors of links that lead to nothing, below a file, or to themselves.
+_LEADS_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 #: `make_directory` tries again when another job removes the empty directory above in the same moment.
 _MAKE_ATTEMPTS = 5
 #: `entries` tries again when a directory that it comes upon is removed in the same moment.
@@ -249,7 +251,9 @@ def _walk(directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool
         path = f"{directory.rstrip('/')}/{entry.name}"
         try:
             status = entry.stat()
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise
             if entry.is_symlink():
                 yield Entry(path, "NotFound")
             continue

@@ -13,6 +13,7 @@ from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.writer import MAX_AUTO_STATISTICS
+from smalti.io.places import Place
 from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
@@ -20,17 +21,20 @@ from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split
 from smalti.jobs.sorting import check_keys, sorted_batches
-from smalti.jobs.staging import Staging
+from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
 from smalti.nesting import stored_schema
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.adapt import adapt_batch
-from smalti.table.listing import place_of
+from smalti.table.listing import kept_place, place_of
 from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece
 from smalti.types import has_statistics
+
+#: In bytes. File systems take 255.
+_MAX_STAGED_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -156,12 +160,19 @@ class _OutputReader:
             self._opened.close()
 
     def _open(self, piece: Piece) -> Reader:
+        filesystem = self._settings.filesystem
+        try:
+            return self._open_at(piece, place_of(piece.file, filesystem))
+        except FileNotFoundError:
+            return self._open_at(piece, kept_place(piece.file, filesystem))
+
+    def _open_at(self, piece: Piece, place: Place) -> Reader:
         format_, request = FORMATS[piece.format], self._settings.request
         if piece.row_groups is not None:
             request = replace(request, row_groups=piece.row_groups)
         try:
             with content_errors(piece.file.path, format_.title):
-                reader = format_.reader(place_of(piece.file, self._settings.filesystem), request)
+                reader = format_.reader(place, request)
                 if self._settings.keeps_statistics and isinstance(reader, MosaicReader):
                     self.statistics |= dict.fromkeys(reader.statistics())
                 return reader
@@ -239,8 +250,15 @@ class _OutputWriter:
     def _path(self) -> str:
         return f"{self._output.stem}-{len(self._files):05d}{self._settings.target.suffix}"
 
+    def _staged(self) -> str:
+        """Where the file is staged. Writers add to its name, and the numbers do, so a long one becomes a digest."""
+        directory, slash, name = self._path().rpartition("/")
+        if len(name.encode(errors="surrogateescape")) > _MAX_STAGED_NAME:
+            name = job_digest(name) + self._settings.target.suffix
+        return f"{self._directory}/{directory}{slash}{name}"
+
     def _begin(self, reader: _OutputReader) -> FileWriter:
-        place = self._settings.staging.root.child(f"{self._directory}/{self._path()}")
+        place = self._settings.staging.root.child(self._staged())
         place.parent.make_directory()
         options = self._settings.options
         stored = stored_schema(reader.schema).schema if self._settings.keeps_statistics else pa.schema([])
@@ -255,7 +273,7 @@ class _OutputWriter:
             with self._writer_errors():
                 self._writer.close()
             self._writer = None
-            staged = f"{self._directory}/{self._path()}"
+            staged = self._staged()
             size = self._settings.staging.root.child(staged).info().size
             target = self._settings.target
             name = f"{self._output.name}{target.suffix}" if target.is_table else self._path()

@@ -16,6 +16,7 @@ from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
 from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
 from smalti.progress import Listener, Meter
+from smalti.table.commit_log import staged_error
 from smalti.table.commits import new_token, unique_names
 from smalti.table.committing import Change
 
@@ -54,6 +55,8 @@ def run_copy(
                 change.refuse_conflict()
             except ConflictError as conflict:
                 raise conflict.locate(path=job.target) from error
+        if isinstance(error, FileNotFoundError) and str(error.filename).startswith(settings.staging.directory.path):
+            raise staged_error(error.filename) from error
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             kept = settings.staging.directory.path
             reason = (

@@ -75,9 +75,9 @@ class Staging:
                     found[number] = result
         return found
 
-    def discard(self) -> None:
-        """Remove what the job has staged, so that it starts from the beginning."""
-        self.log.discard(self.job_id)
+    def discard(self) -> dict[str, OSError]:
+        """Remove what the job has staged, so that it starts from the beginning. Return what stays, and why."""
+        return self.log.discard(self.job_id)
 
 
 def recover(directory: AnyPath, *, filesystem: AnyFileSystem = None) -> list[JobSummary]:

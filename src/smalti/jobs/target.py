@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from smalti.errors import MosaicError
+from smalti.errors import LeftoverWarning, MosaicError
 from smalti.io.places import NO_LINKS, Place, sync_directory
 from smalti.io.replacing import keep_access
 from smalti.io.sinks import is_object_store
@@ -15,6 +16,7 @@ from smalti.jobs.formats.registry import Format, format_of_path
 from smalti.jobs.staging import Staging, job_summaries
 from smalti.jobs.summary import JobSummary
 from smalti.spec import FILE_SUFFIX
+from smalti.table.commit_log import staged_error
 from smalti.table.commits import JOBS, FileId, Mode, plan_changes
 from smalti.table.committing import Change
 from smalti.table.listing import Listing, list_table
@@ -119,13 +121,25 @@ class Target:
             If it is to be created, and another job has done so meanwhile.
         """
         source = self.root.child(staged)
-        if mode == "overwrite":
-            self._replace_by(source)
-        elif not self._create_from(source):
-            plan_changes((), {self.place.name: FileId(0)}, mode)
+        try:
+            if mode == "overwrite":
+                self._replace_by(source)
+            elif not self._create_from(source):
+                plan_changes((), {self.place.name: FileId(0)}, mode)
+        except FileNotFoundError:
+            if source.is_file():
+                raise
+            raise staged_error(source.path) from None
         if self.place.is_local:
             sync_directory(Path(self.root.path))
-        staging.discard()
+        try:
+            failed = staging.discard()
+        except (OSError, MosaicError) as error:
+            failed = {source.path: OSError(str(error))}
+        if failed:
+            reason = next(iter(failed.values()))
+            text = f"{self.place.path}: the file is there; staged files stay, which clean removes: {reason}"
+            warnings.warn(text, LeftoverWarning, stacklevel=2)
 
     def _replace_by(self, source: Place) -> None:
         if self.place.stores is not None:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import uuid
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from smalti.errors import ConflictError, MosaicError, SchemaError
+from smalti.errors import ConflictError, LeftoverWarning, MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
 from smalti.io import Place, locate, write_whole
@@ -259,12 +260,17 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
         try:
             self._plan.commit(change, staged)
         except ConflictError:
-            if self._create != "ignore":
+            # Whatever is in the way: rows are left out only if there are others.
+            if self._create != "ignore" or not list_table(self._plan.root).files:
                 raise
             CommitLog(self._plan.root).discard(self._plan.job)
             return
         if self._plan.success_file:
-            write_whole(self._plan.root.child("_SUCCESS"), b"")
+            try:
+                write_whole(self._plan.root.child("_SUCCESS"), b"")
+            except OSError as error:  # The rows are there: a job that is run again would append them twice.
+                text = f"{self._plan.root.path}: the commit has happened, but _SUCCESS cannot be written: {error}"
+                warnings.warn(text, LeftoverWarning, stacklevel=2)
 
     def _replaceable(self, listing: Listing, *, writes: bool) -> dict[str, FileId]:
         """The files that an overwrite may remove: all, or those of the partitions that INSERT OVERWRITE names."""

@@ -103,6 +103,7 @@ def clean_log(log: CommitLog, older_than: timedelta) -> list[str]:
                 in_use |= set(commit.jobs)
                 failures.append(error)
     dropped += _drop_jobs(log, limit, in_use)
+    log.forget_kept()
     if failures:
         raise failures[0]
     return sorted(dropped)

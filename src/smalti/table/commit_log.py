@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,7 @@ from smalti.table.commits import (
     State,
     check_inside,
     checkpoint_after,
+    new_token,
     parse_record,
     record_name,
     record_number,
@@ -52,6 +54,15 @@ def file_id(entry: Entry) -> FileId:
     return FileId.of(entry.size, entry.etag, entry.modified)
 
 
+def staged_error(path: str) -> ConflictError:
+    """The error of a job that finds a staged file gone before it has committed."""
+    return ConflictError(
+        "a staged file has gone: the table was cleaned meanwhile, or another run of the same job has committed. "
+        "Nothing was changed; run this job again",
+        path=path,
+    )
+
+
 class CommitLog:
     """The records of one table, whose directory is `root`."""
 
@@ -61,8 +72,8 @@ class CommitLog:
         self._read_records: dict[Entry, Commit | Checkpoint] = {}
         #: The directories beside the records, when these were last listed.
         self._directories: set[str] | None = None
-        #: When each record was written, in nanoseconds and by the clock of the store.
-        self._times: dict[str, int] = {}
+        #: The records, when they were last listed.
+        self._known: dict[str, Entry] = {}
 
     def path(self, relative: str) -> str:
         return f"{self._root.path}/{relative}"
@@ -89,7 +100,7 @@ class CommitLog:
             old = [self.read_record(entry, 0) for number, entry in records if not number]
             pending = tuple(each for each in (last, *old) if isinstance(each, Commit))
             memory = memory if isinstance(memory, Checkpoint) else Checkpoint()
-            return State(number, pending, memory, max(self._times.values(), default=0) // 10**9)
+            return State(number, pending, memory, numbered[number].modified // 10**9 if numbered else 0)
         raise MosaicError("the records of commits keep changing", path=self.path(JOBS))
 
     def entries(self, relative: str = "", *, recursive: bool = False) -> Sequence[Entry]:
@@ -109,15 +120,13 @@ class CommitLog:
         numbers = [(record_number(entry.name), entry) for entry in entries if entry.is_file]
         found = [(number, entry) for number, entry in numbers if number is not None]
         found += [(0, entry) for _, entry in numbers if entry.name.startswith("add-") and entry.name.endswith(".json")]
-        self._times = {entry.name: entry.modified for _, entry in found}
+        self._known = {entry.name: entry for _, entry in found}
         return sorted(found, key=lambda pair: (pair[0], pair[1].name))
 
     def read_record(self, entry: Entry, number: int) -> Commit | Checkpoint | None:
         """What a record says; None if it has gone."""
-        if not entry.size:
-            return Checkpoint()
         if entry not in self._read_records:
-            data = self._read(f"{JOBS}/{entry.name}")
+            data = self._read(f"{JOBS}/{entry.name}") if entry.size else b""
             if data is None:
                 return None
             self._read_records[entry] = parse_record(data, self.path(f"{JOBS}/{entry.name}"), number)
@@ -139,11 +148,7 @@ class CommitLog:
         found = {entry.path: entry for entry in entries if entry.is_file}
         for path in paths:
             if self.path(path) not in found:
-                raise ConflictError(
-                    "a staged file has gone: the table was cleaned meanwhile, or another run of the same job has "
-                    "committed. Nothing was changed; run this job again",
-                    path=self.path(path),
-                )
+                raise staged_error(self.path(path))
         return {path: found[self.path(path)] for path in paths}
 
     def last_batch(self, state: State, stream: str) -> int:
@@ -191,7 +196,7 @@ class CommitLog:
         except OSError:
             # A store may carry out a request that it has not answered, and even do so later. A record of the same
             # number that changes nothing makes sure that it does not.
-            nothing = Commit(commit.job, time=commit.time, number=commit.number)
+            nothing = Commit(new_token(), time=commit.time, number=commit.number)
             if self._create(record, nothing.to_json()):
                 self.carry_out(nothing)
                 raise
@@ -282,7 +287,8 @@ class CommitLog:
     def wait_for(self, pending: Iterable[Commit]) -> None:
         """Wait until commits are carried out by their own processes, or are older than `PATIENCE`."""
         for commit in pending:
-            age = time.time() - self._times.get(commit.record, 0) / 10**9
+            entry = self._known.get(commit.record)
+            age = PATIENCE if entry is None else time.time() - entry.modified / 10**9
             end, pause = time.monotonic() + min(PATIENCE, max(0.0, PATIENCE - age)), 0.005
             while time.monotonic() < end and self._is_current(commit):
                 time.sleep(pause)
@@ -352,9 +358,11 @@ class CommitLog:
 
     def end(self, commit: Commit, failed: Iterable[str] = ()) -> None:
         """Write the checkpoint of a commit; nothing is left to do for it."""
-        if commit.is_transient or not 0 < commit.number < MAX_NUMBER:  # Those have no record after them.
-            self._delete([f"{JOBS}/{commit.record}"])
-        else:
+        has_next = 0 < commit.number < MAX_NUMBER
+        is_left = not commit.is_transient
+        if commit.is_transient or not has_next:
+            is_left = bool(self._delete([f"{JOBS}/{commit.record}"]))
+        if is_left and has_next:
             before = self._checkpoint(commit.number - 1)
             old = self._old_batches()
             before = Checkpoint(before.hidden, {**old, **before.streams})
@@ -362,19 +370,26 @@ class CommitLog:
             self._create(self._place(f"{JOBS}/{record_name(commit.number + 1)}"), checkpoint.to_json())
             if self._has(STREAMS):  # The checkpoint has taken over what an earlier version has left there.
                 self._delete_entries(self._staged_entries(STREAMS), [STREAMS])
-        if self._has(KEPT):
-            over = [entry for entry in self.entries(KEPT) if _is_over(entry.name)]
-            self._delete_entries([each for entry in over for each in self._staged_entries(f"{KEPT}/{entry.name}")], [])
-            for entry in over:
-                self._delete_if_empty(f"{JOBS}/{KEPT}/{entry.name}")
+        self.forget_kept()
         self._delete_if_empty(JOBS)
 
+    def forget_kept(self) -> None:
+        """Remove the files that were kept for long enough."""
+        if self._has(KEPT) and not self._is_link(KEPT):
+            over = [f"{KEPT}/{entry.name}" for entry in self.entries(KEPT) if _is_over(entry.name)]
+            self._delete_entries([entry for name in over for entry in self._staged_entries(name)], over)
+            self._delete_if_empty(f"{JOBS}/{KEPT}")
+
     def _checkpoint(self, number: int) -> Checkpoint:
-        """What record `number` remembers, if it is a checkpoint."""
+        """What record `number` remembers, if it is a checkpoint that can be read: only `clean` goes past another."""
         name = record_name(number)
-        data = self._read(f"{JOBS}/{name}") if number > 0 else None
-        found = parse_record(data or b"", self.path(f"{JOBS}/{name}"), number)
-        return found if isinstance(found, Checkpoint) else Checkpoint()
+        with contextlib.suppress(MosaicError):
+            entry = self._known.get(name)
+            data = None if entry is not None or number < 1 else self._read(f"{JOBS}/{name}")
+            found = parse_record(data or b"", name, number) if entry is None else self.read_record(entry, number)
+            if isinstance(found, Checkpoint):
+                return found
+        return Checkpoint()
 
     def abort(self, job: str) -> None:
         """Drop what a job staged. If its record is there the job has happened, and the commit is finished instead."""
@@ -383,15 +398,20 @@ class CommitLog:
                 self.carry_out(commit)
         self.discard(job)
 
-    def discard(self, job: str) -> None:
-        """Remove everything a job staged; nobody may commit for it."""
+    def discard(self, job: str) -> dict[str, OSError]:
+        """Remove everything a job staged; nobody may commit for it. Return what stays, and why."""
         self.check_links([JOBS])
-        self._delete_entries(self._staged_entries(job), [job])
+        failed = self._delete_entries(self._staged_entries(job), [job])
         self._delete_if_empty(JOBS)
+        return failed
 
     def discard_staged(self, staged: Iterable[str]) -> None:
-        """Remove the directories of task attempts, and the directories of jobs that are empty then."""
-        attempts = {tuple(path.split("/")[1:3]) for path in staged}
+        """Remove the directories of task attempts, and the directories of jobs that are empty then.
+
+        What a commit has promised stays: its process may not know that its record was written.
+        """
+        promised = {each.staged for commit in self.state().pending for each in commit.add}
+        attempts = {tuple(path.split("/")[1:3]) for path in staged if path not in promised}
         for job, attempt in attempts:
             self._delete_entries(self._staged_entries(f"{job}/{attempt}"), [f"{job}/{attempt}"])
             self._delete_if_empty(f"{JOBS}/{job}")
@@ -454,10 +474,13 @@ class CommitLog:
         ids = {each.path: each.id for each in commit.remove if each.id is not None}
         found = self._ids(list(ids))
         paths = [each.path for each in commit.remove if each.id is None or not each.id.is_other(found.get(each.path))]
+        failed: dict[str, OSError] = {}
         if commit.kept is not None:
             self._make_directories({f"{commit.kept}/{_parent(path)}".rstrip("/") for path in paths})
-            paths = [path for path in pool.map(lambda path: self._keep(path, f"{commit.kept}/{path}"), paths) if path]
-        return self._delete(paths)
+            errors = pool.map(lambda path: self._keep(path, f"{commit.kept}/{path}"), paths)
+            failed = {path: error for path, error in zip(paths, errors, strict=True) if error is not None}
+            paths = [path for path in paths if path not in failed] if self._root.stores is not None else []
+        return failed | self._delete(paths)
 
     def _ids(self, paths: list[str]) -> dict[str, FileId]:
         """Which files are at some paths now; on a store one listing finds many."""
@@ -468,16 +491,17 @@ class CommitLog:
         start = len(self.path(""))
         return {entry.path[start:]: file_id(entry) for entry in entries if entry.is_file}
 
-    def _keep(self, path: str, kept: str) -> str | None:
-        """Move a file to where it is kept. Return it if it is still to be deleted."""
+    def _keep(self, path: str, kept: str) -> OSError | None:
+        """Bring a file to where it is kept, on a store by a copy; return what is in the way."""
         try:
             if self._root.stores is None:
                 self._root.filesystem.move(self.path(path), self.path(kept))
-                return None
-            self._root.stores.copy_file(self.path(path), self.path(kept))
-        except FileNotFoundError:
-            return None  # Another process that carries out the same record was faster.
-        return path
+            else:
+                self._root.stores.copy_file(self.path(path), self.path(kept))
+        except OSError as error:
+            # Perhaps another process that carries out the same record was faster.
+            return error if self._place(path).is_file() else None
+        return None
 
     # --- the file system --------------------------------------------------------------------------------------------
 
@@ -514,9 +538,12 @@ class CommitLog:
         return {path[start:]: error for path, error in failed.items()}
 
     def _staged_entries(self, directory: str) -> Sequence[Entry]:
-        if self._root.is_local and Path(self.path(f"{JOBS}/{directory}")).is_symlink():
+        if self._is_link(directory):
             return []  # What it leads to is not ours to remove.
         return self.entries(directory, recursive=not self._root.is_local)
+
+    def _is_link(self, directory: str) -> bool:
+        return self._root.is_local and Path(self.path(f"{JOBS}/{directory}")).is_symlink()
 
     def _delete_entries(self, entries: Iterable[Entry], jobs: Sequence[str]) -> dict[str, OSError]:
         """Remove what was found in the directories of jobs, and the directories if they are empty then.
@@ -548,14 +575,14 @@ class CommitLog:
 
 def _is_over(kept: str) -> bool:
     """Whether files need no longer be kept, by the name of their directory."""
-    until = kept.partition("-")[0]
-    return until.isdecimal() and int(until) < time.time()
+    found = re.fullmatch(r"([0-9]{1,19})-[0-9]+", kept)
+    return found is not None and int(found[1]) < time.time()
 
 
 def _directories(commit: Commit) -> set[str]:
     """The directories that a commit changes."""
     paths = (*(each.path for each in commit.remove), *(path for each in commit.add for path in each[:2]))
-    return {JOBS, *map(_parent, paths)}
+    return {commit.kept or JOBS, JOBS, *map(_parent, paths)}
 
 
 def _parent(path: str) -> str:

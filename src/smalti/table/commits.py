@@ -53,7 +53,7 @@ MEMORY = 24 * 3600
 #: Names that a checkpoint remembers besides those of its own commit. The oldest ones are forgotten first.
 MAX_REMEMBERED = 20_000
 #: The end of the names that we give: the number of the commit's token, then that of the file in the commit.
-_OURS = re.compile(r"-[0-9a-f]{16}-[0-9]{5,}$")
+_OURS = re.compile(r"-0[0-9a-f]{15}-[0-9]{5,}\Z")
 
 
 class FileId(NamedTuple):
@@ -265,7 +265,7 @@ def parse_record(data: bytes, where: str, number: int) -> Commit | Checkpoint:
             raise ValueError("under the name of another record")
     except MosaicError as error:
         raise error.locate(path=where) from None
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError):
         raise MosaicError("not a commit record of this version", path=where, found=data[:200]) from None
     check_inside(commit, where)
     return commit
@@ -286,7 +286,7 @@ def _check_types(commit: Commit) -> None:
         raise TypeError("not text")
     if not all(type(number) is int and -1 <= number < 1 << 63 for number in numbers):
         raise TypeError("not a number")
-    if not isinstance(commit.note, dict | None) or type(commit.is_listed) is not bool:
+    if not isinstance(commit.note, dict | None) or {type(commit.is_listed), type(commit.is_transient)} != {bool}:
         raise TypeError("not an object, not a truth value")
 
 

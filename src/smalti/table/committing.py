@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import PurePosixPath
 from typing import Any
 
 from smalti.errors import ConflictError
 from smalti.io.places import Place
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, Addition, Commit, FileId, Mode, plan_changes, plan_removals
+from smalti.table.commits import Addition, Commit, FileId, Mode, plan_changes, plan_removals
 from smalti.table.listing import FoundFile, Listing, list_table
+from smalti.table.names import Selection
 
 #: A commit that others were faster than is planned again; more often than this and the table is too busy.
 _MAX_ATTEMPTS = 100
@@ -129,7 +131,8 @@ class Change:
         """Withdraw a commit to a directory of other files than Mosaic, where the record of a faster job goes again."""
         if commit.is_transient:
             entries = [entry for entry in self.root.entries(recursive=True) if entry.is_file]
-            files = [FoundFile(entry.path, entry.size) for entry in entries if f"/{JOBS}/" not in entry.path]
+            asked = Selection(str(PurePosixPath(self.root.path)), (), self.suffix)
+            files = [FoundFile(each.path, each.size) for each in entries if asked.partition(each.path) is not None]
             existing = self.replaceable(Listing(self.root.filesystem, files, self.root.path)) if files else {}
             if existing:
                 log.end(commit)

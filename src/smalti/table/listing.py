@@ -119,7 +119,7 @@ class Listing:
         """The name of a file below `base`."""
         return str(PurePosixPath(file.name).relative_to(self.base.path))
 
-    @property
+    @cached_property
     def ids(self) -> dict[str, FileId]:
         """Which file there is at each name below `base`."""
         return {self.relative(file): file.id for file in self.files}
@@ -186,7 +186,9 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
         try:
             with listed_to_write(root):
                 listing = list_files(root, suffix=suffix, globs=False)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if error.filename != root.path:  # A link in the table leads to nothing.
+                raise
             return Listing(root.filesystem, [], root.path, finished=finished, state=CommitLog(root).settle()[0])
         if listing.directory is None:
             raise FileExistsError(17, "A file, where a directory is to be written", root.path)
@@ -210,7 +212,8 @@ def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> Listing:
     if info.kind == "NotFound":
         # A table above may have committed files to this path that have not been moved there yet.
         real = _real(place)
-        above = _states(fs, tables_above(str(PurePosixPath(real).parent)), {})
+        has_parent = place.stores is None or "/" in real.strip("/")  # Above a bucket there is nothing to ask.
+        above = _states(fs, tables_above(str(PurePosixPath(real).parent)) if has_parent else (), {})
         if not any(state.pending for state in above.values()):
             if place.exists():  # It has been moved there meanwhile.
                 return _find(place, suffix, globs=globs, plain=plain)
@@ -411,14 +414,22 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
             source.close()
             raise ReplacedError("the file was replaced after the table was listed; list it again", path=file.name)
         return source
-    for kept in _kept_paths(file, filesystem):
-        try:
-            source = open_source(kept, filesystem)
-        except FileNotFoundError:
-            continue
-        if source.size == file.size:
-            return source
-        source.close()
+    return open_source(kept_place(file, filesystem).path, filesystem)
+
+
+def kept_place(file: FoundFile, filesystem: FileSystem) -> Place:
+    """Where a file is that was removed from its table and is kept.
+
+    Raises
+    ------
+    RemovedError
+        If it is not kept.
+    """
+    for place in (Place(filesystem, path) for path in _kept_paths(file, filesystem)):
+        # No other file has a name of ours. Files of others are kept as often as they are removed.
+        found = file_id(place.info())
+        if found.size == file.size and (is_ours(file.name) or not file.id.is_other(found)):
+            return place
     if file.table is None:
         raise FileNotFoundError(2, "No such file or directory", file.name)
     raise RemovedError(
