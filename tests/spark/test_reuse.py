@@ -177,6 +177,8 @@ def test_frames(spark: Any, directory: Path, tmp_path: Path) -> None:
 
 def test_scans_with_other_options_are_others(spark: Any, tmp_path: Path) -> None:
     """One table twice in a query, by two time zones for the names of its directories: their exchange is not shared."""
+    if spark.version.startswith("4.1."):
+        pytest.skip("Spark 4.1 gives a table the options of its first mention in a query")
     (tmp_path / "ts=2024-02-29 12%3A00%3A00").mkdir()
     smalti.write_table(pa.table({"id": [1]}), tmp_path / "ts=2024-02-29 12%3A00%3A00" / "a.mosaic")
     spark.sql(f"CREATE TABLE zoned (id BIGINT, ts TIMESTAMP) USING mosaic PARTITIONED BY (ts) LOCATION '{tmp_path}'")

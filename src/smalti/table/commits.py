@@ -142,8 +142,9 @@ class Checkpoint:
     @classmethod
     def from_value(cls, value: Any) -> Checkpoint:
         hidden = {}
-        for path, time, *of in value["hidden"]:
-            _check_path(path)
+        for path, time, *of in value["hidden"]:  # They matter only where files of these names are listed.
+            if not isinstance(path, str):
+                raise TypeError("not a path")
             hidden[path] = Hidden(int(time), FileId(int(of[0]), str(of[1])) if of else None)
         if not all(isinstance(stream, str) and isinstance(batch, int) for stream, batch in value["streams"].items()):
             raise TypeError("not batches by stream")

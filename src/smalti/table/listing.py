@@ -327,9 +327,10 @@ def _follow(fs: FileSystem, selection: Selection, real: str, listed: dict[str, E
     pending: list[Commit] = []
     hidden, tables = {}, set()
     for table, state in states.items():
+        is_inside = PurePosixPath(table).is_relative_to(real)
 
-        def here(path: str, table: str = table) -> str:
-            return rebase(f"{table}/{path}", real, selection.base)
+        def here(path: str, table: str = rebase(table, real, selection.base), is_inside: bool = is_inside) -> str:
+            return f"{table}/{path}" if is_inside else rebase(f"{table}/{path}", real, selection.base)
 
         hidden.update({here(path): each for path, each in state.memory.hidden.items()})
         for commit in state.pending:
