@@ -600,14 +600,14 @@ def sort_key(array: Any) -> Any:
 def filter_type(type_: Any) -> pa.DataType:
     """The type a leaf is compared as: its own where the stored one would mean something else, such as a duration.
 
-    Arrow compares no dictionaries or 16-bit floats, and 64-bit numbers without sign not with others; it needs not to:
-    what is stored has the same order.
+    A filter may also compute with a column, so that bits and units count, not only the order of values. Where they are
+    the same, a leaf is compared as it is stored: Arrow compares no dictionaries or 16-bit floats.
     """
     if isinstance(type_, pa.BaseExtensionType):
         return filter_type(type_.storage_type)
     if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
         return filter_type(type_.value_type)
-    if pt.is_duration(type_) or pt.is_time64(type_) or pt.is_decimal256(type_) or pt.is_null(type_):
+    if pt.is_decimal256(type_) or pt.is_null(type_) or pt.is_unsigned_integer(type_) or pt.is_temporal(type_):
         chosen: pa.DataType = type_
         return chosen
     return storage_type(type_)
