@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,6 +96,52 @@ def test_numbers_that_json_lacks(
     assert found.schema.types == table.drop_columns(["day"]).schema.types
 
 
+class Extended(pa.ExtensionType):
+    """An extension type of any storage."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "smalti.tests.extended")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, _: bytes) -> Extended:
+        return cls(storage)
+
+
+@pytest.fixture
+def extended() -> Iterator[None]:
+    pa.register_extension_type(Extended(pa.int8()))
+    yield
+    pa.unregister_extension_type("smalti.tests.extended")
+
+
+@pytest.mark.usefixtures("extended")
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("kind", [pa.duration, pa.timestamp])
+def test_units_in_dictionaries_survive_parquet(tmp_path: Path, kind: Callable[[str], pa.DataType], unit: str) -> None:
+    """Arrow's reader takes durations in dictionaries for numbers, and dies of dictionaries in extension types."""
+    values = pa.array([5, -7, None], pa.int64()).cast(kind(unit))
+    entries = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), values)
+    words = pa.array(["a", "b", None]).dictionary_encode()
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 3, 3], pa.int32()), entries)
+    columns: dict[str, pa.Array] = {
+        "plain": entries,
+        "list": lists,
+        "map": pa.MapArray.from_arrays(pa.array([0, 2, 3, 3], pa.int32()), pa.array(["x", "y", "z"]), entries),
+        "struct": pa.StructArray.from_arrays([entries, lists], ["e", "l"]),
+        "extension": pa.ExtensionArray.from_storage(Extended(entries.type), entries),
+        "list in extension": pa.ExtensionArray.from_storage(Extended(lists.type), lists),
+        "words in extension": pa.ExtensionArray.from_storage(Extended(words.type), words),
+    }
+    table = pa.table(columns)
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.parquet")
+    jobs.convert(tmp_path / "b.parquet", tmp_path / "c.mosaic")
+    assert smalti.read_table(tmp_path / "c.mosaic").to_pylist() == table.to_pylist()
+
+
 @pytest.mark.parametrize(
     ("suffix", "type_"),
     [
@@ -103,6 +150,7 @@ def test_numbers_that_json_lacks(
         (".parquet", pa.decimal128(10, -2)),
         (".parquet", pa.run_end_encoded(pa.int32(), pa.int8())),
         (".parquet", pa.struct([])),
+        (".parquet", pa.binary(0)),
     ],
 )
 @pytest.mark.parametrize("in_lists", [False, True])
