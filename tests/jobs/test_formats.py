@@ -262,6 +262,27 @@ def test_csv_types_that_change_midway(tmp_path: Path, values: list[str], type_: 
     assert table["v"].equals(expected["v"].cast(type_))
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_integers_of_64_bits_there_and_back(tmp_path: Path, suffix: str) -> None:
+    """Arrow guesses doubles for integers from 2^63 on, and rounds them."""
+    values = {"u": [(1 << 64) - 1, (1 << 53) + 1, None], "v": [1 << 63, 0, 5]}
+    table = pa.table({name: pa.array(each, pa.uint64()) for name, each in values.items()})
+    table = table.append_column("i", pa.array([-(1 << 63), (1 << 53) + 1, 0]))
+    table = table.append_column("f", pa.array([0.5, 2.0**63, None]))
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic")
+    assert smalti.read_table(tmp_path / "c.mosaic").equals(table)
+
+
+def test_large_integers_that_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 64)
+    values = [*range(40), (1 << 64) - 1]
+    (tmp_path / "a.csv").write_text("x\n" + "".join(f"{value}\n" for value in values))
+    jobs.convert(tmp_path / "a.csv", tmp_path / "b.mosaic")
+    assert smalti.read_table(tmp_path / "b.mosaic")["x"].to_pylist() == values
+
+
 @pytest.mark.usefixtures("small_blocks")
 def test_line_breaks_between_quotes(tmp_path: Path) -> None:
     table = pa.table({"n": range(200), "text": ['a\nb, "c"\n' * (i % 4) for i in range(200)]})
