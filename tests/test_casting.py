@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -91,3 +93,53 @@ def test_a_field_of_a_struct_is_no_column_of_a_schema(path: Path, name: str) -> 
     with smalti.open(path / "a.mosaic") as file, pytest.raises(smalti.SchemaError, match=r"names a field of a struct"):
         file.read(schema=wanted)
     assert smalti.read_table(path / name, schema=pa.schema([("nope.age", pa.int8())]))["nope.age"].null_count == 3
+
+
+#: Values, the types they are asked for as, and whether those hold them.
+DEMANDS: list[tuple[pa.Array, pa.DataType, bool]] = [
+    (pa.array([86_400_000, None], pa.timestamp("ms")), pa.date32(), True),
+    (pa.array([86_400_001], pa.timestamp("ms")), pa.date32(), False),
+    (pa.array([86_400_000_000_001], pa.timestamp("ns")), pa.date64(), False),
+    (pa.array([82_800_000], pa.timestamp("ms", "Europe/Berlin")), pa.date32(), True),
+    (pa.array([86_400_000], pa.timestamp("ms", "Europe/Berlin")), pa.date32(), False),
+    (pa.array([1e30, float("inf"), float("nan"), None]), pa.float32(), True),
+    (pa.array([1e39]), pa.float32(), False),
+    (pa.array([-70_000.0]), pa.float16(), False),
+    (pa.array([2048], pa.int32()), pa.float16(), True),
+    (pa.array([2049], pa.int32()), pa.float16(), False),
+    (pa.array([70_000], pa.int32()), pa.float16(), False),
+    (pa.array([Decimal(10) ** 50], pa.decimal256(51, 0)), pa.float32(), False),
+    (pa.array([0.1, 0.29, 4.35, None]), pa.decimal128(5, 2), True),
+    (pa.array([0.1, 0.29, 4.35], pa.float32()), pa.decimal128(5, 2), True),
+    (pa.array([0.126]), pa.decimal128(5, 2), False),
+    (pa.array([3.0]), pa.decimal128(10, -2), False),
+    (pa.array([0, 1, None]), pa.bool_(), True),
+    (pa.array([5]), pa.bool_(), False),
+    (pa.array([0.5]), pa.bool_(), False),
+    (pa.array([[1, 2]]), pa.list_(pa.int64(), 3), False),
+]
+
+
+@pytest.mark.parametrize("wrap", ["plain", "dictionary", "runs", "struct", "list"])
+@pytest.mark.parametrize(("column", "type_", "holds"), DEMANDS, ids=str)
+def test_values_that_do_not_fit_are_refused(
+    path: Path, column: Any, type_: pa.DataType, holds: bool, wrap: str
+) -> None:
+    wanted = type_
+    if pa.types.is_list(column.type) and wrap in ("dictionary", "runs"):
+        pytest.skip("no dictionaries of lists")
+    if wrap == "dictionary":
+        column = pa.DictionaryArray.from_arrays(pa.array(range(len(column)), pa.int8()), column)
+    elif wrap == "runs":
+        column = pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(column) + 1), pa.int32()), column)
+    elif wrap == "struct":
+        column, wanted = pa.StructArray.from_arrays([column], ["y"]), pa.struct([("y", type_)])
+    elif wrap == "list":
+        column, wanted = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column), pa.list_(type_)
+    smalti.write_table(pa.table({"x": column}), path / "fits.mosaic")
+    schema = pa.schema([("x", wanted)])
+    if holds:
+        assert smalti.read_table(path / "fits.mosaic", schema=schema).schema == schema
+    else:
+        with pytest.raises(smalti.SchemaError, match=r"column 'x'.*expected"):
+            smalti.read_table(path / "fits.mosaic", schema=schema)

@@ -23,7 +23,9 @@ _OPEN_OPTIONS = (
 _URI = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s'\"<>]+")
 #: A password may have a slash that nobody has escaped; what follows a port is a path.
 _PASSWORD = re.compile(r"(?<=://)([^/?#@:]*):(?!\d{0,5}/)([^?#]*)@")
-_OPTION = re.compile(r"([?&;])([^=&;?#]+)=([^&;#]*)")
+_OPTION = re.compile(r"(\?|%3[Ff]|[&;])([^=&;?#]+)=([^&;#]*)")
+#: Where the query begins. Libraries escape the mark where they take the URI for a path.
+_QUERY = re.compile(r"\?|%3[Ff]")
 
 
 def without_secrets(text: str) -> str:
@@ -47,8 +49,9 @@ def _open_part(uri: str) -> str:
         is_open = found[2].lower().replace("_", "") in {name.replace("_", "") for name in _OPEN_OPTIONS}
         return found[0] if is_open else f"{found[1]}{found[2]}=***"
 
-    head, mark, query = _PASSWORD.sub(r"\1:***@", uri, count=1).partition("?")
-    return head + _OPTION.sub(show, mark + query)
+    uri = _PASSWORD.sub(r"\1:***@", uri, count=1)
+    mark = _QUERY.search(uri)
+    return uri if mark is None else uri[: mark.start()] + _OPTION.sub(show, uri[mark.start() :])
 
 
 class MosaicError(ValueError):

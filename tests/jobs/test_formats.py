@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,6 +96,52 @@ def test_numbers_that_json_lacks(
     assert found.schema.types == table.drop_columns(["day"]).schema.types
 
 
+class Extended(pa.ExtensionType):
+    """An extension type of any storage."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "smalti.tests.extended")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, _: bytes) -> Extended:
+        return cls(storage)
+
+
+@pytest.fixture
+def extended() -> Iterator[None]:
+    pa.register_extension_type(Extended(pa.int8()))
+    yield
+    pa.unregister_extension_type("smalti.tests.extended")
+
+
+@pytest.mark.usefixtures("extended")
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("kind", [pa.duration, pa.timestamp])
+def test_units_in_dictionaries_survive_parquet(tmp_path: Path, kind: Callable[[str], pa.DataType], unit: str) -> None:
+    """Arrow's reader takes durations in dictionaries for numbers, and dies of dictionaries in extension types."""
+    values = pa.array([5, -7, None], pa.int64()).cast(kind(unit))
+    entries = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), values)
+    words = pa.array(["a", "b", None]).dictionary_encode()
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 3, 3], pa.int32()), entries)
+    columns: dict[str, pa.Array] = {
+        "plain": entries,
+        "list": lists,
+        "map": pa.MapArray.from_arrays(pa.array([0, 2, 3, 3], pa.int32()), pa.array(["x", "y", "z"]), entries),
+        "struct": pa.StructArray.from_arrays([entries, lists], ["e", "l"]),
+        "extension": pa.ExtensionArray.from_storage(Extended(entries.type), entries),
+        "list in extension": pa.ExtensionArray.from_storage(Extended(lists.type), lists),
+        "words in extension": pa.ExtensionArray.from_storage(Extended(words.type), words),
+    }
+    table = pa.table(columns)
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.parquet")
+    jobs.convert(tmp_path / "b.parquet", tmp_path / "c.mosaic")
+    assert smalti.read_table(tmp_path / "c.mosaic").to_pylist() == table.to_pylist()
+
+
 @pytest.mark.parametrize(
     ("suffix", "type_"),
     [
@@ -103,6 +150,7 @@ def test_numbers_that_json_lacks(
         (".parquet", pa.decimal128(10, -2)),
         (".parquet", pa.run_end_encoded(pa.int32(), pa.int8())),
         (".parquet", pa.struct([])),
+        (".parquet", pa.binary(0)),
     ],
 )
 @pytest.mark.parametrize("in_lists", [False, True])
@@ -223,6 +271,27 @@ def test_csv_types_that_change_midway(tmp_path: Path, values: list[str], type_: 
         convert_options=pyarrow.csv.ConvertOptions(column_types={"v": type_}, strings_can_be_null=True),
     )
     assert table["v"].equals(expected["v"].cast(type_))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_integers_of_64_bits_there_and_back(tmp_path: Path, suffix: str) -> None:
+    """Arrow guesses doubles for integers from 2^63 on, and rounds them."""
+    values = {"u": [(1 << 64) - 1, (1 << 53) + 1, None], "v": [1 << 63, 0, 5]}
+    table = pa.table({name: pa.array(each, pa.uint64()) for name, each in values.items()})
+    table = table.append_column("i", pa.array([-(1 << 63), (1 << 53) + 1, 0]))
+    table = table.append_column("f", pa.array([0.5, 2.0**63, None]))
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic")
+    assert smalti.read_table(tmp_path / "c.mosaic").equals(table)
+
+
+def test_large_integers_that_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", 64)
+    values = [*range(40), (1 << 64) - 1]
+    (tmp_path / "a.csv").write_text("x\n" + "".join(f"{value}\n" for value in values))
+    jobs.convert(tmp_path / "a.csv", tmp_path / "b.mosaic")
+    assert smalti.read_table(tmp_path / "b.mosaic")["x"].to_pylist() == values
 
 
 @pytest.mark.usefixtures("small_blocks")

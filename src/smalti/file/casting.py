@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti._core.allowance import Allowance
-from smalti.errors import MemoryLimitError, SchemaError
+from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
 from smalti.file.columnless import columnless_batch
 from smalti.file.patterns import match_names
 from smalti.memory import most_memory, size_of
@@ -25,7 +25,7 @@ def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
     try:
         widened: pa.Array = widen_values(array, field.type)
         return widened
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, CorruptFileError) as error:  # a list has another length
         raise SchemaError(
             f"values cannot be read as the table's type ({error})",
             column=field.name,

@@ -564,7 +564,35 @@ def widen_values(array: Any, type_: Any) -> Any:
         return type_.wrap_array(widen_values(array, type_.storage_type))
     if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
         return from_stored(to_stored(widen_values(array, type_.value_type), storage_type(type_)), type_)
-    return to_stored(array, type_) if type_ == storage_type(source) else array.cast(type_)
+    return to_stored(array, type_) if type_ == storage_type(source) else _cast_exactly(array, type_)
+
+
+def _cast_exactly(array: Any, type_: Any) -> Any:
+    """Arrow's cast, which refuses most values that do not fit, and here also those that it would cut off or overflow.
+
+    A floating-point number may be rounded to one of fewer digits, as whoever asks for these expects.
+    """
+    source, found = array.type, array.cast(type_)
+    if pt.is_floating(type_) and not pt.is_float16(source):
+        wide = found.cast(pa.float64())
+        is_lost = pc.and_(pc.is_inf(wide), pc.is_finite(array.cast(pa.float64(), safe=False)))
+        if pt.is_float16(type_) and pt.is_integer(source):
+            is_lost = pc.not_equal(wide, array.cast(pa.float64(), safe=False))
+    elif pt.is_timestamp(source) and pt.is_date(type_):
+        local = array if source.tz is None else pc.local_timestamp(array)
+        is_lost = pc.not_equal(found.cast(local.type), local)
+    elif pt.is_boolean(type_) and (pt.is_integer(source) or pt.is_floating(source)):
+        is_lost = pc.not_equal(found.cast(pa.float64()), array.cast(pa.float64(), safe=False))
+    elif pt.is_floating(source) and pt.is_decimal(type_):
+        # Not digits that the number does not have: 0.1 is 0.10, though no floating-point number is.
+        wide, share = array.cast(pa.float64()), 2.0 ** {16: -9, 32: -22, 64: -50}[source.bit_width]
+        is_lost = pc.greater(pc.abs(pc.subtract(found.cast(pa.float64()), wide)), pc.multiply(pc.abs(wide), share))
+    else:
+        return found
+    if pc.any(is_lost).as_py():
+        value = array.filter(is_lost)[0]
+        raise pa.ArrowInvalid(f"{type_} cannot hold {value.cast(pa.string())}")
+    return found
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------
@@ -600,14 +628,14 @@ def sort_key(array: Any) -> Any:
 def filter_type(type_: Any) -> pa.DataType:
     """The type a leaf is compared as: its own where the stored one would mean something else, such as a duration.
 
-    Arrow compares no dictionaries or 16-bit floats, and 64-bit numbers without sign not with others; it needs not to:
-    what is stored has the same order.
+    A filter may also compute with a column, so that bits and units count, not only the order of values. Where they are
+    the same, a leaf is compared as it is stored: Arrow compares no dictionaries or 16-bit floats.
     """
     if isinstance(type_, pa.BaseExtensionType):
         return filter_type(type_.storage_type)
     if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
         return filter_type(type_.value_type)
-    if pt.is_duration(type_) or pt.is_time64(type_) or pt.is_decimal256(type_) or pt.is_null(type_):
+    if pt.is_decimal256(type_) or pt.is_null(type_) or pt.is_unsigned_integer(type_) or pt.is_temporal(type_):
         chosen: pa.DataType = type_
         return chosen
     return storage_type(type_)

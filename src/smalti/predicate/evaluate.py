@@ -13,6 +13,7 @@ import pyarrow.types as pt
 
 from smalti.errors import SchemaError
 from smalti.predicate import tree as t
+from smalti.predicate.comparing import compare_arrays
 from smalti.predicate.fitting import as_comparable, fit_condition
 
 
@@ -108,7 +109,7 @@ def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
             array = batch.column(column)
             return pa.nulls(len(array), pa.bool_()) if pt.is_null(array.type) else getattr(pc, op)(array, text)
         case t.CompareColumns(left_name, op, right_name):
-            return _compare_columns(op, batch.column(left_name), batch.column(right_name))
+            return compare_arrays(op, batch.column(left_name), batch.column(right_name))
         case t.IsIn(column, values):
             array = as_comparable(batch.column(column))
             found = pc.is_in(array, value_set=as_comparable(values))
@@ -118,32 +119,6 @@ def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
             return pc.is_null(batch.column(column), nan_is_null=nan_is_null)
         case t.Opaque():
             return _evaluate_opaque(tree.expression, batch)
-
-
-def _compare_columns(op: str, left: Any, right: Any) -> Any:
-    if pt.is_null(left.type) or pt.is_null(right.type):
-        return pa.nulls(len(left), pa.bool_())
-    if left.type == right.type:
-        left, right = as_comparable(left), as_comparable(right)
-    if pt.is_floating(left.type) and pt.is_integer(right.type):
-        return _compare_columns(t.SWAPPED.get(op, op), right, left)
-    if pt.is_integer(left.type) and pt.is_floating(right.type):
-        return _compare_mixed(op, left, right)
-    return getattr(pc, op)(left, right)
-
-
-def _compare_mixed(op: str, whole: Any, floating: Any) -> Any:
-    """Integers and floating-point numbers compared exactly, where Arrow refuses integers of more than 53 bits.
-
-    Rounded to a floating-point number, an integer keeps its order among them, unless it becomes equal to one: then
-    that is a whole number, and is compared as such, or 2^63, which is above all integers.
-    """
-    compare = getattr(pc, op)
-    rounded, floating = whole.cast(pa.float64(), safe=False), floating.cast(pa.float64())
-    is_tie, is_held = pc.equal(rounded, floating), pc.less(floating, pa.scalar(2.0**63))
-    exact = compare(whole, pc.if_else(pc.and_(is_tie, is_held), floating, pa.scalar(0.0)).cast(pa.int64()))
-    is_below = pa.scalar(op in ("less", "less_equal", "not_equal"))
-    return pc.if_else(is_tie, pc.if_else(is_held, exact, is_below), compare(rounded, floating))
 
 
 def _evaluate_opaque(expression: pc.Expression, batch: pa.RecordBatch) -> pa.BooleanArray:

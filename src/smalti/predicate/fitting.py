@@ -121,14 +121,14 @@ def _measure(column: str, value: t.Value, type_: pa.DataType) -> Any:
         return value.as_py()
     if kind != "number":
         ticks: Any = value
-        return ticks.value * _step(value.type)
+        return ticks.value * step_of(value.type)
     number: Any = value.as_py()
     if isinstance(number, Decimal):
         return exact_number(number)
     return Fraction(number) if isfinite(number) else float(number)
 
 
-def _step(type_: Any) -> Fraction:
+def step_of(type_: Any) -> Fraction:
     """How far the numbers of a type are apart, of seconds if it is about time."""
     if pt.is_decimal(type_):
         return Fraction(1, 10**type_.scale) if type_.scale > 0 else Fraction(10**-type_.scale)
@@ -162,7 +162,7 @@ def _below(amount: Fraction | float, type_: pa.DataType) -> tuple[int | float | 
     low, high = _limits(type_)
     if amount in (inf, -inf):
         return (high if amount > 0 else None), False
-    steps = Fraction(amount) / _step(type_)
+    steps = Fraction(amount) / step_of(type_)
     whole = floor(steps)
     return None if whole < low else min(whole, high), low <= whole == steps <= high
 

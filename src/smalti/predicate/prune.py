@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
 from smalti.predicate import tree as t
+from smalti.predicate.comparing import compare_arrays
 from smalti.predicate.fitting import fit_condition
 
 #: More values of an "is in" than this are compared all at once, with one row group after the other.
@@ -206,12 +207,18 @@ def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bo
     if op in ("greater", "greater_equal"):
         return _compare_bounds(t.SWAPPED[op], low2, high2, low, high)
     if op == "less":
-        return _may(pc.less(low, high2)), _may(pc.greater_equal(high, low2))
+        return _may(_answers("less", low, high2)), _may(_answers("greater_equal", high, low2))
     if op == "less_equal":
-        return _may(pc.less_equal(low, high2)), _may(pc.greater(high, low2))
-    overlap = pc.and_(pc.less_equal(low, high2), pc.greater_equal(high, low2))
-    differ = pc.or_(pc.not_equal(low, high2), pc.not_equal(high, low2))
+        return _may(_answers("less_equal", low, high2)), _may(_answers("greater", high, low2))
+    overlap = pc.and_(_answers("less_equal", low, high2), _answers("greater_equal", high, low2))
+    differ = pc.or_(_answers("not_equal", low, high2), _answers("not_equal", high, low2))
     return _may(overlap), _may(differ)
+
+
+def _answers(op: str, left: _Bound, right: _Bound) -> Any:
+    if isinstance(left, pa.Array) and isinstance(right, pa.Array):
+        return compare_arrays(op, left, right)
+    return getattr(pc, op)(left, right)
 
 
 def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, bool]:

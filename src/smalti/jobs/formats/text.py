@@ -102,9 +102,19 @@ class TextReader:
     def scan_types(self) -> pa.Schema:
         """Types that hold every line of the file, of the columns whose types were not given; reads all of it."""
         blocks = enumerate(self._blocks())
-        return self.unify(
-            self._not_given(self._parse(block, None, first=not number).schema) for number, block in blocks
-        )
+        return self.unify(self._not_given(self._types(block, first=not number)) for number, block in blocks)
+
+    def _types(self, block: bytes, *, first: bool) -> pa.Schema:
+        """Guesses about the columns of a block. Arrow guesses doubles for integers without sign, and rounds them."""
+        table = self._parse(block, None, first=first)
+        guess = table.schema
+        for place, column in enumerate(table.columns):
+            if pt.is_float64(column.type) and _may_be_unsigned(column):
+                wanted = guess.set(place, guess.field(place).with_type(pa.uint64()))
+                with suppress(pa.ArrowInvalid):  # which says that some number has a point, or is larger still
+                    self._parse(block, wanted, first=first)
+                    guess = wanted
+        return guess
 
     def _not_given(self, guess: pa.Schema) -> pa.Schema:
         given = set() if self._request.types is None else set(self._request.types.names)
@@ -149,13 +159,15 @@ class CsvReader(TextReader):
         if not block.strip():
             raise MosaicError("CSV file has no header line")
         # An empty table may end without a line feed after its header.
-        guess = self._parse(block if b"\n" in block else block + b"\n", None, first=True).schema
-        self._names = guess.names
+        guess = self._types(block if b"\n" in block else block + b"\n", first=True)
         return with_given_types(guess, self._request.known_types)
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:
         if schema is None or len(set(schema.names)) < len(schema):
-            return self._read(block, schema, first, _null_words())
+            table = self._read(block, schema, first, _null_words())
+            if first:
+                self._names = table.column_names
+            return table
         if not self._has_null_words:
             try:
                 return self._read(block, schema, first, [""])
@@ -221,7 +233,7 @@ class JsonReader(TextReader):
         if not block.strip():
             return pa.schema([])
         known = self._request.known_types
-        guess = with_given_types(self._parse(block, None, first=True).schema, known)
+        guess = with_given_types(self._types(block, first=True), known)
         # A key may first occur after the first block; if its type is known, it is a column all the same.
         more = [field for field in known if guess.get_field_index(field.name) < 0]
         return pa.schema([*guess, *more])
@@ -291,6 +303,21 @@ def _numbers(value: Any, type_: Any, mark: str) -> Any:
     return mark + value if is_number and type_ is not None and not _is_text(type_) else value
 
 
+def _may_be_unsigned(column: pa.ChunkedArray) -> bool:
+    """Whether doubles are whole numbers from zero on, and one of them is too large for an integer with sign."""
+    import pyarrow.compute as pc
+
+    bounds: Any = pc.min_max(column).as_py()
+    low, high = bounds["min"], bounds["max"]
+    if low is None or low < 0 or not 2.0**63 <= high <= 2.0**64:
+        return False
+    return bool(pc.all(pc.equal(pc.floor(column), column)).as_py())
+
+
+#: Types of numbers in text. Decimals hold integers with sign and without, and doubles round all of them.
+_NUMBERS = [pa.int64(), pa.uint64(), pa.decimal128(20, 0), pa.float64()]
+
+
 def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """The type that two guesses about the same column agree on, or None.
 
@@ -303,8 +330,8 @@ def widen_text(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return a
     if pt.is_null(a):
         return b
-    if {a, b} == {pa.int64(), pa.float64()}:
-        return pa.float64()
+    if a in _NUMBERS and b in _NUMBERS:
+        return pa.decimal128(20, 0) if {a, b} == {pa.int64(), pa.uint64()} else max(a, b, key=_NUMBERS.index)
     times = [type_ for type_ in (a, b) if pt.is_timestamp(type_)]
     if times and all(pt.is_timestamp(type_) or pt.is_date32(type_) for type_ in (a, b)):
         zones = {type_.tz for type_ in times}

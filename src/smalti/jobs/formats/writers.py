@@ -16,6 +16,7 @@ from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import Place
 from smalti.moments import FIRST_HIDDEN, FIRST_SHOWN, in_seconds, scalar_text
+from smalti.nesting import with_entry
 from smalti.options import WriterOptions
 from smalti.table.adapt import adapt_batch
 from smalti.types import is_list_like, storage_type
@@ -63,6 +64,10 @@ def _is_empty_struct(type_: Any) -> bool:
     return pt.is_struct(type_) and not type_.num_fields
 
 
+def _is_of_no_bytes(type_: Any) -> bool:
+    return pt.is_fixed_size_binary(type_) and not type_.byte_width
+
+
 class StreamWriter:
     """What writers over other libraries have in common: an output stream, and rows gathered before they are written."""
 
@@ -76,7 +81,7 @@ class StreamWriter:
 
     def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
         self._place = place
-        self._schema = pa.schema([plain_field(field) for field in schema]) if self._PLAIN_TYPES else schema
+        self._schema = pa.schema([plain_field(field) for field in schema]) if self._PLAIN_TYPES else self._held(schema)
         self._check()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
@@ -91,6 +96,10 @@ class StreamWriter:
             if any(has_part(field.type, is_kind) for is_kind in self._LACKS):
                 reason = f"{self._TITLE} has no place for this type"
                 raise SchemaError(reason, column=field.name, found=str(field.type))
+
+    def _held(self, schema: pa.Schema) -> pa.Schema:
+        """The schema that is written."""
+        return schema
 
     def _open(self) -> None:
         """Set `_writer`, for a format that is written by a library."""
@@ -133,8 +142,13 @@ class StreamWriter:
 class ParquetFileWriter(StreamWriter):
     """Parquet with zstd, which is also what Mosaic files have; a row group for each gathered table."""
 
-    _TITLE, _LACKS = "Parquet", (_has_negative_scale, pt.is_run_end_encoded, _is_empty_struct)
+    _TITLE, _LACKS = "Parquet", (_has_negative_scale, pt.is_run_end_encoded, _is_empty_struct, _is_of_no_bytes)
     _GATHER = GROUP_BYTES
+
+    def _held(self, schema: pa.Schema) -> pa.Schema:
+        """Durations by themselves: Arrow's reader of Parquet takes those in a dictionary for numbers without unit."""
+        held = pa.schema([_without_dictionaries(field, _has_durations) for field in schema])
+        return held.with_metadata(schema.metadata or {})
 
     def _open(self) -> None:
         import pyarrow.parquet as pq
@@ -228,3 +242,24 @@ def _plain_type(type_: Any) -> pa.DataType:
         plain: pa.DataType = pa.map_(plain_field(type_.key_field), plain_field(type_.item_field))  # type: ignore[call-overload]
         return plain
     return storage_type(type_)
+
+
+def _has_durations(type_: Any) -> bool:
+    return bool(pt.is_dictionary(type_) and pt.is_duration(type_.value_type))
+
+
+def _without_dictionaries(field: pa.Field, is_kind: Callable[[Any], bool]) -> pa.Field:
+    """The field with the values of some dictionaries by themselves; extension types around these are taken off."""
+    type_: Any = field.type
+    if not has_part(type_, is_kind):
+        return field
+    if isinstance(type_, pa.BaseExtensionType):
+        return _without_dictionaries(field.with_type(type_.storage_type), is_kind)
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return field.with_type(type_.value_type)
+    if pt.is_struct(type_):
+        return field.with_type(pa.struct([_without_dictionaries(part, is_kind) for part in type_]))
+    if pt.is_map(type_):
+        key, item = (_without_dictionaries(part, is_kind) for part in (type_.key_field, type_.item_field))
+        return field.with_type(pa.map_(key, item, type_.keys_sorted))
+    return field.with_type(with_entry(type_, _without_dictionaries(type_.value_field, is_kind)))
