@@ -485,3 +485,14 @@ def test_the_plural_is_used_for_many_only() -> None:
     files = (jobs.WrittenFile("b", 1, 1),)
     one = jobs.JobSummary("convert", "local", "a", "b", num_rows=1, source_files=1, files=files)
     assert str(one) == "convert (local): 1 row, 1 file of 0 B to 1 file of 1 B in 0.0 s"
+
+
+def test_a_condition_on_partitions_leaves_files_that_agree(run: Any, tmp_path: Path) -> None:
+    for part, values in {"1": [1, 2], "2": ["text"]}.items():
+        (tmp_path / f"p={part}").mkdir()
+        smalti.write_table(pa.table({"v": values}), tmp_path / f"p={part}" / "a.mosaic")
+    assert run("cat", tmp_path, "--where", "p = 1", "--csv").out == "v,p\n1,1\n2,1\n"
+    assert run("tail", tmp_path, "-n", 1, "--where", "p = 2", "--csv").out == "v,p\ntext,2\n"
+    assert run("count", tmp_path, "--where", "p = 1").out == "2\n"
+    refused = run("cat", tmp_path, "--where", "v = 1")
+    assert (refused.code, "files disagree on the type of a column" in refused.err) == (1, True)

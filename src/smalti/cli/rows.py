@@ -16,10 +16,12 @@ from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
+from smalti.errors import SchemaError
 from smalti.file.logical import take_rows
 from smalti.file.plain import json_lines
 from smalti.file.streams import Scannable
 from smalti.nesting import field_paths
+from smalti.predicate.literals import WhereError
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
 from smalti.table.dataset import MosaicDataset
@@ -89,14 +91,28 @@ def run_sample(options: argparse.Namespace, screen: Screen) -> None:
 def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any, pa.Schema]:
     """The columns and the condition that are asked for, and the schema of what is shown."""
     columns = None
+    condition = None if options.where is None else _condition(options.where, table)
     if options.columns:
         names = column_names(table)
         if not {piece for pattern in options.columns for piece in (pattern, *pattern.split(","))} <= set(names):
             names = [*names, *field_paths(schema_of(table))]  # a field of a struct, maybe
         columns = select_columns(names, options.columns)
-    schema = schema_of(table) if columns is None else table.scan(columns).schema
-    condition = None if options.where is None else parse_where(options.where, schema_of(table))
-    return columns, condition, schema
+    return columns, condition, table.scan(columns, condition).schema
+
+
+def _condition(text: str, table: Scannable) -> Any:
+    """The condition that a text says of a table.
+
+    If files disagree on the type of a column, one on partition columns may leave those that agree.
+    """
+    try:
+        schema = schema_of(table)
+    except SchemaError as disagreement:
+        try:
+            return parse_where(text, getattr(table, "partition_schema", pa.schema([])))
+        except WhereError:
+            raise disagreement from None
+    return parse_where(text, schema)
 
 
 def _limit(options: argparse.Namespace) -> int | None:
@@ -120,8 +136,8 @@ def show_rows(
         screen.lines(row_table(batches, schema, None if screen.markdown else screen.width, screen.table))
 
 
-def _step(table: Scannable, columns: Sequence[str] | None) -> int:
-    width = len(column_names(table)) if columns is None else len(columns)
+def _step(table: Scannable, columns: Sequence[str] | None, condition: Any) -> int:
+    width = len(table.scan(None, condition).schema) if columns is None else len(columns)
     return max(1, CELLS_AT_ONCE // max(1, width))
 
 
@@ -132,7 +148,7 @@ def limited_batches(
     if limit == 0:
         return
     left = limit
-    scan = table.scan(columns, condition, batch_size=_step(table, columns), progress=progress)
+    scan = table.scan(columns, condition, batch_size=_step(table, columns, condition), progress=progress)
     for batch in scan.to_batches():
         yield batch.slice(0, left)
         if left is not None:
@@ -185,7 +201,7 @@ def sampled_batches(
     total = table.count_rows(condition)
     chosen = sorted(random.Random(seed).sample(range(total), min(total, total if limit is None else limit)))
     if not isinstance(table, smalti.MosaicFile) or condition is not None:
-        scan = table.scan(columns, condition, batch_size=_step(table, columns), progress=progress)
+        scan = table.scan(columns, condition, batch_size=_step(table, columns, condition), progress=progress)
         yield from _rows_at(chosen, scan.to_batches())
         return
     start = 0
@@ -213,7 +229,7 @@ def run_count(options: argparse.Namespace, screen: Screen) -> None:
             total = rows = table.count_rows()
         else:
             with ProgressBar(screen.err) as show:
-                matching = table.scan([], parse_where(options.where, schema_of(table)), progress=show)
+                matching = table.scan([], _condition(options.where, table), progress=show)
                 rows = sum(batch.num_rows for batch in matching.to_batches())
             total = table.count_rows() if options.json else 0
     if options.json:

@@ -159,15 +159,19 @@ class MosaicDataset(Dataset):
         All files are those of one listing: if one was removed or replaced meanwhile, the table is listed again.
         """
 
+        scan = self.scan(columns, filters)
+
         def read(apart: MosaicDataset) -> list[pa.RecordBatch]:
             found: list[pa.RecordBatch] = []
-            left, schema = num_rows, apart._columns_of(columns)
-            for file in reversed(apart._found):
+            apart._survey()
+            some = apart._looked_at(scan, _parsed(scan))
+            left, schema = num_rows, some._columns_of(columns)
+            for file in reversed(some._found):
                 if not left:
                     break
-                alone = apart._apart()
-                alone._schema, alone._found = apart._find_schema(), [file]
-                rows = pa.Table.from_batches(alone._typed_batches(alone.scan(columns, filters)), schema)
+                alone = some._apart()
+                alone._schema, alone._found = some._find_schema(), [file]
+                rows = pa.Table.from_batches(alone._typed_batches(scan), schema)
                 found = [*rows.slice(max(0, rows.num_rows - left)).to_batches(), *found]
                 left -= min(left, rows.num_rows)
             return found
