@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import obstore
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
@@ -386,6 +387,17 @@ class TestPlaces:
         assert root.stores.copy_new(root.child("top").path, root.child("new").path)
         assert not root.stores.copy_new(root.child("b/c/d").path, root.child("new").path)
         assert root.child("new").read_bytes() == b"top"
+        copy = obstore.copy
+
+        def unable(*arguments: Any, overwrite: bool = True) -> None:
+            if not overwrite:
+                raise obstore.exceptions.NotSupportedError("no conditions")
+            copy(*arguments)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(obstore, "copy", unable)
+            assert not root.stores.copy_new(root.child("top").path, root.child("new").path)
+            assert root.stores.copy_new(root.child("top").path, root.child("newer").path)
         root.filesystem.delete_dir(root.path)
 
     def test_names_that_are_no_paths(self, places: list[Place], server: S3Server) -> None:

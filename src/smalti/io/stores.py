@@ -278,13 +278,25 @@ class ObjectStores(FileSystemHandler):
         self.write(dest, reader, reader.size)
 
     def copy_new(self, src: str, dest: str) -> bool:
-        """Copy an object to a path unless there is one; return whether it was copied."""
+        """Copy an object to a path unless there is one; return whether it was copied.
+
+        A store that cannot do so, or not with an object of this size, is asked first whether there is one.
+        """
         (store, key), (_, target_key) = self._open(src), self._open(dest)
-        with self._errors(src):
-            try:
-                obstore.copy(store, key, target_key, overwrite=False)
-            except exceptions.AlreadyExistsError:
-                return False
+        try:
+            with self._errors(src):
+                try:
+                    obstore.copy(store, key, target_key, overwrite=False)
+                    return True
+                except exceptions.AlreadyExistsError:
+                    return False
+        except OSError as error:
+            is_unable = isinstance(error, io.UnsupportedOperation)
+            if isinstance(error, FileNotFoundError) or not (is_unable or self._info(src).size > _COPIED_AT_ONCE):
+                raise
+        if self._info(dest).is_file:
+            return False
+        self.copy_file(src, dest)
         return True
 
     def _reader(self, path: str) -> ObjectReader:
