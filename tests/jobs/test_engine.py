@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_tasks_that_have_not_begun_never_do() -> None:
     results = LocalExecutor(2).run(slow, list(range(50)), Meter("convert", 50, 0, None))
     assert next(results) == (0, 0)
     threading.Timer(0.1, gate.set).start()
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert len(begun) < 10
 
 
@@ -71,3 +72,17 @@ def test_no_pyspark_unless_asked() -> None:
 def test_public_names() -> None:
     assert sorted(jobs.__all__) == jobs.__all__
     assert [name for name in jobs.__all__ if not getattr(jobs, name).__doc__] == []
+
+
+@pytest.mark.parametrize("job", ["profile", "verify", "convert"])
+def test_no_thread_outlives_a_job_that_fails(job: str, tmp_path: Path) -> None:
+    """Threads that only the collector of garbage would end could hang a thread that is just being started."""
+    for number in range(6):
+        (tmp_path / f"{number}.mosaic").write_bytes(b"no Mosaic file")
+    arguments = [tmp_path, tmp_path / "out"] if job == "convert" else [tmp_path]
+    try:
+        getattr(jobs, job)(*arguments, split_bytes=1, workers=3)
+    except smalti.MosaicError as error:  # Its traceback holds what the job had in its hands.
+        held = error
+    assert job == "verify" or held.__traceback__ is not None
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("smalti-job")] == []

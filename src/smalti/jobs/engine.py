@@ -5,7 +5,7 @@ The arguments that all jobs have in common are checked here too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
@@ -44,7 +44,7 @@ class Executor(Protocol):
 
     def run(
         self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter, combine: Combine[Result] | None = None
-    ) -> Iterator[tuple[int, Result]]:
+    ) -> Generator[tuple[int, Result], None, None]:
         """With `combine`, which makes one result of two, fewer results may come back than there are tasks."""
         ...
 
@@ -71,8 +71,12 @@ class LocalExecutor:
         tasks: Sequence[Task],
         meter: Meter,
         combine: Combine[Result] | None = None,  # noqa: ARG002
-    ) -> Iterator[tuple[int, Result]]:
-        """Results as tasks finish. If the caller stops asking, tasks that have not begun are not run."""
+    ) -> Generator[tuple[int, Result], None, None]:
+        """Results as tasks finish. Close it: tasks that have not begun are then not run, and the others are waited for.
+
+        The collector of garbage must not close it. It may do so in a thread that is just being started, which holds a
+        lock of Python's that waiting for threads needs.
+        """
         if self.slots == 1 or len(tasks) <= 1:
             for index, task in enumerate(tasks):
                 result = work(task, meter.add)

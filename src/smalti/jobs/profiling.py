@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -126,7 +127,8 @@ def profile(
     split_bytes = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)
     tasks = _plan(listing, formats, with_agreed_types(request, listing, formats), split_bytes)
     meter = Meter("profile", len(tasks), sum(task.piece.num_bytes for task in tasks), progress)
-    merged = _merge(executor.run(measure, tasks, meter, combine), skip=on_error == "skip")
+    with closing(executor.run(measure, tasks, meter, combine)) as results:
+        merged = _merge(results, skip=on_error == "skip")
     failed = {path: part.error for path, part in sorted(merged.files.items()) if part.error is not None}
     skipped = tuple(Skipped(path, error.reason) for path, error in failed.items())
     result = Profile(

@@ -6,6 +6,7 @@ import errno
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -120,12 +121,14 @@ def _run_splits(
     if finished:
         meter.add(0, sum(split.num_bytes for split in splits if split.index in finished), len(finished))
     settings.staging.log.check_links({output.stem.rpartition("/")[0] for split in waiting for output in split.outputs})
-    for index, result in executor.run(partial(copy_split, settings), waiting, meter):
-        if isinstance(result, MosaicError):
-            failure = result
-            break  # Leaving the loop ends the executor, which waits for the tasks that are running.
-        results[waiting[index].index] = result
-    else:
+    failure = None
+    with closing(executor.run(partial(copy_split, settings), waiting, meter)) as copied:
+        for index, result in copied:
+            if isinstance(result, MosaicError):
+                failure = result
+                break  # Closing ends the executor, which waits for the tasks that are running.
+            results[waiting[index].index] = result
+    if failure is None:
         return results
     if not results and not settings.staging.finished_splits():
         settings.staging.discard()

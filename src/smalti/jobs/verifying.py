@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import add
@@ -86,7 +87,8 @@ def verify(
             num_bytes = sum(sizes[group] for group in part) or file.size
             tasks.append(CheckTask(listing.filesystem, file, num_bytes, part, first=number == 0))
     meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)
-    results = dict(executor.run(check, tasks, meter))
+    with closing(executor.run(check, tasks, meter)) as checked:
+        results = dict(checked)
     found: dict[str, list[FileReport]] = {file.path: [] for file in files}
     for index in sorted(results):
         found[tasks[index].file.path].append(results[index])

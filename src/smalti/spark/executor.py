@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
@@ -47,7 +47,7 @@ class SparkExecutor:
 
     def run(
         self, work: Work[Task, Result], tasks: Sequence[Task], meter: Meter, combine: Combine[Result] | None = None
-    ) -> Iterator[tuple[int, Result]]:
+    ) -> Generator[tuple[int, Result], None, None]:
         """Run all tasks, then return their results. Spark repeats tasks whose worker dies.
 
         The results of many tasks are combined on the executors, so that the driver gets one of them.
