@@ -278,6 +278,16 @@ def test_a_reader_that_pauses_beside_a_compaction(table: str) -> None:
     assert not kept.entries(), "the next writer removes what is over"
 
 
+def test_a_dynamic_overwrite_without_rows_touches_no_partition(table: str) -> None:
+    """Not even that of nulls, where a table that is overwritten by no rows keeps its schema."""
+    act(table, "append", [(1, None), (2, 0)])
+    before = names(table)
+    act(table, "dynamic", [])
+    assert (ids(table), names(table)) == ([1, 2], before)
+    act(table, "overwrite", [])
+    assert (ids(table), len(names(table))) == ([], 1)
+
+
 def test_links(tmp_path: Path) -> None:
     (tmp_path / "t/day=1").mkdir(parents=True)
     smalti.write_table(pa.table({"x": [1]}), tmp_path / "t/day=1/a.mosaic")

@@ -246,7 +246,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         staged = staged_files(messages)
-        if not staged and not self._replaced and (self._mode != "append" or not list_table(self._plan.root).files):
+        if not staged and not self._replaced and (self._mode == "overwrite" or not list_table(self._plan.root).files):
             # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
             writer = TaskWriter(self._plan, "empty", 0)
             writer.start_file(partition_directory([(name, None) for name in self._plan.partition_by]))
