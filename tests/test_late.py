@@ -25,16 +25,14 @@ from smalti.table.committing import Change
 from smalti.table.listing import list_files, open_found
 from smalti.table.partitions import by_directory
 from tests.racing_child import act
-from tests.s3 import S3Server
+from tests.s3 import S3Server, s3_by_uri
 
 RELEASES = Path(__file__).parent / "data/releases"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
-    with S3Server(buckets=["late"]) as server, pytest.MonkeyPatch.context() as patched:
-        for name, value in server.environment.items():
-            patched.setenv(name, value)
+    with s3_by_uri("late") as server:
         yield server
 
 

@@ -31,14 +31,12 @@ from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, KEPT, is_ours, record_name
 from smalti.table.listing import FoundFile, Listing, list_files, open_found
 from tests.racing_child import ROWS
-from tests.s3 import S3Server
+from tests.s3 import S3Server, s3_by_uri
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
-    with S3Server(buckets=["odd"]) as server, pytest.MonkeyPatch.context() as patched:
-        for name, value in server.environment.items():
-            patched.setenv(name, value)
+    with s3_by_uri("odd") as server:
         yield server
 
 

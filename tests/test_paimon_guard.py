@@ -22,16 +22,14 @@ from smalti import jobs
 from smalti.cli.main import main
 from smalti.io import locate, write_whole
 from smalti.table.paimon_layout import is_paimon_table
-from tests.s3 import S3Server
+from tests.s3 import S3Server, s3_by_uri
 
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
-    with S3Server(["bucket"]) as server, pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
+    with s3_by_uri("bucket") as server:
         yield server
 
 

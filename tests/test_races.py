@@ -35,7 +35,7 @@ from smalti.table.commit_log import CommitLog
 from smalti.table.splits import Piece
 from tests import racing_child
 from tests.children import ROOT
-from tests.s3 import S3Server
+from tests.s3 import s3_by_uri
 
 ROUNDS = int(os.environ.get("SMALTI_RACES", "4"))
 #: The longest that a process waits before it commits, in seconds.
@@ -264,11 +264,8 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         with racers({}) as pair:
             yield str(tmp_path_factory.mktemp("races")), pair
         return
-    with S3Server(buckets=["races"]) as server, pytest.MonkeyPatch.context() as patched:
-        for name, value in server.environment.items():
-            patched.setenv(name, value)
-        with racers(server.environment) as pair:
-            yield "s3://races", pair
+    with s3_by_uri("races") as server, racers(server.environment) as pair:
+        yield "s3://races", pair
 
 
 @pytest.mark.parametrize("name", [*PAIRS, *NEW_PAIRS])
