@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.types import storage_kind
+from smalti.logical.types import storage_kind
 from tests.older_arrow import HAS
 
 NAMES = ["a", "b", "c", "a.b", "", "é", "a\\b", "b.c", "*", "user", "key", "value", "a#2", "q?"]

@@ -346,7 +346,7 @@ def test_batches_that_are_more_together_than_their_type_can_count(
 
 
 def test_entries_that_are_not_kept_need_no_wider_indices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smalti.file.intake.MAX_ENTRY_BYTES", 100)
+    monkeypatch.setattr("smalti.logical.intake.MAX_ENTRY_BYTES", 100)
     same = coded(0, 100, pa.int8())
     for arrays, expected in (([same, same], pa.int8()), ([same, coded(500, 29, pa.int8())], pa.int16())):
         given = pa.Table.from_batches([pa.record_batch([array], ["x"]) for array in arrays])

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import smalti
+from smalti.logical.types import storage_kind
 from smalti.predicate.tree import OPERATORS
-from smalti.types import storage_kind
 from tests.files import written
 from tests.older_arrow import array_of
 from tests.strategies import examples

@@ -15,11 +15,11 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.cli.main import main as command_line
-from smalti.file.columns import SharedSchemas
-from smalti.file.scan import Scanner
-from smalti.file.tail import parse_schema
 from smalti.io import open_source
 from smalti.kudu import CFileReader, CFileWriter
+from smalti.mosaic.columns import SharedSchemas
+from smalti.mosaic.scan import Scanner
+from smalti.mosaic.tail import parse_schema
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import by_directory, parse_partition, partition_schema
 
@@ -280,7 +280,7 @@ class TestReadingManyFiles:
     def test_a_column_that_no_file_has_is_refused_before_anything_is_read(
         self, many: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("smalti.file.scan.Scanner.fetch_buckets", None)
+        monkeypatch.setattr("smalti.mosaic.scan.Scanner.fetch_buckets", None)
         with pytest.raises(smalti.SchemaError, match=r"no column .nope. in the dataset"):
             smalti.dataset(many).to_table(["id", "nope"])
 
@@ -294,7 +294,7 @@ class TestReadingManyFiles:
             sections.append(section)
             return parse_schema(section, compression)
 
-        monkeypatch.setattr("smalti.file.columns.parse_schema", noting)
+        monkeypatch.setattr("smalti.mosaic.columns.parse_schema", noting)
         smalti.write_table(pa.table({"id": [99]}), many / "99.mosaic")
         ds = smalti.dataset(many)
         assert ds.to_table(["id"]).num_rows == 25

@@ -15,12 +15,12 @@ from smalti._core.encode import choose_encoding, choose_paged
 from smalti._core.names import pack_schema_block
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
-from smalti.file.scan import GroupRead, Projection, plan_buckets, plan_scan
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
 from smalti.io.ranges import Range, Request, plan_requests, split
+from smalti.logical.types import pack_descriptor
+from smalti.logical.widen import unify_schemas, widen
+from smalti.mosaic.scan import GroupRead, Projection, plan_buckets, plan_scan
 from smalti.spec import Encoding
-from smalti.table.schemas import unify_schemas, widen
-from smalti.types import pack_descriptor
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.table.schemas import unify_schemas, widen
+from smalti.logical.widen import unify_schemas, widen
 from tests.older_arrow import HAS
 
 POINT, POINT3 = pa.struct([("x", pa.uint8())]), pa.struct([("x", pa.int16()), ("y", pa.string())])

@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import smalti
+from smalti.logical.types import storage_kind
 from smalti.predicate import normalize_filters
 from smalti.predicate.text import parse_where
 from smalti.predicate.tree import OPERATORS
 from smalti.table.dataset import filtered, fit_filter
-from smalti.types import storage_kind
 from tests.files import written
 from tests.older_arrow import array_of
 from tests.strategies import examples

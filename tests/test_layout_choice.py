@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.file.layout_choice import Sample, choose_layout, plan_regions, row_group_bytes
+from smalti.mosaic.layout_choice import Sample, choose_layout, plan_regions, row_group_bytes
 from tests import reference
 from tests.compare import assert_same
 from tests.files import layout, written, written_as_reference

@@ -14,7 +14,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import smalti
-from smalti.nesting import plan_column, stored_columns
+from smalti.logical.tree import plan_column, stored_columns
 from tests import reference
 from tests.compare import assert_same
 from tests.files import read, written

@@ -16,9 +16,9 @@ import pytest
 import smalti
 from smalti._core.arrow_c import live_arrays
 from smalti.file.reader import MosaicFile
-from smalti.file.scan import Scanner
-from smalti.file.units import estimate_bytes
 from smalti.io.sources import BufferSource
+from smalti.mosaic.scan import Scanner
+from smalti.mosaic.units import estimate_bytes
 from smalti.readahead import REMOTE_READAHEAD, Budget, Unit, in_order, started
 
 

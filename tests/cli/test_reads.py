@@ -12,9 +12,9 @@ import pytest
 
 import smalti
 import smalti.file.reader
-from smalti.file.layout import FileLayout
 from smalti.io import Source, open_source
 from smalti.io.sources import WrappedSource
+from smalti.mosaic.layout import FileLayout
 
 
 class Counted(WrappedSource):

@@ -177,7 +177,7 @@ def test_predicates_on_what_polars_has_written(tmp_path: Path, predicate: pl.Exp
 
 
 def test_a_limit_stops_reading(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from smalti.file.scan import Scanner
+    from smalti.mosaic.scan import Scanner
 
     groups: list[int] = []
     fetch = Scanner.fetch_buckets

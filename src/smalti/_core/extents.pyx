@@ -2,7 +2,7 @@
 
 Owns the proof that the feeds and Arrow's own functions rely on: lengths fit each other, offsets never decrease and end
 inside the elements, views and dictionary indices point at something, and the bitmap has as many nulls as the array says.
-Arrow itself compares the ends with the sizes of the buffers, which the C interface does not tell (`smalti.file.intake`
+Arrow itself compares the ends with the sizes of the buffers, which the C interface does not tell (`smalti.logical.intake`
 asks it to); everything between the ends is checked here. Only the rows that are asked for are looked at, so that slices
 of one large array together cost no more than the array.
 """

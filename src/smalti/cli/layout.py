@@ -20,7 +20,7 @@ from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import open_each
-from smalti.file.layout import BucketLayout, ColumnLayout, FileLayout
+from smalti.mosaic.layout import BucketLayout, ColumnLayout, FileLayout
 
 
 def arguments_layout(parser: argparse.ArgumentParser) -> None:

@@ -29,10 +29,10 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
+from smalti.logical.tree import LogicalColumn, stored_schema
+from smalti.logical.types import storage_kind
 from smalti.moments import in_seconds
-from smalti.nesting import LogicalColumn, stored_schema
 from smalti.report.units import show_count
-from smalti.types import storage_kind
 
 
 def add_stored(parser: argparse.ArgumentParser) -> None:

@@ -17,10 +17,10 @@ from smalti.cli.render.rows import csv_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
 from smalti.errors import SchemaError
-from smalti.file.logical import take_rows
 from smalti.file.plain import json_lines
 from smalti.file.streams import Scannable
-from smalti.nesting import field_paths
+from smalti.logical.arrays import take_rows
+from smalti.logical.tree import field_paths
 from smalti.predicate.literals import WhereError
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener

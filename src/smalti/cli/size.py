@@ -30,10 +30,10 @@ from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.errors import MosaicError
-from smalti.file.layout import FileLayout
-from smalti.file.logical import as_compared
 from smalti.file.plain import plain_values
 from smalti.io.places import Place
+from smalti.logical.arrays import as_compared
+from smalti.mosaic.layout import FileLayout
 from smalti.report.units import show_count
 
 

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from smalti._core.extents import Extents, is_flat
 from smalti._core.input import InputBatch
 from smalti.errors import SchemaError
-from smalti.file.casting import has_part
+from smalti.logical.adapt import has_part
 
 
 class Inspector:

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.file.logical import list_elements, struct_fields
+from smalti.logical.arrays import list_elements, struct_fields
+from smalti.logical.tree import unique_names
+from smalti.logical.types import is_list_like
 from smalti.moments import moment_texts
-from smalti.nesting import unique_names
-from smalti.types import is_list_like
 
 #: The stubs of pyarrow have no functions for runs.
 _runs: Any = pc

@@ -11,17 +11,17 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
-from smalti.file.cache import BucketCache
-from smalti.file.casting import chosen_fields
-from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
-from smalti.file.layout import FileLayout, build_layout
-from smalti.file.scan import Projection, Scanner, ScanPlan, check_fits, plan_scan
 from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, one_filter, refuse_fields
-from smalti.file.tail import parse_schema, read_tail
-from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, lasting_path, open_source
 from smalti.io.places import AnyFileSystem
+from smalti.logical.adapt import chosen_fields
+from smalti.mosaic.cache import BucketCache
+from smalti.mosaic.columns import Columns, FilterColumn, SharedSchemas, restore_bound
+from smalti.mosaic.layout import FileLayout, build_layout
+from smalti.mosaic.scan import Projection, Scanner, ScanPlan, check_fits, plan_scan
+from smalti.mosaic.tail import parse_schema, read_tail
+from smalti.mosaic.units import scan_units
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary
@@ -326,7 +326,7 @@ class MosaicFile(Scannable):
         output = self._project(columns)
         if filters is None:
             return plan_scan(output, groups)
-        from smalti.file.filtering import FilterPlan  # see there why not at the top
+        from smalti.mosaic.filtering import FilterPlan  # see there why not at the top
 
         filter_ = FilterPlan(filters, self._tail, self._compared, self.columns)
         return plan_scan(output, groups, filter_, filter_.projection)

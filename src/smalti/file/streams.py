@@ -17,10 +17,10 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, ReplacedError, SchemaError
 from smalti.extras import optional_module
-from smalti.file.casting import cast_batch, chosen_fields
-from smalti.file.intake import arrow_batches
+from smalti.logical.adapt import cast_batch, chosen_fields
+from smalti.logical.intake import arrow_batches
+from smalti.logical.tree import field_paths
 from smalti.memory import asked_limit, most_memory, size_of
-from smalti.nesting import field_paths
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter

@@ -20,12 +20,7 @@ from smalti._core.names import pack_schema_block
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError, no_column
-from smalti.file.casting import check_schema
-from smalti.file.columns import restore_bound
 from smalti.file.inspection import Inspector
-from smalti.file.intake import Intake, arrow_batches, arrow_reader
-from smalti.file.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
-from smalti.file.open_row_group import OpenRowGroup, Slice
 from smalti.format.bucket import pack_directory, pack_slots
 from smalti.format.companion import ENVELOPE_SIZE, pack_companion, pack_description
 from smalti.format.compression import deflate
@@ -35,6 +30,11 @@ from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
+from smalti.logical.adapt import check_schema
+from smalti.logical.intake import Intake, arrow_batches, arrow_reader
+from smalti.mosaic.columns import restore_bound
+from smalti.mosaic.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
+from smalti.mosaic.open_row_group import OpenRowGroup, Slice
 from smalti.options import LAYOUTS, WriterOptions, WriterOptionValues
 from smalti.report.notebook import html_summary
 from smalti.report.units import show_bytes, show_count

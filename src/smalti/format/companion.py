@@ -127,7 +127,7 @@ class Description:
     """The columns that are not what the schema block says of them.
 
     `schema` has these columns, and the metadata of the whole schema; `names` has the names of the columns that one of
-    them is stored as, by its place, if these are not as `smalti.nesting` has them; `dictionaries` has the entries of
+    them is stored as, by its position, if `smalti.logical.tree` would choose others; `dictionaries` has the entries of
     each dictionary-encoded leaf that has some, by its stored name.
     """
 

@@ -15,9 +15,6 @@ from pyarrow.fs import FileSystem
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError
-from smalti.file.cache import FetchedBucket
-from smalti.file.scan import Projection, Scanner, plan_buckets
-from smalti.file.tail import read_tail
 from smalti.format.bucket import slot_has_checksum
 from smalti.format.compression import has_checksum
 from smalti.format.index import MONOLITHIC
@@ -25,6 +22,9 @@ from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
 from smalti.memory import asked_limit, most_memory
 from smalti.moments import scalar_text
+from smalti.mosaic.cache import FetchedBucket
+from smalti.mosaic.scan import Projection, Scanner, plan_buckets
+from smalti.mosaic.tail import read_tail
 from smalti.progress import Report
 from smalti.report.units import show_bytes, show_count
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression

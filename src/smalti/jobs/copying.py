@@ -24,14 +24,14 @@ from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
-from smalti.nesting import stored_schema
+from smalti.logical.tree import stored_schema
+from smalti.logical.types import has_statistics
+from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.adapt import adapt_batch
 from smalti.table.listing import kept_place, place_of
-from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece
-from smalti.types import has_statistics
 
 #: In bytes. File systems take 255.
 _MAX_STAGED_NAME = 200

@@ -18,21 +18,21 @@ from pyarrow.fs import FileSystem
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.casting import widen_array
-from smalti.file.intake import Intake
-from smalti.file.logical import from_stored
 from smalti.io.places import Place
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.text import scan_types
+from smalti.logical.adapt import widen_array
+from smalti.logical.arrays import from_stored
+from smalti.logical.intake import Intake
+from smalti.logical.types import keeps_units, storage_kind, storage_type
+from smalti.logical.widen import widen
 from smalti.moments import TICKS
 from smalti.progress import Report
 from smalti.table.listing import place_of
 from smalti.table.partitions import repeat_value
-from smalti.table.schemas import widen
 from smalti.table.splits import Piece
-from smalti.types import keeps_units, storage_kind, storage_type
 
 #: Values of a column that its histogram is drawn from, and how many bars it has.
 MAX_SAMPLE, BINS = 512, 16

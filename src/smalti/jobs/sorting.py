@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import MosaicError, SchemaError, no_column
-from smalti.file.casting import widen_array
-from smalti.file.logical import sort_key, take_rows
+from smalti.logical.adapt import widen_array
+from smalti.logical.arrays import sort_key, take_rows
+from smalti.logical.tree import with_room
+from smalti.logical.types import storage_kind
 from smalti.memory import size_of
-from smalti.nesting import with_room
-from smalti.types import storage_kind
 
 #: Arrow bytes of a chunk of the sorted result.
 CHUNK_BYTES = 128 << 20

@@ -13,10 +13,10 @@ import pyarrow.types as pt
 
 import smalti
 from smalti.errors import UnsupportedFeatureError
-from smalti.file.columns import Columns, SharedSchemas
-from smalti.file.intake import arrow_batches
 from smalti.format.statistics import ColumnStatistics
-from smalti.types import is_legacy_timestamp
+from smalti.logical.intake import arrow_batches
+from smalti.logical.types import is_legacy_timestamp
+from smalti.mosaic.columns import Columns, SharedSchemas
 
 __all__ = ["ColumnStatistics", "MosaicReader", "MosaicWriter", "WriterOptions", "read_table", "write_table"]
 

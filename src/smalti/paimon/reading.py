@@ -21,10 +21,11 @@ from pypaimon.manifest.schema.data_file_meta import DataFileMeta
 from pypaimon.read.split import DataSplit, Split
 from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
-from smalti.file.casting import widen_array
-from smalti.file.columnless import columnless_batch
-from smalti.file.columns import SharedSchemas
+from smalti._compat.arrow import columnless_batch
 from smalti.file.reader import MosaicFile
+from smalti.logical.adapt import widen_array
+from smalti.logical.widen import widen
+from smalti.mosaic.columns import SharedSchemas
 from smalti.paimon.engine import engine
 from smalti.paimon.tables import PaimonTable
 from smalti.predicate import Filter, filter_batch
@@ -35,7 +36,6 @@ from smalti.table.adapt import adapt_batch
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import repeat_value
 from smalti.table.scanning import FileRead, read_files
-from smalti.table.schemas import widen
 
 #: Types whose values pypaimon changes on the way from the file, or keeps in files of their own.
 _SPECIAL_TYPES = ("BLOB", "VARIANT", "VECTOR")

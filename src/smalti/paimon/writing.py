@@ -20,8 +20,8 @@ from pypaimon.write.commit_callback import CommitCallback
 from pypaimon.write.commit_message import CommitMessage
 
 from smalti.errors import ConflictError, MosaicError, SchemaError, UnsupportedFeatureError
-from smalti.file.intake import arrow_batches
 from smalti.file.streams import Scannable
+from smalti.logical.intake import arrow_batches
 from smalti.paimon.engine import engine
 from smalti.paimon.mosaic import refuse_rows
 from smalti.paimon.tables import AnyTable, open_for_commit

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError, suggestion
+from smalti.logical.types import storage_kind
 from smalti.predicate.fitting import fit_condition
 from smalti.predicate.literals import TYPED, Literal, WhereError, is_number, to_value
 from smalti.predicate.tree import (
@@ -37,7 +38,6 @@ from smalti.predicate.tree import (
     check_depth,
     join,
 )
-from smalti.types import storage_kind
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 #: Words that mean something after a column only, and stay usable as names of columns.

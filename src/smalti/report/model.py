@@ -17,9 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from smalti.file.layout import BucketLayout, FileLayout, RowGroupLayout
 from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics, show_bound
+from smalti.mosaic.layout import BucketLayout, FileLayout, RowGroupLayout
 from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.

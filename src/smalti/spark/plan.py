@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from smalti.errors import MosaicError, PaimonTableError, SchemaError
-from smalti.file.columns import SharedSchemas
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
+from smalti.logical.widen import unify_schemas
+from smalti.mosaic.columns import SharedSchemas
 from smalti.spark.choice import choose_files, fit_partitions
 from smalti.spark.facts import (
     FileFacts,
@@ -35,7 +36,6 @@ from smalti.spark.types import infer_partition_type
 from smalti.spark.unchanged import check_unchanged
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
-from smalti.table.schemas import unify_schemas
 from smalti.table.splits import Piece, cut, pack
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import pyarrow.types as pt
 from pyspark.sql import types as st
 
 from smalti.errors import SchemaError
-from smalti.table.schemas import widen
-from smalti.types import is_list_like, storage_type
+from smalti.logical.types import is_list_like, storage_type
+from smalti.logical.widen import widen
 
 #: Fields of either side, and what they become.
 F = TypeVar("F", pa.Field, st.StructField)
@@ -336,7 +336,7 @@ def convert(array: Any, target: Any) -> pa.Array:
     if array.type == target:
         same: pa.Array = array
         return same
-    from smalti.file.logical import from_stored, rebuild, rebuild_struct, to_stored  # see there why not at the top
+    from smalti.logical.arrays import from_stored, rebuild, rebuild_struct, to_stored  # see there why not at the top
 
     plain = plain_type(array.type)
     array = array.storage if isinstance(array.type, pa.BaseExtensionType) else array

@@ -26,6 +26,7 @@ from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
 from smalti.io import Place, locate, write_whole
 from smalti.io.services import service_of
+from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
 from smalti.spark.options import WriteOptions
 from smalti.spark.types import convert, stored_schema
@@ -37,7 +38,6 @@ from smalti.table.committing import Change
 from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found, read_again
 from smalti.table.paimon_layout import listed_to_write, refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
-from smalti.table.schemas import unify_schemas
 
 _OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
 #: How many files a task writes at the same time, one for each partition. Each file holds a row group in memory, so when

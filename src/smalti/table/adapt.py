@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from smalti._compat.arrow import columnless_batch
 from smalti._core.allowance import Allowance
-from smalti.file.casting import count_array, null_array, widen_array
-from smalti.file.columnless import columnless_batch
+from smalti.logical.adapt import count_array, null_array, widen_array
 from smalti.table.partitions import partition_value, repeat_value
 
 #: Brings an array of a file to the field of the table.

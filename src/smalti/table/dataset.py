@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError, no_column
-from smalti.file.casting import check_schema, null_array
-from smalti.file.columns import Columns, SharedSchemas, field_in_list
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
-from smalti.nesting import project_schema
+from smalti.logical.adapt import check_schema, null_array
+from smalti.logical.tree import project_schema
+from smalti.logical.widen import unify_schemas
+from smalti.mosaic.columns import Columns, SharedSchemas, field_in_list
 from smalti.readahead import Budget, started
 from smalti.report.notebook import html_summary
 from smalti.report.units import show_bytes, show_count
@@ -34,7 +35,6 @@ from smalti.table.listing import FoundFile, Listing, list_files, open_found, rea
 from smalti.table.names import Selection, is_glob, tables_above
 from smalti.table.partitions import parse_partition, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
-from smalti.table.schemas import unify_schemas
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -363,7 +363,7 @@ class MosaicDataset(Dataset):
         output = self._find_schema() if names is None else self._types(names)
         needed = output
         if filter_ is not None:
-            from smalti.predicate import undecided  # slow to import, see smalti.file.filtering
+            from smalti.predicate import undecided  # slow to import, see smalti.mosaic.filtering
 
             needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
             filter_ = fit_filter(filter_, self._types(filter_.columns))
@@ -468,7 +468,7 @@ def _parsed(scan: Scan) -> Filter | None:
     """The filter of a scan."""
     if scan.filters is None:
         return None
-    from smalti.predicate import normalize_filters  # slow to import, see smalti.file.filtering
+    from smalti.predicate import normalize_filters  # slow to import, see smalti.mosaic.filtering
 
     return normalize_filters(scan.filters)
 
@@ -481,7 +481,7 @@ def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
     SchemaError
         If a column is not there, or cannot be compared so. Nothing has to be read to know that.
     """
-    from smalti.file.logical import compared_type
+    from smalti.logical.arrays import compared_type
     from smalti.predicate import fit_values
 
     empty = pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)
@@ -493,7 +493,7 @@ def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.Re
 
     A filter names fields of structs by their paths.
     """
-    from smalti.file.logical import as_compared, filter_rows
+    from smalti.logical.arrays import as_compared, filter_rows
     from smalti.predicate import match_mask
 
     names = list(filter_.columns)
@@ -504,7 +504,7 @@ def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.Re
 
 def _leaf(batch: pa.RecordBatch, name: str) -> Any:
     """A column, or the field of a struct that a path leads to."""
-    from smalti.file.logical import struct_fields
+    from smalti.logical.arrays import struct_fields
 
     columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
     path = name

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError, no_column
-from smalti.types import decimal_scalar
+from smalti.logical.types import decimal_scalar
 
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile

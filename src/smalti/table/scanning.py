@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
-from smalti.file.units import Decoded
+from smalti.mosaic.units import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
 from smalti.table.listing import FoundFile

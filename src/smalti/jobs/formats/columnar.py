@@ -13,7 +13,6 @@ from pyarrow import NativeFile
 
 import smalti
 from smalti.errors import MosaicError
-from smalti.file.casting import has_part
 from smalti.io.places import Place
 from smalti.jobs.formats.reading import (
     BATCH_BYTES,
@@ -23,6 +22,7 @@ from smalti.jobs.formats.reading import (
     select_fields,
     split_batch,
 )
+from smalti.logical.adapt import has_part
 from smalti.memory import size_of
 from smalti.table.splits import rows_per_batch
 

@@ -18,12 +18,12 @@ from smalti.io.places import Place
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.text import with_agreed_types
+from smalti.logical.widen import unify_schemas
 from smalti.progress import Meter
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.dataset import filtered, fit_filter
 from smalti.table.listing import FoundFile, Listing, place_of
 from smalti.table.partitions import partition_schema, with_partitions
-from smalti.table.schemas import unify_schemas
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter

@@ -29,8 +29,8 @@ from smalti.jobs.formats.reading import (
     select_fields,
     split_batch,
 )
+from smalti.logical.types import is_list_like
 from smalti.table.listing import Listing
-from smalti.types import is_list_like
 
 if TYPE_CHECKING:
     from smalti.jobs.formats.registry import Format

@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.file.casting import has_part
 from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import Place
+from smalti.logical.adapt import has_part
+from smalti.logical.tree import with_entry
+from smalti.logical.types import is_list_like, storage_type
 from smalti.moments import FIRST_HIDDEN, FIRST_SHOWN, in_seconds, scalar_text
-from smalti.nesting import with_entry
 from smalti.options import WriterOptions
 from smalti.table.adapt import adapt_batch
-from smalti.types import is_list_like, storage_type
 
 #: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
 GROUP_BYTES = 64 << 20

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti._compat.arrow import columnless_batch
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.file.columnless import columnless_batch
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
-from smalti.memory import size_of
-from smalti.nesting import (
+from smalti.logical.tree import (
     Leaf,
     LogicalColumn,
     StoredColumn,
@@ -25,8 +24,9 @@ from smalti.nesting import (
     stored_schema,
     with_room,
 )
+from smalti.logical.types import has_statistics, keeps_units
+from smalti.memory import size_of
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
-from smalti.types import has_statistics, keeps_units
 
 #: The most that the narrowest run ends can count, and the widest that a row group needs.
 MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
@@ -98,7 +98,7 @@ class Intake:
                 raise error from None
 
     def _convert_whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        from smalti.file.logical import shred, to_stored  # see there why not at the top
+        from smalti.logical.arrays import shred, to_stored  # see there why not at the top
 
         arrays: list[pa.Array] = []
         for place, array in enumerate(batch.columns):
@@ -274,7 +274,7 @@ def _same_meaning(given: Any, wanted: Any) -> bool:
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """An array of a batch as the type of the schema, which is stored as the same type; its values must fit."""
-    from smalti.file.logical import widen_values  # see there why not at the top
+    from smalti.logical.arrays import widen_values  # see there why not at the top
 
     try:
         converted: pa.Array = widen_values(array, type_)

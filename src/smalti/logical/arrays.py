@@ -1,7 +1,7 @@
 """Arrays changed to what is stored and back: structs to columns, types without one of their own to others.
 
-`smalti.nesting` and `smalti.types` decide what is stored as what. Imported only when there is something to change:
-Arrow's compute functions take long to load.
+`smalti.logical.tree` and `smalti.logical.types` decide what is stored as what. Imported only when there is something to
+change: Arrow's compute functions take long to load.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
-from smalti.file.casting import MAX_BYTES, fixed_bytes, has_part, null_array, own_buffers
-from smalti.memory import size_of
-from smalti.nesting import (
+from smalti.logical.adapt import MAX_BYTES, fixed_bytes, has_part, null_array, own_buffers
+from smalti.logical.tree import (
     Group,
     Leaf,
     Node,
@@ -29,8 +28,9 @@ from smalti.nesting import (
     with_entry,
     without_extensions,
 )
+from smalti.logical.types import is_legacy_timestamp, is_list_like, storage_type
+from smalti.memory import size_of
 from smalti.spec import MAX_BLOCK_SIZE
-from smalti.types import is_legacy_timestamp, is_list_like, storage_type
 
 #: Type stubs of pyarrow do not know the functions for runs.
 _run_ends: Any = pc
@@ -43,7 +43,7 @@ TakeBytes = Callable[[int], None]
 
 
 def shred(array: pa.Array, node: Node, nullable: bool = True, keep: KeepEntries | None = None) -> list[pa.Array]:
-    """The stored columns of an array, in the order of `smalti.nesting.stored_columns`.
+    """The stored columns of an array, in the order of `smalti.logical.tree.stored_columns`.
 
     Raises
     ------

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smalti.file.columns import Columns, FilterColumn
-from smalti.file.logical import from_stored, misfit
-from smalti.file.tail import Tail
 from smalti.format.statistics import StatisticsRecord
+from smalti.logical.arrays import from_stored, misfit
+from smalti.mosaic.columns import Columns, FilterColumn
+from smalti.mosaic.tail import Tail
 from smalti.predicate import GroupStatistics, Outcome, fit_values, match_mask, normalize_filters, prune
 from smalti.predicate.python import AnyFilter
 

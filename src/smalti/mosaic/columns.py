@@ -18,11 +18,9 @@ from smalti._core.arrow_c import field_kinds
 from smalti._core.schema import SchemaBlock
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.patterns import is_pattern, match_names
-from smalti.file.scan import Projection, plan_buckets
-from smalti.file.tail import parse_schema
 from smalti.format.companion import WRITER as OUR_WRITER
 from smalti.format.companion import Companion, Description, parse_description, warn_of
-from smalti.nesting import (
+from smalti.logical.tree import (
     Leaf,
     LogicalColumn,
     Node,
@@ -35,8 +33,10 @@ from smalti.nesting import (
     prune,
     stored_columns,
 )
+from smalti.logical.types import is_list_like
+from smalti.mosaic.scan import Projection, plan_buckets
+from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
-from smalti.types import is_list_like
 
 #: Projections, and schema blocks, that are kept; then the oldest is forgotten. A table rarely has more than a few.
 MAX_KEPT = 64
@@ -387,7 +387,7 @@ class Columns:
             parts.append((field, node, range(start, len(stored))))
         self._check_stored(expected)
         base = self._project_stored(self.find(stored), stored)
-        from smalti.file.logical import Assembly, Part  # see there why not at the top
+        from smalti.logical.arrays import Assembly, Part  # see there why not at the top
 
         built = [
             part
@@ -418,7 +418,7 @@ def restore_bound(type_: pa.DataType | None) -> Callable[[pa.Scalar], pa.Scalar]
         return restore_bound(type_.value_type)
 
     def restore(bound: pa.Scalar) -> pa.Scalar:
-        from smalti.file.logical import from_stored
+        from smalti.logical.arrays import from_stored
 
         try:
             restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
@@ -444,7 +444,7 @@ def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
     if found.is_repeated:  # Arrow compares no lists, but can say which are null, and how long they are.
         return FilterColumn(column.stored[found.place].name)
     if isinstance(found.node, Leaf):
-        from smalti.file.logical import filter_type
+        from smalti.logical.arrays import filter_type
 
         type_ = filter_type(found.node.type)
         return FilterColumn(column.stored[found.place].name, None if type_ == found.node.stored else type_)
@@ -466,7 +466,7 @@ class SharedSchemas:
         return SharedSchemas, ()
 
     def parse(self, section: bytes, compression: Compression) -> tuple[SchemaBlock, int]:
-        """As `smalti.file.tail.parse_schema`; equal sections give the same block."""
+        """As `smalti.mosaic.tail.parse_schema`; equal sections give the same block."""
         for known, how, parsed in self._known:
             if known == section and how is compression:
                 return parsed

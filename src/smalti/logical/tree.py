@@ -2,7 +2,7 @@
 
 A struct is stored as one column for each leaf, named by its path (``user.age``), and, where the struct may be null or
 has no fields, a BOOLEAN under the struct's own name that says whether there is one. Lists of structs become parallel
-lists, one for each leaf. Only types are looked at here; `smalti.file.logical` changes arrays.
+lists, one for each leaf. Only types are looked at here; `smalti.logical.arrays` changes arrays.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow.types as pt
 
 from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
+from smalti.logical.types import is_legacy_timestamp, is_list_like, pack_descriptor, storage_kind, storage_type
 from smalti.spec import MAX_NAME_SIZE, MAX_NESTING
-from smalti.types import is_legacy_timestamp, is_list_like, pack_descriptor, storage_kind, storage_type
 
 #: Bytes of a name that is too long for the format, as it is stored.
 SHORTENED_NAME_SIZE = 1000

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from smalti import threads
+from smalti._compat.arrow import columnless_batch
 from smalti._core.allowance import Allowance
 from smalti._core.batch import Batch, BucketViews, view_block, view_pages
 from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MemoryLimitError, MosaicError
-from smalti.file.cache import BucketCache, FetchedBucket
-from smalti.file.columnless import columnless_batch
-from smalti.file.tail import Tail
 from smalti.format.bucket import directory_size, inflate_slots, parse_directory
 from smalti.format.compression import inflate_bucket
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.io import Range, Source, fetch
 from smalti.memory import size_of, slice_rows
+from smalti.mosaic.cache import BucketCache, FetchedBucket
+from smalti.mosaic.tail import Tail
 from smalti.spec import Compression
 
 if TYPE_CHECKING:
-    from smalti.file.filtering import FilterPlan
-    from smalti.file.logical import Assembly
+    from smalti.logical.arrays import Assembly
+    from smalti.mosaic.filtering import FilterPlan
 
 
 #: One of so many rows, or fewer, are decoded by themselves; more are decoded with all others and then taken.

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.nesting import parts_of_both, with_entry
+from smalti.logical.tree import parts_of_both, with_entry
+from smalti.logical.types import is_list_like, is_long_decimal, keeps_units, storage_type
 from smalti.spec import MAX_DECIMAL_PRECISION
-from smalti.types import is_list_like, is_long_decimal, keeps_units, storage_type
 
 _SIGNED: dict[int, pa.DataType] = {16: pa.int16(), 32: pa.int32(), 64: pa.int64(), 128: pa.decimal128(20, 0)}
 _TEXTS = pt.is_string, pt.is_large_string, pt.is_string_view

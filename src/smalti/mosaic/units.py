@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MemoryLimitError
-from smalti.file.scan import PAGE_RATIO, Projection, Scanner, ScanPlan, check_fits
-from smalti.file.tail import Tail
 from smalti.format.index import MONOLITHIC
+from smalti.mosaic.scan import PAGE_RATIO, Projection, Scanner, ScanPlan, check_fits
+from smalti.mosaic.tail import Tail
 from smalti.readahead import Unit
 
 #: A row group of more bytes, by estimate, is fetched ahead, but decoded in slices when its turn comes.

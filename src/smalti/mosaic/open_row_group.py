@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from smalti._core.input import Feeds, InputBatch
 from smalti._core.nodes import BucketNodes
-from smalti.file.layout_choice import row_group_bytes
+from smalti.mosaic.layout_choice import row_group_bytes
 from smalti.options import WriterOptions
 from smalti.spec import MAX_ROW_GROUP_SIZE, MAX_UNBACKED_ROWS
 

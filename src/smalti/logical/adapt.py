@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti._compat.arrow import columnless_batch
 from smalti._core.allowance import Allowance
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
-from smalti.file.columnless import columnless_batch
 from smalti.file.patterns import match_names
 from smalti.memory import most_memory, size_of
 
 
 def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
-    """The array in the type of a field. Values that this cannot hold are refused; see `smalti.table.schemas.widen`."""
+    """The array in the type of a field. Values that this cannot hold are refused; see `smalti.logical.widen.widen`."""
     if array.type == field.type:
         return array
-    from smalti.file.logical import widen_values  # see there why not at the top
+    from smalti.logical.arrays import widen_values  # see there why not at the top
 
     try:
         widened: pa.Array = widen_values(array, field.type)

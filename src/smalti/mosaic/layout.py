@@ -11,10 +11,10 @@ import zstandard
 from smalti._core.allowance import Allowance
 from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
-from smalti.file.scan import BucketRead, Scanner, plan_buckets
-from smalti.file.tail import Tail
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
+from smalti.mosaic.scan import BucketRead, Scanner, plan_buckets
+from smalti.mosaic.tail import Tail
 from smalti.report.notebook import html_summary
 from smalti.report.units import show_bytes, show_count
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId

@@ -1,7 +1,7 @@
 """Arrow types and Mosaic types (section 3): which is stored as which, and what is turned into another type first.
 
 An Arrow type without a type of its own in the format is stored as another one that holds its values, else refused. What
-the original type was is kept in the companion of the file; `smalti.nesting` does the same for structs.
+the original type was is kept in the companion of the file; `smalti.logical.tree` does the same for structs.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def read_tail(
 ) -> tuple[Tail, bytes]:
     """Read and check the end of a file; also return the bytes that were read for it.
 
-    `parse` may know the schema block already, see `smalti.file.columns.SharedSchemas`. A block that would have more
+    `parse` may know the schema block already, see `smalti.mosaic.columns.SharedSchemas`. A block that would have more
     than `memory_limit` bytes is refused before it is decompressed.
     """
     size = source.size
