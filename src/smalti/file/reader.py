@@ -16,7 +16,7 @@ from smalti.file.casting import chosen_fields
 from smalti.file.columns import Columns, FilterColumn, SharedSchemas, restore_bound
 from smalti.file.layout import FileLayout, build_layout
 from smalti.file.scan import Projection, Scanner, ScanPlan, check_fits, plan_scan
-from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, one_filter, refuse_fields
+from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, refuse_fields
 from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
@@ -153,7 +153,6 @@ class MosaicFile(Scannable):
         filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
         *,
-        filter: AnyFilter = None,
         schema: pa.Schema | None = None,
     ) -> pa.Table:
         """Read to a table.
@@ -169,7 +168,6 @@ class MosaicFile(Scannable):
             Rows to keep. Tuples are ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``,
             ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``. The tuples of a list are joined by AND,
             the lists of an outer list by OR. Statistics skip row groups; the remaining rows are filtered exactly.
-            `filter` is another name for this argument.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
         schema : pyarrow.Schema, optional
@@ -178,10 +176,10 @@ class MosaicFile(Scannable):
         """
         if schema is not None:
             target = chosen_fields(schema, columns)
-            plan = self._plan(self._present(target.names), one_filter(filters, filter), row_groups)
+            plan = self._plan(self._present(target.names), filters, row_groups)
             kept = self._allowance()
             return cast_table(self._table(plan, kept), target, kept)
-        plan = self._plan(columns, one_filter(filters, filter), row_groups)
+        plan = self._plan(columns, filters, row_groups)
         return self._table(plan, self._allowance())
 
     def iter_batches(
@@ -190,8 +188,6 @@ class MosaicFile(Scannable):
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
-        *,
-        filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch, row group by row group; `readahead` says how many row groups are read ahead.
 
@@ -200,12 +196,11 @@ class MosaicFile(Scannable):
         kept, whatever is read after them.
         """
         check_batch_size(batch_size)
-        plan = self._plan(columns, one_filter(filters, filter), row_groups)
+        plan = self._plan(columns, filters, row_groups)
         return cut_batches(self._stream(plan, batch_size), batch_size)
 
-    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or how many match `filters`; reads only the columns of `filters`, if any."""
-        filters = one_filter(filters, filter)
         if filters is None:
             return self.num_rows
         return sum(batch.num_rows for batch in self._stream(self._plan([], filters, None)))

@@ -21,7 +21,7 @@ from smalti.file.casting import check_schema, null_array
 from smalti.file.columns import Columns, SharedSchemas, field_in_list
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
-from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
+from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches
 from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
 from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
@@ -46,26 +46,22 @@ Result = TypeVar("Result")
 class Dataset(Scannable):
     """What a directory of files and a Paimon table have in common: many files that are read as one table."""
 
-    def to_table(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filter: AnyFilter = None
-    ) -> pa.Table:
+    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
-        return self.scan(columns, filters, filter=filter).to_table()
+        return self.scan(columns, filters).to_table()
 
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         batch_size: int | None = None,
-        *,
-        filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
 
         If files are replaced after the first batch was read, an error is raised, because rows would be missing or
         come twice. If they are replaced before that, and in `to_table`, the table is listed again.
         """
-        return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
+        return self.scan(columns, filters, batch_size=batch_size).to_batches()
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
@@ -178,9 +174,8 @@ class MosaicDataset(Dataset):
 
         return self._read_apart(read)
 
-    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
-        filters = one_filter(filters, filter)
         if filters is not None:
             return self._read_apart(lambda apart: sum(batch.num_rows for batch in apart.to_batches([], filters)))
         return self._read_apart(lambda apart: sum(rows for _, rows in apart._visit(lambda opened: opened.num_rows)))
