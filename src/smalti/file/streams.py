@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -60,9 +60,6 @@ def refuse_fields(fields: Collection[str]) -> None:
         raise SchemaError("a schema to read as names a field of a struct", found=min(fields), expected=expected)
 
 
-Self = TypeVar("Self", bound="Scannable")
-
-
 class Scannable(ABC):
     """What can be read as an Arrow stream: a file, a table."""
 
@@ -78,7 +75,7 @@ class Scannable(ABC):
         """Close what was opened; a table opens its files while it is read and has nothing to close."""
         return
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -48,9 +48,6 @@ from smalti.spec import (
     MAX_UINT32,
     Compression,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack  # in typing since Python 3.11
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
