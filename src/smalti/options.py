@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from typing import Any, Literal, TypedDict
 
 from smalti.errors import MosaicError
@@ -13,24 +11,6 @@ from smalti.spec import MAX_UINT32, Compression
 
 #: What a layout can be chosen for.
 LAYOUTS = ("balanced", "small", "fast")
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def parse_bytes(text: str, *, least: int = 0) -> int:
-    """A number of bytes, with an optional K, M or G (powers of 1,024); ValueError if it is none, or out of bounds.
-
-    Examples
-    --------
-    >>> parse_bytes("1000"), parse_bytes("64MB"), parse_bytes("1.5GiB")
-    (1000, 67108864, 1610612736)
-    """
-    number = text.strip().lower().removesuffix("b").removesuffix("i")
-    unit = number[-1:] if number[-1:] in _UNITS else ""
-    with suppress(ArithmeticError):  # what Decimal raises for texts that are no numbers
-        count = Decimal(number.removesuffix(unit)) * _UNITS.get(unit, 1)
-        if least <= count < 1 << 62:
-            return int(count)
-    raise ValueError(f"{text!r} is not a number of bytes, such as 256M")
 
 
 class WriterOptionValues(TypedDict, total=False):

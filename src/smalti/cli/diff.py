@@ -20,9 +20,9 @@ from smalti.cli.sources import batches_of, open_table, schema_of, shown_paths
 from smalti.file.logical import to_stored, widen_values
 from smalti.file.plain import plain_values
 from smalti.file.streams import Scannable
-from smalti.report.units import show_count
 from smalti.table.schemas import widen
 from smalti.types import is_list_like, storage_type
+from smalti.units import show_count
 
 #: Names, types and metadata listed one by one; the rest is counted.
 MAX_LISTED = 20

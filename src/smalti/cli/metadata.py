@@ -31,8 +31,8 @@ from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
 from smalti.moments import in_seconds
 from smalti.nesting import LogicalColumn, stored_schema
-from smalti.report.units import show_count
 from smalti.types import storage_kind
+from smalti.units import show_count
 
 
 def add_stored(parser: argparse.ArgumentParser) -> None:

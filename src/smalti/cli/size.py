@@ -34,7 +34,7 @@ from smalti.file.layout import FileLayout
 from smalti.file.logical import as_compared
 from smalti.file.plain import plain_values
 from smalti.io.places import Place
-from smalti.report.units import show_count
+from smalti.units import show_count
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,10 @@ from smalti.io import CachedEnd, Source, lasting_path, open_source
 from smalti.io.places import AnyFileSystem
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
-from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes, show_count
+from smalti.units import show_count
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
-
-#: Columns shown in a notebook.
-NOTEBOOK_COLUMNS = 20
 
 
 class MosaicFile(Scannable):
@@ -227,19 +223,10 @@ class MosaicFile(Scannable):
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: counts, a small map of row groups and buckets, the first columns; reads nothing."""
-        names = self.column_names[:NOTEBOOK_COLUMNS]
-        groups = self.layout(()).row_groups
-        bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in groups]
-        facts = [
-            ("file", self._source.name or "in memory"),
-            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
-            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
-            ("size", show_bytes(self._source.size)),
-        ]
-        rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in self.schema_of(names)]
-        header = ["column", "type", ""]
-        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows), bands=bands)
+        """What notebooks show. Reads nothing."""
+        from smalti.report.notebook import view_file
+
+        return view_file(self, self._source.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A file travels as what was opened, and is opened again where it arrives."""

@@ -36,8 +36,6 @@ from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.places import AnyFileSystem
 from smalti.options import LAYOUTS, WriterOptions, WriterOptionValues
-from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes, show_count
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -68,18 +66,10 @@ class WriteSummary:
     _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
 
     def _repr_html_(self) -> str:
-        """For notebooks: how much was written, and in which layout."""
-        facts = [
-            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
-            ("size", show_bytes(self.num_bytes)),
-            ("layout", self.layout.reason),
-            ("with statistics", show_count(len(self.statistics[0]) if self.statistics else 0, "column")),
-        ]
-        rows = [
-            [name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in self.stored_as.items()
-        ]
-        shown = rows[:20]
-        return html_summary("Written Mosaic file", facts, ["column", "stored as"], shown, hidden=len(rows) - len(shown))
+        """What notebooks show."""
+        from smalti.report.notebook import view_summary
+
+        return view_summary(self)
 
     @cached_property
     def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:

@@ -26,9 +26,9 @@ from smalti.io import Source
 from smalti.memory import asked_limit, most_memory
 from smalti.moments import scalar_text
 from smalti.progress import Report
-from smalti.report.units import show_bytes, show_count
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 from smalti.table.listing import FoundFile, open_found
+from smalti.units import show_bytes, show_count
 
 
 @dataclass(frozen=True)

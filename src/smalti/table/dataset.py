@@ -25,8 +25,6 @@ from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches
 from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
 from smalti.nesting import project_schema
 from smalti.readahead import Budget, started
-from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes, show_count
 from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.commits import JOBS
@@ -35,6 +33,7 @@ from smalti.table.names import Selection, is_glob, tables_above
 from smalti.table.partitions import parse_partition, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
 from smalti.table.schemas import unify_schemas
+from smalti.units import show_count
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -188,14 +187,10 @@ class MosaicDataset(Dataset):
         return f"<smalti.MosaicDataset: {show_count(len(self._found), 'file')}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: how many files and bytes, partition columns, and the files side by side; opens nothing."""
-        facts = [
-            ("files", f"{len(self._found):,}"),
-            ("size", show_bytes(sum(file.size for file in self._found))),
-            *([("partition columns", ", ".join(self.partition_schema.names))] if len(self.partition_schema) else []),
-        ]
-        bands = [(file.name.rpartition("/")[2], [file.size]) for file in self._found]
-        return html_summary("Mosaic table", facts, [], [], bands=bands)
+        """What notebooks show. Opens nothing."""
+        from smalti.report.notebook import view_dataset
+
+        return view_dataset(self.partition_schema.names, self._found)
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 
