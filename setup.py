@@ -1,8 +1,8 @@
 """Compiles the Cython kernels; everything else about the package is in pyproject.toml.
 
 `SMALTI_CFLAGS` adds flags for the compiler, such as those of a sanitizer, and keeps symbols.
-Wheels are built for the limited API of Python, one for 3.11 and all later versions; with `SMALTI_ABI3=0` for one,
-as editable installs are.
+Wheels are built for the limited API of Python 3.11, one for all versions; with `SMALTI_ABI3=0` for the version that
+builds them, as editable installs are.
 `SMALTI_BUILD_CACHE=DIRECTORY` keeps translated and compiled kernels there, and takes unchanged ones from there.
 """
 
@@ -33,10 +33,9 @@ DIRECTIVES = {
 MORE_FLAGS = os.environ.get("SMALTI_CFLAGS", "").split()
 CORES = os.cpu_count() or 1
 CACHE = os.environ.get("SMALTI_BUILD_CACHE")
-#: The limited API has buffers since 3.11. In a checkout, kernels of an older build would be preferred to these.
+#: In a checkout, kernels of an older build would be preferred to these.
 ABI3 = (
-    sys.version_info >= (3, 11)
-    and "bdist_wheel" in sys.argv
+    "bdist_wheel" in sys.argv
     and os.environ.get("SMALTI_ABI3") != "0"
     and not MORE_FLAGS
     and not sysconfig.get_config_var("Py_GIL_DISABLED")

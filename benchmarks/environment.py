@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from benchmarks.peers import Peer
 def describe(peers: list[Peer]) -> dict[str, Any]:
     """The machine and the software, as JSON."""
     return {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",

@@ -674,8 +674,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "list in": ([("l", "in", [1])], r"'l'.*list<"),
     "struct": ([("u", "=", True)], r"'u'.*bool.*struct<"),
     "two columns": ([("i", "=", pc.field("s"))], r"'i'.*'s' of type string.*int64"),
-    "zone": ([("t", "<", datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc))], r"'t'.*UTC.*timestamp\[us\]"),
-    "time with a zone": ([("c", "<", datetime.time(12, tzinfo=datetime.timezone.utc))], r"'c'.*zone"),
+    "zone": ([("t", "<", datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))], r"'t'.*UTC.*timestamp\[us\]"),
+    "time with a zone": ([("c", "<", datetime.time(12, tzinfo=datetime.UTC))], r"'c'.*zone"),
     "duration and number": ([("d", "=", 5)], r"'d'.*int64 5.*duration\[s\]"),
     "prefix of a number": (pc.starts_with(pc.field("i"), "a"), r"'i'.*starts_with.*int64"),
     "what Arrow cannot compute": (pc.field("s") + 1 == 2, r"'s'.*s string"),
@@ -752,7 +752,7 @@ def test_many_values_skip_what_few_would(case: str, monkeypatch: pytest.MonkeyPa
 
 def test_moments_of_other_zones() -> None:
     """A moment is the same in every zone; Arrow compares none of two different zones."""
-    noon = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.timezone.utc)
+    noon = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)
     column = pa.array([noon, noon + datetime.timedelta(hours=1), None], pa.timestamp("ms", "Europe/Berlin"))
     data = written(pa.table({"t": column, "row": [0, 1, 2]}), row_group_max_rows=1)
     east = noon.astimezone(datetime.timezone(datetime.timedelta(hours=5)))

@@ -97,7 +97,7 @@ def test_layout_cannot_be_changed() -> None:
 
 
 def test_statistics_are_python_values() -> None:
-    utc = datetime.timezone.utc
+    utc = datetime.UTC
     with smalti.open(golden_path("stats_types")) as file:
         first, second, third = (file.row_group(number).statistics for number in range(3))
         nanos, micros = file.schema.field("t9").type, file.schema.field("tz").type

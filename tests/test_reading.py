@@ -276,7 +276,7 @@ STATISTICS = {
     "time": (pa.time32("ms"), [datetime.time(1, 2, 3, 4000), datetime.time(23, 59)]),
     "ts3": (pa.timestamp("ms"), [datetime.datetime(2024, 2, 29, 1), datetime.datetime(1950, 1, 1)]),
     "ts6": (pa.timestamp("us"), [datetime.datetime(2024, 2, 29, 1, 2, 3, 4), None]),
-    "tz": (pa.timestamp("us", "UTC"), [datetime.datetime(2024, 2, 29, tzinfo=datetime.timezone.utc)]),
+    "tz": (pa.timestamp("us", "UTC"), [datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)]),
 }
 
 

@@ -278,7 +278,7 @@ TRAVELLERS: dict[type, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     smalti.MosaicFile: (lambda: smalti.open(PATH), lambda file: file.read()),
     smalti.RowGroup: (lambda: smalti.open(PATH).row_group(0), lambda group: group.read()),
     smalti.MosaicDataset: (lambda: smalti.dataset(PATH), lambda found: found.to_table()),
-    smalti.Scan: (lambda: smalti.scan(PATH, ["a"], filter=[("a", ">", 1)]), lambda scan: scan.to_table()),
+    smalti.Scan: (lambda: smalti.scan(PATH, ["a"], filters=[("a", ">", 1)]), lambda scan: scan.to_table()),
     smalti.ReadAt: (_called, lambda source: smalti.read_table(source)),
     smalti.WriterOptions: (lambda: smalti.WriterOptions(num_buckets=3), lambda options: options),
     smalti.WriteSummary: (_written, lambda summary: (summary.num_rows, summary.statistics)),

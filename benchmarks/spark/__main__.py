@@ -17,7 +17,7 @@ from benchmarks.spark import fresh, tpch
 from benchmarks.spark.converting import convert
 from benchmarks.spark.reading import read
 from benchmarks.spark.shared import Shape, say
-from smalti.report.units import show_count
+from smalti.units import show_count
 
 WORKS = ("first", "many", "tpch", "read", "convert")
 DOCS = Path(__file__).parent.parent.parent / "docs" / "benchmarks"

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, TypeVar
-
-Self = TypeVar("Self", bound="MosaicError")
+from typing import Any, Self
 
 #: The parts of a place, from the outside in; the order in which a message names them.
 PLACE = ("path", "section", "row_group", "bucket", "column", "row", "offset")
@@ -81,7 +79,7 @@ class MosaicError(ValueError):
         self.place: dict[str, Any] = {}
         self.locate(**place)
 
-    def locate(self: Self, **place: Any) -> Self:
+    def locate(self, **place: Any) -> Self:
         """Add parts of the place that are not known yet, and return the error for `raise`."""
         unknown = place.keys() - set(PLACE)
         if unknown:

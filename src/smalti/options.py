@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from typing import Any, Literal, TypedDict
 
 from smalti.errors import MosaicError
@@ -13,24 +11,6 @@ from smalti.spec import MAX_UINT32, Compression
 
 #: What a layout can be chosen for.
 LAYOUTS = ("balanced", "small", "fast")
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def parse_bytes(text: str, *, least: int = 0) -> int:
-    """A number of bytes, with an optional K, M or G (powers of 1,024); ValueError if it is none, or out of bounds.
-
-    Examples
-    --------
-    >>> parse_bytes("1000"), parse_bytes("64MB"), parse_bytes("1.5GiB")
-    (1000, 67108864, 1610612736)
-    """
-    number = text.strip().lower().removesuffix("b").removesuffix("i")
-    unit = number[-1:] if number[-1:] in _UNITS else ""
-    with suppress(ArithmeticError):  # what Decimal raises for texts that are no numbers
-        count = Decimal(number.removesuffix(unit)) * _UNITS.get(unit, 1)
-        if least <= count < 1 << 62:
-            return int(count)
-    raise ValueError(f"{text!r} is not a number of bytes, such as 256M")
 
 
 class WriterOptionValues(TypedDict, total=False):
@@ -47,7 +27,7 @@ class WriterOptionValues(TypedDict, total=False):
     stats_columns: list[str] | tuple[str, ...] | Literal["all", "auto"]
     checksum: bool
     threads: int | None
-    layout: Literal["balanced", "small", "fast", "auto"]
+    layout: Literal["balanced", "small", "fast"]
     companion: bool
 
 
@@ -64,8 +44,7 @@ class WriterOptions:
         What to aim at when the layout of the file is chosen from samples of its first row group. "small" is the
         smallest file. "fast" has the fastest reads; the file may be half as large again. "balanced" has the fastest
         reads of a file that is at most 1 % larger than with the reference's 100 buckets and 32 KiB, as far as the
-        samples tell. "auto" is another name for "balanced". If `num_buckets` or `page_size_threshold` is given, nothing
-        is chosen.
+        samples tell. If `num_buckets` or `page_size_threshold` is given, nothing is chosen.
     num_buckets : int, optional
         How many buckets the columns are put into, at most one per column. With more buckets, reading a few columns is
         cheaper and the file is larger. By default the number is chosen, or 100 if `page_size_threshold` is given.
@@ -122,10 +101,8 @@ class WriterOptions:
         if not isinstance(self.compression, str) or self.compression.upper() not in Compression.__members__:
             raise MosaicError("unknown compression", found=self.compression, expected='"zstd" or "none"')
         object.__setattr__(self, "compression", self.compression.lower())
-        layout = "balanced" if self.layout == "auto" else self.layout
-        if layout not in LAYOUTS:
-            raise MosaicError("unknown layout", found=layout, expected=" or ".join(map(repr, LAYOUTS)))
-        object.__setattr__(self, "layout", layout)
+        if self.layout not in LAYOUTS:
+            raise MosaicError("unknown layout", found=self.layout, expected=" or ".join(map(repr, LAYOUTS)))
         self._check("compression_level", -7, 22)
         self._check("num_buckets", 1, MAX_UINT32, optional=True)
         self._check("row_group_max_bytes", 1, None, optional=True)

@@ -39,7 +39,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
 
 def mixed_table(rows: int = 100) -> pa.Table:
     """Every kind of value a condition or a table can meet, nulls in most columns."""
-    zone = dt.timezone.utc
+    zone = dt.UTC
 
     def some(value: Callable[[int], Any]) -> list[Any]:
         return [None if i % 10 == 9 else value(i) for i in range(rows)]

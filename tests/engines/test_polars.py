@@ -92,7 +92,7 @@ PREDICATES = [
     c("flag") == True,  # noqa: E712
     c("day") > dt.date(2024, 1, 20),
     c("at") <= dt.datetime(2024, 1, 1, 3),
-    c("utc") <= dt.datetime(2024, 1, 1, 3, tzinfo=dt.timezone.utc),
+    c("utc") <= dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC),
     c("d") > Decimal("2.5"),
     c("clock") == dt.time(3),
     c("s").eq_missing(None),

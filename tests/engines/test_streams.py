@@ -69,18 +69,18 @@ FILTERS: list[Any] = [[("id", ">", 1)], pc.field("id") > 1]
 
 @pytest.mark.parametrize("condition", FILTERS, ids=["tuples", "expression"])
 @pytest.mark.parametrize("kind", ["path", "directory"])
-def test_filter_is_filters(kind: str, condition: Any, request: pytest.FixtureRequest) -> None:
+def test_filters(kind: str, condition: Any, request: pytest.FixtureRequest) -> None:
     source = request.getfixturevalue(kind)
     expected = TABLE.slice(1).select(["click.a"])
     opened = smalti.open(source) if kind == "path" else smalti.dataset(source)
-    assert smalti.read_table(source, ["click.a"], filter=condition).equals(expected)
-    assert smalti.scan(source, ["click.a"], filter=condition).to_table().equals(expected)
+    assert smalti.read_table(source, ["click.a"], filters=condition).equals(expected)
+    assert smalti.scan(source, ["click.a"], filters=condition).to_table().equals(expected)
     assert smalti.scan(source, ["click.a"], condition).count_rows() == 3
-    assert opened.count_rows(filter=condition) == 3
+    assert opened.count_rows(filters=condition) == 3
     read = opened.read if isinstance(opened, smalti.MosaicFile) else opened.to_table
-    assert read(["click.a"], filter=condition).equals(expected)
-    with pytest.raises(TypeError, match="two names"):
-        read(filters=condition, filter=condition)
+    assert read(["click.a"], filters=condition).equals(expected)
+    with pytest.raises(TypeError, match="'filter'"):
+        read(filter=condition)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

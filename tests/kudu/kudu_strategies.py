@@ -32,7 +32,7 @@ ELEMENTS: list[tuple[pa.DataType, st.SearchStrategy[Any], list[str]]] = [
     (pa.binary(), st.binary(max_size=8), _TEXT),
     (pa.date32(), st.dates(), _INTEGER),
     (pa.timestamp("us"), st.datetimes(min_value=datetime.datetime(1000, 1, 1)), _INTEGER),
-    (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(datetime.timezone.utc)), _INTEGER),
+    (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(datetime.UTC)), _INTEGER),
     (pa.decimal128(9, 2), st.decimals(-9999999, 9999999, places=2), _INTEGER),
     (pa.decimal128(18, 4), st.decimals(-(10**13), 10**13, places=4).map(decimal.Decimal), _INTEGER),
 ]

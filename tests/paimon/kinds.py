@@ -246,7 +246,7 @@ def all_types(root: Path) -> str:
         "day": (pa.date32(), [dt.date(2024, 1, 1), None, dt.date(1969, 12, 31)]),
         "ms": (pa.timestamp("ms"), [moment.replace(microsecond=678000), None, moment.replace(microsecond=0)]),
         "us": (pa.timestamp("us"), [moment, None, moment]),
-        "ltz": (pa.timestamp("us", tz="UTC"), [moment.replace(tzinfo=dt.timezone.utc), None, None]),
+        "ltz": (pa.timestamp("us", tz="UTC"), [moment.replace(tzinfo=dt.UTC), None, None]),
     }
     schema = pa.schema([(name, type_) for name, (type_, _) in columns.items()])
     return Maker(root, schema).write(pa.table([v for _, v in columns.values()], schema=schema)).path

@@ -32,7 +32,7 @@ POOLS: dict[pa.DataType, list[Any]] = {
     pa.date32(): [dt.date(1969, 12, 31), dt.date(2024, 2, 29)],
     pa.decimal128(5, 2): [Decimal("-1.50"), Decimal("0.00"), Decimal("2.25")],
     pa.timestamp("us"): [dt.datetime(1969, 12, 31, 23), dt.datetime(2024, 1, 1, 0, 0, 0, 1)],
-    pa.timestamp("ms", "UTC"): [dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)],
+    pa.timestamp("ms", "UTC"): [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)],
     pa.timestamp("ns"): [dt.datetime(2024, 1, 1, 0, 0, 0, 1)],
 }
 #: Partition values of these types are decided.

@@ -18,7 +18,7 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.io.places import locate
 from smalti.io.services import storage_arguments
 from smalti.moments import TICKS
-from smalti.options import WriterOptions, parse_bytes
+from smalti.options import WriterOptions
 from smalti.predicate import prune_partitions
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import camel_case, parse_names, parse_read_options, parse_write_options
@@ -36,6 +36,7 @@ from smalti.spark.types import (
 )
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
 from smalti.table.splits import rows_per_batch
+from smalti.units import parse_bytes
 from tests import tables
 from tests.any_arrow import Money
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from smalti.errors import MosaicError
 from smalti.file.patterns import match_names
-from smalti.options import parse_bytes
+from smalti.units import parse_bytes
 
 
 def adding(*adders: Callable[[argparse.ArgumentParser], None]) -> Callable[[argparse.ArgumentParser], None]:

@@ -12,15 +12,13 @@ from typing import NamedTuple
 class Command(NamedTuple):
     """One command; its module below `smalti.cli` has `arguments_<name>(parser)` and `run_<name>(options, screen)`.
 
-    The latter returns an exit code, or None where all is well. Aliases are the names that the reference's command line
-    has for the same.
+    The latter returns an exit code, or None where all is well.
     """
 
     name: str
     module: str
     summary: str
     reads: str
-    aliases: tuple[str, ...] = ()
 
     @property
     def function(self) -> str:
@@ -44,20 +42,18 @@ COMMANDS = {
     command.name: command
     for command in (
         Command("schema", "metadata", "names and types of the columns", TAIL),
-        Command("meta", "metadata", "size, compression, layout and row groups", TAIL, ("footer",)),
+        Command("meta", "metadata", "size, compression, layout and row groups", TAIL),
         Command(
             "layout",
             "layout",
             "how columns are stored: buckets, modes, encodings, bytes",
             LAYOUT,
-            ("buckets", "pages"),
         ),
         Command(
             "size",
             "size",
             "bytes of each column, or of all that share a prefix, largest first",
             SIZE,
-            ("column-size",),
         ),
         Command("dictionary", "size", "the values that the dictionaries of columns hold", DICTIONARY),
         Command("stats", "metadata", "minimum, maximum and null count of columns, where the file has them", TAIL),
@@ -100,8 +96,3 @@ COMMANDS = {
         ),
     )
 }
-
-
-def command_of(name: str) -> Command:
-    """A command by its name or one of its aliases."""
-    return next(command for command in COMMANDS.values() if name in (command.name, *command.aliases))

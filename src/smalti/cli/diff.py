@@ -22,7 +22,7 @@ from smalti.file.streams import Scannable
 from smalti.logical.arrays import to_stored, widen_values
 from smalti.logical.types import is_list_like, storage_type
 from smalti.logical.widen import widen
-from smalti.report.units import show_count
+from smalti.units import show_count
 
 #: Names, types and metadata listed one by one; the rest is counted.
 MAX_LISTED = 20

@@ -46,8 +46,6 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
 
 
 def run_layout(options: argparse.Namespace, screen: Screen) -> None:
-    if options.command == "pages" and not options.bucket:
-        options.column = options.column or ["*"]
     documents, lines = [], []
     for name, file in open_each(options.files):
         document, shown = _weigh(options, screen, file) if options.weigh else _show(options, screen, file)

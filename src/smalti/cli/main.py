@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import smalti
-from smalti.cli.commands import COMMANDS, Command, command_of
+from smalti.cli.commands import COMMANDS, Command
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -111,16 +111,15 @@ def as_typed(message: str) -> str:
 def _run(argv: list[str]) -> int:
     named = next((argument for argument in argv if not argument.startswith("-")), None)
     parser = build_parser(only=named or "")
-    known = [name for command in COMMANDS.values() for name in (command.name, *command.aliases)]
-    if named is not None and named not in known:
+    if named is not None and named not in COMMANDS:
         from smalti.errors import suggestion
 
-        parser.error(f"no command {named!r}{suggestion(named, known)}")
+        parser.error(f"no command {named!r}{suggestion(named, COMMANDS)}")
     options = parser.parse_args(argv)
     if options.command is None:
         parser.print_help()
         return 0
-    command = command_of(options.command)
+    command = COMMANDS[options.command]
     from smalti.cli.screen import Screen
     from smalti.memory import memory_limit
 
@@ -148,13 +147,12 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     for command in COMMANDS.values():
         sub = commands.add_parser(
             command.name,
-            aliases=command.aliases,
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.",
             epilog=_reads(command),
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        if only is None or only in (command.name, *command.aliases):
+        if only is None or only == command.name:
             from smalti.cli.arguments import byte_count
 
             about = "memory that reading may take, such as 2G (default: 640 MiB plus 256 times the size of a file)"

@@ -32,7 +32,7 @@ from smalti.format.statistics import ColumnStatistics
 from smalti.logical.tree import LogicalColumn, stored_schema
 from smalti.logical.types import storage_kind
 from smalti.moments import in_seconds
-from smalti.report.units import show_count
+from smalti.units import show_count
 
 
 def add_stored(parser: argparse.ArgumentParser) -> None:

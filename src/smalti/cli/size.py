@@ -34,7 +34,7 @@ from smalti.file.plain import plain_values
 from smalti.io.places import Place
 from smalti.logical.arrays import as_compared
 from smalti.mosaic.layout import FileLayout
-from smalti.report.units import show_count
+from smalti.units import show_count
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
-from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, one_filter, refuse_fields
+from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, lasting_path, open_source
 from smalti.io.places import AnyFileSystem
@@ -24,14 +24,10 @@ from smalti.mosaic.tail import parse_schema, read_tail
 from smalti.mosaic.units import scan_units
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
-from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes, show_count
+from smalti.units import show_count
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
-
-#: Columns shown in a notebook.
-NOTEBOOK_COLUMNS = 20
 
 
 class MosaicFile(Scannable):
@@ -153,7 +149,6 @@ class MosaicFile(Scannable):
         filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
         *,
-        filter: AnyFilter = None,
         schema: pa.Schema | None = None,
     ) -> pa.Table:
         """Read to a table.
@@ -169,7 +164,6 @@ class MosaicFile(Scannable):
             Rows to keep. Tuples are ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``,
             ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``. The tuples of a list are joined by AND,
             the lists of an outer list by OR. Statistics skip row groups; the remaining rows are filtered exactly.
-            `filter` is another name for this argument.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
         schema : pyarrow.Schema, optional
@@ -178,10 +172,10 @@ class MosaicFile(Scannable):
         """
         if schema is not None:
             target = chosen_fields(schema, columns)
-            plan = self._plan(self._present(target.names), one_filter(filters, filter), row_groups)
+            plan = self._plan(self._present(target.names), filters, row_groups)
             kept = self._allowance()
             return cast_table(self._table(plan, kept), target, kept)
-        plan = self._plan(columns, one_filter(filters, filter), row_groups)
+        plan = self._plan(columns, filters, row_groups)
         return self._table(plan, self._allowance())
 
     def iter_batches(
@@ -190,8 +184,6 @@ class MosaicFile(Scannable):
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
-        *,
-        filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch, row group by row group; `readahead` says how many row groups are read ahead.
 
@@ -200,12 +192,11 @@ class MosaicFile(Scannable):
         kept, whatever is read after them.
         """
         check_batch_size(batch_size)
-        plan = self._plan(columns, one_filter(filters, filter), row_groups)
+        plan = self._plan(columns, filters, row_groups)
         return cut_batches(self._stream(plan, batch_size), batch_size)
 
-    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or how many match `filters`; reads only the columns of `filters`, if any."""
-        filters = one_filter(filters, filter)
         if filters is None:
             return self.num_rows
         return sum(batch.num_rows for batch in self._stream(self._plan([], filters, None)))
@@ -232,19 +223,10 @@ class MosaicFile(Scannable):
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: counts, a small map of row groups and buckets, the first columns; reads nothing."""
-        names = self.column_names[:NOTEBOOK_COLUMNS]
-        groups = self.layout(()).row_groups
-        bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in groups]
-        facts = [
-            ("file", self._source.name or "in memory"),
-            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
-            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
-            ("size", show_bytes(self._source.size)),
-        ]
-        rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in self.schema_of(names)]
-        header = ["column", "type", ""]
-        return html_summary("Mosaic file", facts, header, rows, hidden=self.num_columns - len(rows), bands=bands)
+        """What notebooks show. Reads nothing."""
+        from smalti.report.notebook import view_file
+
+        return view_file(self, self._source.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A file travels as what was opened, and is opened again where it arrives."""

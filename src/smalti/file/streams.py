@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -25,13 +25,6 @@ from smalti.memory import asked_limit, most_memory, size_of
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
     from smalti.progress import Listener
-
-
-def one_filter(filters: AnyFilter, filter: AnyFilter) -> AnyFilter:
-    """`filters` and `filter` are two names for one argument, pyarrow.parquet's and pyarrow.dataset's."""
-    if filters is not None and filter is not None:
-        raise TypeError("filters and filter are two names for the same argument: pass one of them")
-    return filters if filter is None else filter
 
 
 def check_batch_size(batch_size: int | None) -> None:
@@ -67,9 +60,6 @@ def refuse_fields(fields: Collection[str]) -> None:
         raise SchemaError("a schema to read as names a field of a struct", found=min(fields), expected=expected)
 
 
-Self = TypeVar("Self", bound="Scannable")
-
-
 class Scannable(ABC):
     """What can be read as an Arrow stream: a file, a table."""
 
@@ -85,7 +75,7 @@ class Scannable(ABC):
         """Close what was opened; a table opens its files while it is read and has nothing to close."""
         return
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -117,7 +107,7 @@ class Scannable(ABC):
         """All batches of a read, as a table, and what they may take."""
 
     @abstractmethod
-    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
 
     def scan(
@@ -125,7 +115,6 @@ class Scannable(ABC):
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         *,
-        filter: AnyFilter = None,
         batch_size: int | None = None,
         progress: Listener | None = None,
         schema: pa.Schema | None = None,
@@ -135,7 +124,7 @@ class Scannable(ABC):
         Parameters
         ----------
         columns, filters, batch_size
-            As in `MosaicFile.read` and `MosaicFile.iter_batches`; `filter` is another name for `filters`.
+            As in `MosaicFile.read` and `MosaicFile.iter_batches`.
         progress : callable, optional
             Called with a `smalti.jobs.Progress` after each row group.
         schema : pyarrow.Schema, optional
@@ -143,7 +132,7 @@ class Scannable(ABC):
             type cannot hold them. Filters are about the columns as they would be read without it.
         """
         names = None if columns is None else tuple(self._checked(columns))
-        return Scan(self, names, one_filter(filters, filter), batch_size, progress, schema)
+        return Scan(self, names, filters, batch_size, progress, schema)
 
     @staticmethod
     def _checked(columns: Sequence[str]) -> Sequence[str]:
@@ -183,7 +172,7 @@ class Scan:
     --------
     >>> import pyarrow as pa, smalti
     >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "click.a": [7, 8, 9]}), "clicks.mosaic")
-    >>> scan = smalti.scan("clicks.mosaic", ["click.*"], filter=[("id", ">", 1)])
+    >>> scan = smalti.scan("clicks.mosaic", ["click.*"], filters=[("id", ">", 1)])
     >>> pa.table(scan).to_pydict()
     {'click.a': [8, 9]}
     """

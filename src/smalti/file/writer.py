@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -36,8 +36,6 @@ from smalti.mosaic.columns import restore_bound
 from smalti.mosaic.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions
 from smalti.mosaic.open_row_group import OpenRowGroup, Slice
 from smalti.options import LAYOUTS, WriterOptions, WriterOptionValues
-from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes, show_count
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
     DEFAULT_PAGE_SIZE_THRESHOLD,
@@ -48,9 +46,6 @@ from smalti.spec import (
     MAX_UINT32,
     Compression,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack  # in typing since Python 3.11
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
@@ -71,18 +66,10 @@ class WriteSummary:
     _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
 
     def _repr_html_(self) -> str:
-        """For notebooks: how much was written, and in which layout."""
-        facts = [
-            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
-            ("size", show_bytes(self.num_bytes)),
-            ("layout", self.layout.reason),
-            ("with statistics", show_count(len(self.statistics[0]) if self.statistics else 0, "column")),
-        ]
-        rows = [
-            [name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in self.stored_as.items()
-        ]
-        shown = rows[:20]
-        return html_summary("Written Mosaic file", facts, ["column", "stored as"], shown, hidden=len(rows) - len(shown))
+        """What notebooks show."""
+        from smalti.report.notebook import view_summary
+
+        return view_summary(self)
 
     @cached_property
     def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:

@@ -26,9 +26,9 @@ from smalti.mosaic.cache import FetchedBucket
 from smalti.mosaic.scan import Projection, Scanner, plan_buckets
 from smalti.mosaic.tail import read_tail
 from smalti.progress import Report
-from smalti.report.units import show_bytes, show_count
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 from smalti.table.listing import FoundFile, open_found
+from smalti.units import show_bytes, show_count
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.report.model import Values
 from smalti.report.page import render_table
-from smalti.report.units import show_bytes, show_count
 from smalti.table.listing import Listing, place_of
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
+from smalti.units import show_bytes, show_count
 
 #: The most characters shown of a bound.
 MAX_SHOWN = 200

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from smalti.errors import MosaicError
-from smalti.report.units import show_bytes, show_count
+from smalti.units import show_bytes, show_count
 
 
 @dataclass(frozen=True)

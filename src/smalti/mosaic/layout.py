@@ -15,12 +15,9 @@ from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
 from smalti.mosaic.scan import BucketRead, Scanner, plan_buckets
 from smalti.mosaic.tail import Tail
-from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes, show_count
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
+from smalti.units import show_bytes, show_count
 
-#: Row groups shown in a notebook.
-NOTEBOOK_ROWS = 20
 #: Names by code: looked up for every column of every row group.
 _TYPES = {type_.value: type_.name for type_ in TypeId}
 _ENCODINGS = {encoding.value: encoding.name for encoding in Encoding}
@@ -186,27 +183,10 @@ class FileLayout:
         return found
 
     def _repr_html_(self) -> str:
-        """A small table for notebooks: row groups, and how many bytes are in which encoding."""
-        facts = [
-            ("size", show_bytes(self.size)),
-            ("columns", f"{self.num_columns:,} in {show_count(self.num_buckets, 'bucket')}"),
-            ("layout", self.in_words),
-            ("compression", self.compression),
-            ("schema block", show_bytes(self.schema_block.size)),
-            ("companion in it", self.companion_in_words),
-            ("index", show_bytes(self.index.size)),
-        ]
-        rows = [
-            [
-                group.index,
-                group.num_rows,
-                sum(bucket.size for bucket in group.buckets),
-                *group.bytes_by_encoding().values(),
-            ]
-            for group in self.row_groups[:NOTEBOOK_ROWS]
-        ]
-        header = ["row group", "rows", "bytes", *(encoding.name for encoding in Encoding)]
-        return html_summary("Layout of a Mosaic file", facts, header, rows, hidden=len(self.row_groups) - len(rows))
+        """What notebooks show."""
+        from smalti.report.notebook import view_layout
+
+        return view_layout(self)
 
 
 def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> FileLayout:

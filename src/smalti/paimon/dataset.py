@@ -12,7 +12,7 @@ from pypaimon.schema.data_types import PyarrowFieldParser
 from smalti._core.allowance import Allowance
 from smalti.errors import SchemaError
 from smalti.file.patterns import match_names
-from smalti.file.streams import Scan, keep_batches, one_filter
+from smalti.file.streams import Scan, keep_batches
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
@@ -68,9 +68,8 @@ class PaimonDataset(Dataset):
         """The data files of the snapshot, sorted."""
         return sorted(str(file.physical_path()) for split in self.splits() for file in split.files)
 
-    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain. Without filters, splits that need no merging are not read."""
-        filters = one_filter(filters, filter)
         if filters is not None:
             return sum(batch.num_rows for batch in self.to_batches([], filters))
         counts = [(split, split.merged_row_count()) for split in self.splits()]

@@ -1,6 +1,6 @@
-"""What notebooks show for a file, a table or a writer's summary: a title, facts, a small map and a short table as HTML.
+"""What notebooks show for a file, its layout, a table or a write: facts, a small map and a short table, as HTML.
 
-Knows nothing of the format.
+Each class has a method `_repr_html_`, which notebooks call, and which imports this module when it is called.
 """
 
 from __future__ import annotations
@@ -8,7 +8,78 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from smalti.report.units import show_bytes
+from smalti.file.reader import MosaicFile
+from smalti.file.writer import WriteSummary
+from smalti.mosaic.layout import FileLayout
+from smalti.spec import Encoding
+from smalti.table.listing import FoundFile
+from smalti.units import show_bytes, show_count
+
+#: Columns or row groups shown in a table.
+MAX_ROWS = 20
+
+
+def view_file(file: MosaicFile, path: str | None) -> str:
+    """Counts, a small map of row groups and buckets, and the first columns."""
+    layout = file.layout(())
+    bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in layout.row_groups]
+    facts = [
+        ("file", path or "in memory"),
+        ("rows", _rows_in_groups(file)),
+        ("columns", f"{file.num_columns:,} in {show_count(file.num_buckets, 'bucket')}"),
+        ("size", show_bytes(layout.size)),
+    ]
+    fields = file.schema_of(file.column_names[:MAX_ROWS])
+    rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in fields]
+    header = ["column", "type", ""]
+    return html_summary("Mosaic file", facts, header, rows, hidden=file.num_columns - len(rows), bands=bands)
+
+
+def view_layout(layout: FileLayout) -> str:
+    """Sizes of the sections, and for each row group how many bytes are in which encoding."""
+    facts = [
+        ("size", show_bytes(layout.size)),
+        ("columns", f"{layout.num_columns:,} in {show_count(layout.num_buckets, 'bucket')}"),
+        ("layout", layout.in_words),
+        ("compression", layout.compression),
+        ("schema block", show_bytes(layout.schema_block.size)),
+        ("companion in it", layout.companion_in_words),
+        ("index", show_bytes(layout.index.size)),
+    ]
+    groups = layout.row_groups
+    rows = [
+        [group.index, group.num_rows, sum(bucket.size for bucket in group.buckets), *group.bytes_by_encoding().values()]
+        for group in groups[:MAX_ROWS]
+    ]
+    header = ["row group", "rows", "bytes", *(encoding.name for encoding in Encoding)]
+    return html_summary("Layout of a Mosaic file", facts, header, rows, hidden=len(groups) - len(rows))
+
+
+def view_summary(summary: WriteSummary) -> str:
+    """How much was written, in which layout, and the columns that are stored as other types."""
+    facts = [
+        ("rows", _rows_in_groups(summary)),
+        ("size", show_bytes(summary.num_bytes)),
+        ("layout", summary.layout.reason),
+        ("with statistics", show_count(len(summary.statistics[0]) if summary.statistics else 0, "column")),
+    ]
+    changed = list(summary.stored_as.items())
+    rows = [[name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in changed[:MAX_ROWS]]
+    hidden = len(changed) - len(rows)
+    return html_summary("Written Mosaic file", facts, ["column", "stored as"], rows, hidden=hidden)
+
+
+def view_dataset(partition_columns: Sequence[str], files: Sequence[FoundFile]) -> str:
+    """How many files and bytes, the partition columns, and the sizes of the files as a small map."""
+    facts = [("files", f"{len(files):,}"), ("size", show_bytes(sum(file.size for file in files)))]
+    if partition_columns:
+        facts.append(("partition columns", ", ".join(partition_columns)))
+    bands = [(file.name.rpartition("/")[2], [file.size]) for file in files]
+    return html_summary("Mosaic table", facts, [], [], bands=bands)
+
+
+def _rows_in_groups(counts: MosaicFile | WriteSummary) -> str:
+    return f"{counts.num_rows:,} in {show_count(counts.num_row_groups, 'row group')}"
 
 
 def html_summary(

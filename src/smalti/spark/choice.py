@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import PurePosixPath
 from zoneinfo import ZoneInfo
 
@@ -78,7 +78,7 @@ datetime.timedelta(days=-1, seconds=73800))
     """
     distance = re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::(\d{2}))?", name)
     if distance is None:
-        return timezone.utc if name in ("UTC", "Z") else ZoneInfo(name)
+        return UTC if name in ("UTC", "Z") else ZoneInfo(name)
     sign, hours, minutes = distance.groups()
     offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
     return timezone(-offset if sign == "-" else offset)
@@ -100,7 +100,7 @@ def fit_partitions(files: Sequence[FoundFile], schema: pa.Schema, options: ReadO
         for name in asked.values()
         if name in known and pt.is_timestamp(schema.field(name).type) and schema.field(name).type.tz is not None
     }
-    zone = parse_zone(options.time_zone) if moments else timezone.utc
+    zone = parse_zone(options.time_zone) if moments else UTC
 
     def fit(file: FoundFile) -> FoundFile:
         texts = {asked[name]: text for name, text in file.partition.items()}
@@ -114,7 +114,7 @@ def _in_utc(text: str | None, zone: tzinfo) -> str | None:
     """A moment without zone as one in UTC; any other text as it is."""
     if text is None or not is_moment(text) or text.endswith("Z"):
         return text
-    moment = datetime.fromisoformat(text).replace(tzinfo=zone).astimezone(timezone.utc)
+    moment = datetime.fromisoformat(text).replace(tzinfo=zone).astimezone(UTC)
     return f"{moment.replace(tzinfo=None).isoformat(' ')}Z"
 
 

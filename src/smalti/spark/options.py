@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
 from smalti.io.services import StorageOptions
-from smalti.options import WriterOptions, parse_bytes
+from smalti.options import WriterOptions
+from smalti.units import parse_bytes
 
 if TYPE_CHECKING:
     from smalti.io.places import Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from smalti.errors import MosaicError
@@ -59,7 +59,7 @@ def clean(
     """
     place = locate(directory, filesystem, storage).absolute()
     refuse_writing(place)
-    leftovers = list(_leftovers(place, datetime.now(timezone.utc) - older_than))
+    leftovers = list(_leftovers(place, datetime.now(UTC) - older_than))
     removed = [name for name in leftovers if _delete(place, name)]
     return clean_log(CommitLog(place), older_than) + removed
 
@@ -72,7 +72,7 @@ def clean_log(log: CommitLog, older_than: timedelta) -> list[str]:
     the work is done.
     """
     log.check_links([JOBS])
-    limit = (datetime.now(timezone.utc) - older_than).timestamp() * 10**9
+    limit = (datetime.now(UTC) - older_than).timestamp() * 10**9
     dropped, failures = [], []
     in_use: set[str] = set()
     records = log.records()
@@ -148,7 +148,7 @@ def _leftovers(place: Place, limit: datetime) -> Iterator[str]:
                 raise writing_error(directory)
             for path in (Path(directory, name) for name in names if _is_temporary(name)):
                 with contextlib.suppress(FileNotFoundError):  # Its writer has finished meanwhile.
-                    if datetime.fromtimestamp(path.lstat().st_mtime, timezone.utc) <= limit:
+                    if datetime.fromtimestamp(path.lstat().st_mtime, UTC) <= limit:
                         yield str(path.relative_to(place.path))
     elif not is_object_store(place.filesystem):
         for entry in place.entries(recursive=True):

@@ -19,15 +19,13 @@ from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError, no_column
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
-from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
+from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches
 from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
 from smalti.logical.adapt import check_schema, null_array
 from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.columns import Columns, SharedSchemas, field_in_list
 from smalti.readahead import Budget, started
-from smalti.report.notebook import html_summary
-from smalti.report.units import show_bytes, show_count
 from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.commits import JOBS
@@ -35,6 +33,7 @@ from smalti.table.listing import FoundFile, Listing, list_files, open_found, rea
 from smalti.table.names import Selection, is_glob, tables_above
 from smalti.table.partitions import parse_partition, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
+from smalti.units import show_count
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -46,26 +45,22 @@ Result = TypeVar("Result")
 class Dataset(Scannable):
     """What a directory of files and a Paimon table have in common: many files that are read as one table."""
 
-    def to_table(
-        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, *, filter: AnyFilter = None
-    ) -> pa.Table:
+    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
-        return self.scan(columns, filters, filter=filter).to_table()
+        return self.scan(columns, filters).to_table()
 
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         batch_size: int | None = None,
-        *,
-        filter: AnyFilter = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
 
         If files are replaced after the first batch was read, an error is raised, because rows would be missing or
         come twice. If they are replaced before that, and in `to_table`, the table is listed again.
         """
-        return self.scan(columns, filters, filter=filter, batch_size=batch_size).to_batches()
+        return self.scan(columns, filters, batch_size=batch_size).to_batches()
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
@@ -178,9 +173,8 @@ class MosaicDataset(Dataset):
 
         return self._read_apart(read)
 
-    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
-        filters = one_filter(filters, filter)
         if filters is not None:
             return self._read_apart(lambda apart: sum(batch.num_rows for batch in apart.to_batches([], filters)))
         return self._read_apart(lambda apart: sum(rows for _, rows in apart._visit(lambda opened: opened.num_rows)))
@@ -193,14 +187,10 @@ class MosaicDataset(Dataset):
         return f"<smalti.MosaicDataset: {show_count(len(self._found), 'file')}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: how many files and bytes, partition columns, and the files side by side; opens nothing."""
-        facts = [
-            ("files", f"{len(self._found):,}"),
-            ("size", show_bytes(sum(file.size for file in self._found))),
-            *([("partition columns", ", ".join(self.partition_schema.names))] if len(self.partition_schema) else []),
-        ]
-        bands = [(file.name.rpartition("/")[2], [file.size]) for file in self._found]
-        return html_summary("Mosaic table", facts, [], [], bands=bands)
+        """What notebooks show. Opens nothing."""
+        from smalti.report.notebook import view_dataset
+
+        return view_dataset(self.partition_schema.names, self._found)
 
     # --- schemas ----------------------------------------------------------------------------------------------------
 

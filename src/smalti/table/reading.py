@@ -62,7 +62,6 @@ def scan(
     columns: Sequence[str] | None = None,
     filters: AnyFilter = None,
     *,
-    filter: AnyFilter = None,
     batch_size: int | None = None,
     filesystem: AnyFileSystem = None,
     readahead: int | None = None,
@@ -78,7 +77,7 @@ def scan(
     ----------
     source : str, os.PathLike, bytes-like, file object, or list of paths
         A file, a directory or pattern of files, or a list of them.
-    columns, filters, filter, batch_size
+    columns, filters, batch_size
         As in `MosaicFile.read` and `MosaicFile.iter_batches`.
     filesystem, readahead, memory_limit, plain
         As in `smalti.open` and `smalti.dataset`.
@@ -97,7 +96,7 @@ def scan(
     {'b': ['z']}
     """
     origin = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit, plain=plain, logical=logical)
-    return origin.scan(columns, filters, filter=filter, batch_size=batch_size, progress=progress, schema=schema)
+    return origin.scan(columns, filters, batch_size=batch_size, progress=progress, schema=schema)
 
 
 def read_table(
@@ -105,7 +104,6 @@ def read_table(
     columns: Sequence[str] | None = None,
     filters: AnyFilter = None,
     *,
-    filter: AnyFilter = None,
     filesystem: AnyFileSystem = None,
     memory_limit: int | None = None,
     plain: bool = False,
@@ -117,7 +115,7 @@ def read_table(
     Parameters
     ----------
     source : str, os.PathLike, bytes-like, file object, or list of paths
-    columns, filters, filter
+    columns, filters
         As in `MosaicFile.read`; a column that is named twice comes twice, as in `pyarrow.parquet.read_table`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     memory_limit : int, optional
@@ -140,4 +138,4 @@ def read_table(
     {'id': [1, 2, 3], 'c': [None, None, None]}
     """
     with open_any(source, filesystem, memory_limit=memory_limit, plain=plain, logical=logical) as opened:
-        return opened.scan(columns, filters, filter=filter, schema=schema).to_table()
+        return opened.scan(columns, filters, schema=schema).to_table()

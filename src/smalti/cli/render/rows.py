@@ -13,7 +13,7 @@ from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
 from smalti.file.plain import plain_values
 from smalti.predicate.literals import is_number
-from smalti.report.units import show_count
+from smalti.units import show_count
 
 #: Longer cells are cut, so that one long text does not leave the other columns without room.
 MAX_CELL = 40

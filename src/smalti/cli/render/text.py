@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Collection
 from functools import partial
 
-from smalti.report.units import show_bytes
+from smalti.units import show_bytes
 
 #: What a terminal makes of text: the codes of its escape sequences.
 BOLD, DIM, RED, GREEN = "1", "2", "31", "32"

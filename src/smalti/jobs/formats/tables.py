@@ -63,9 +63,9 @@ class FormatTable(Scannable):
         is_shared = metadata is not None and all(found.metadata == metadata for found in self._schemas)
         return union.with_metadata(metadata or {}) if is_shared else union
 
-    def count_rows(self, filters: AnyFilter = None, *, filter: AnyFilter = None) -> int:
+    def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain; reads one column, or those of the filter."""
-        return sum(batch.num_rows for batch in self.scan([], filters, filter=filter).to_batches())
+        return sum(batch.num_rows for batch in self.scan([], filters).to_batches())
 
     def _place(self, file: FoundFile) -> Place:
         return place_of(file, self.listing.filesystem)
