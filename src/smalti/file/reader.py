@@ -21,7 +21,7 @@ from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, lasting_path, open_source
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.report.notebook import html_summary

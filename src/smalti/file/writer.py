@@ -34,7 +34,7 @@ from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
 from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 from smalti.options import LAYOUTS, WriterOptions, WriterOptionValues
 from smalti.report.notebook import html_summary
 from smalti.report.units import show_bytes, show_count
