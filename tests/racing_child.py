@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql.types import LongType, StructField, StructType
 
 from smalti import jobs
-from smalti.io import places, sinks, stores
-from smalti.io.places import Place
+from smalti.io import locations, sinks, stores
+from smalti.io.locations import Location
 from smalti.spark.options import parse_write_options
 from smalti.spark.write import MosaicBatchWriter
 from smalti.table import commit_log
@@ -110,7 +110,7 @@ def hold_steps() -> Holding:
     holding = Holding()
     holding.slow_copies()
     for owner, name in [
-        (places, "_link_exclusively"),
+        (locations, "_link_exclusively"),
         (stores.ObjectStores, "create"),
         (sinks.LocalSink, "commit"),
         (sinks.RemoteSink, "commit"),
@@ -118,7 +118,7 @@ def hold_steps() -> Holding:
         (CommitLog, "_make_directories"),
         (CommitLog, "_delete_entries"),
         (CommitLog, "_delete_if_empty"),
-        (Place, "delete_files"),
+        (Location, "delete_files"),
     ]:
         holding.before(owner, name)
     return holding

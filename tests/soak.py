@@ -26,7 +26,7 @@ import pyarrow as pa
 
 import smalti
 from smalti import jobs, kudu
-from smalti.io.places import TEMPORARY_SUFFIX, locate
+from smalti.io.locations import TEMPORARY_SUFFIX, locate
 from tests.s3 import S3Server
 
 #: What memory may grow by between the first quarter and the end: allocators keep some of what they have had.

@@ -23,8 +23,8 @@ from pyarrow.fs import FileSystem, FSSpecHandler, LocalFileSystem, PyFileSystem,
 import smalti
 from smalti import jobs
 from smalti.errors import MosaicError, ReplacedError
-from smalti.io import Place, Source, locate
-from smalti.io.places import TEMPORARY_SUFFIX
+from smalti.io import Location, Source, locate
+from smalti.io.locations import TEMPORARY_SUFFIX
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
@@ -429,7 +429,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem, LocalFileSystem
-from smalti.io import Place, sinks
+from smalti.io import Location, sinks
 from smalti.table import commit_log
 from smalti.table.commits import Addition, Commit, Removal
 from smalti.table.commit_log import CommitLog
@@ -457,8 +457,8 @@ commit_log._PARALLEL = 1
 os.link, Path.unlink = dying(os.link), dying(Path.unlink)
 sinks.LocalSink.commit = dying(sinks.LocalSink.commit)
 Path.rmdir = dying(Path.rmdir)
-sinks.locate = lambda path, filesystem: Place(LocalFileSystem(), path)
-log = CommitLog(Place(Dying(), root))
+sinks.locate = lambda path, filesystem: Location(LocalFileSystem(), path)
+log = CommitLog(Location(Dying(), root))
 add = tuple(Addition(f"_mosaic_jobs/job/0/new{n}.mosaic", f"new{n}.mosaic") for n in (1, 2))
 commit = Commit("job", add, (Removal("old.mosaic"),), number=1)
 log.publish(commit)
@@ -476,7 +476,7 @@ def table_in(root: Path) -> CommitLog:
     directory.mkdir(parents=True)
     for number, value in enumerate(NEW, 1):
         smalti.write_table(pa.table({"x": [value]}), directory / f"new{number}.mosaic")
-    return CommitLog(Place(LocalFileSystem(), str(root)))
+    return CommitLog(Location(LocalFileSystem(), str(root)))
 
 
 def seen_by_spark(root: Path) -> list[int]:
@@ -568,7 +568,7 @@ def test_tasks_find_files_that_moved_after_planning(tmp_path: Path) -> None:
 
 
 def test_batches_of_a_stream_are_remembered(tmp_path: Path) -> None:
-    log = CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    log = CommitLog(Location(LocalFileSystem(), str(tmp_path)))
 
     def last(stream: str = "q") -> int:
         return log.last_batch(log.state(), stream)
@@ -605,8 +605,8 @@ def test_every_commit_leaves_another_mark(tmp_path: Path) -> None:
     assert len(set(marks)) == 2
 
 
-def change(root: Path | Place, mode: Mode = "overwrite", **named: Any) -> Change:
-    return Change(root if isinstance(root, Place) else Place(LocalFileSystem(), str(root)), mode, **named)
+def change(root: Path | Location, mode: Mode = "overwrite", **named: Any) -> Change:
+    return Change(root if isinstance(root, Location) else Location(LocalFileSystem(), str(root)), mode, **named)
 
 
 NAMES = {path: final_path(path) for path in STAGED_FILES}
@@ -621,7 +621,7 @@ def test_what_cannot_be_carried_out_is_not_published(tmp_path: Path) -> None:
 
 
 def test_a_number_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, other = table_in(tmp_path), CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    log, other = table_in(tmp_path), CommitLog(Location(LocalFileSystem(), str(tmp_path)))
     late = planned("job", STAGED_FILES, ["old.mosaic"], "overwrite", number=1)
     commit(other, Commit("other", stream="q", batch=0))
     assert log.publish(late) is None
@@ -658,7 +658,7 @@ def test_a_table_that_never_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("begin", [0, 1, 7])
 def test_a_process_that_was_slow_for_many_commits(tmp_path: Path, begin: int) -> None:
     """The record of its number was removed long ago, so that the number seems to be free."""
-    log, other = table_in(tmp_path), CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    log, other = table_in(tmp_path), CommitLog(Location(LocalFileSystem(), str(tmp_path)))
     for batch in range(begin):
         commit(other, Commit("other", stream="q", batch=batch))
     late = planned("job", STAGED_FILES, ["old.mosaic"], "overwrite", number=2 * begin + 1)
@@ -692,8 +692,8 @@ def test_names_are_on_disk_before_the_record_that_relies_on_them(
     (tmp_path / staged).parent.mkdir(parents=True)
     smalti.write_table(pa.table({"x": [2]}), tmp_path / staged)
     monkeypatch.setattr(commit_log, "sync_directory", recorded("sync", commit_log.sync_directory))
-    monkeypatch.setattr(Place, "create_exclusively", recorded("create", Place.create_exclusively))
-    log = CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    monkeypatch.setattr(Location, "create_exclusively", recorded("create", Location.create_exclusively))
+    log = CommitLog(Location(LocalFileSystem(), str(tmp_path)))
     commit(log, planned("job", [staged], ["day=2/old.mosaic"], "overwrite"))
     first, second = (steps.index(f"create {JOBS}/{name}") for name in RECORDS)
     above = [f"{JOBS}/job/0/day=1", f"{JOBS}/job/0", f"{JOBS}/job", JOBS, "."]
@@ -782,7 +782,7 @@ def partitioned(root: Path) -> CommitLog:
         staged.append(f"{staging_directory('job', '0')}/day={day}/new.mosaic")
         (root / staged[-1]).parent.mkdir(parents=True)
         smalti.write_table(pa.table({"x": [value]}), root / staged[-1])
-    log = CommitLog(Place(LocalFileSystem(), str(root)))
+    log = CommitLog(Location(LocalFileSystem(), str(root)))
     existing = [f"day={day}/old.mosaic" for day in (1, 2, 3)]
     log.publish(planned("job", staged, existing, "dynamic"))
     return log
@@ -818,7 +818,7 @@ def test_parts_of_a_table(tmp_path: Path, path: str, expected: list[tuple[int, i
 def test_what_a_commit_replaces_by_name_is_not_seen(tmp_path: Path) -> None:
     for name in ("a", "b"):
         smalti.write_table(pa.table({"x": [0]}), tmp_path / f"{name}.mosaic")
-    log = CommitLog(Place(LocalFileSystem(), str(tmp_path)))
+    log = CommitLog(Location(LocalFileSystem(), str(tmp_path)))
     staged = [f"{staging_directory('job', '0')}/{name}.mosaic" for name in ("a", "b")]
     (tmp_path / staged[0]).parent.mkdir(parents=True)
     for path in staged:
@@ -905,7 +905,7 @@ def test_readers_while_a_table_is_overwritten(tmp_path: Path) -> None:
         smalti.write_table(pa.table({"x": [0]}), tmp_path / f"0-{number}.mosaic")
     command = [sys.executable, "-c", READING, str(tmp_path), "60"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reading:
-        log, round_, old = CommitLog(Place(LocalFileSystem(), str(tmp_path))), 0, [f"0-{n}.mosaic" for n in range(4)]
+        log, round_, old = CommitLog(Location(LocalFileSystem(), str(tmp_path))), 0, [f"0-{n}.mosaic" for n in range(4)]
         while reading.poll() is None:
             round_ += 1
             staged = [f"{staging_directory(f'job{round_}', '0')}/{round_}-{n}.mosaic" for n in range(4)]
@@ -922,13 +922,13 @@ def test_readers_while_a_table_is_overwritten(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A typo beside a million files costs a look or two, and fails as a typo."""
-    entries, listed = Place.entries, []
+    entries, listed = Location.entries, []
 
-    def counted_entries(place: Place, *, recursive: bool = False) -> Sequence[object]:
-        listed.append(place.path)
-        return entries(place, recursive=recursive)
+    def counted_entries(location: Location, *, recursive: bool = False) -> Sequence[object]:
+        listed.append(location.path)
+        return entries(location, recursive=recursive)
 
-    monkeypatch.setattr(Place, "entries", counted_entries)
+    monkeypatch.setattr(Location, "entries", counted_entries)
     with pytest.raises(FileNotFoundError):
         smalti.dataset(tmp_path / "nope")
     assert listed == [f"{tmp_path}/{JOBS}"]  # only the commits of the directory above are looked at
@@ -970,14 +970,14 @@ def test_removals_do_not_read_the_record_each_time(tmp_path: Path) -> None:
     published = log.publish(commit)
     assert published is not None
     reads: list[str] = []
-    read_bytes = Place.read_bytes
+    read_bytes = Location.read_bytes
 
-    def counted(place: Place) -> bytes:
-        reads.append(place.name)
-        return read_bytes(place)
+    def counted(location: Location) -> bytes:
+        reads.append(location.name)
+        return read_bytes(location)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Place, "read_bytes", counted)
+        patched.setattr(Location, "read_bytes", counted)
         log.carry_out(published)
     assert reads == []
     assert sorted(path.name for path in tmp_path.glob("*.mosaic")) == ["new1.mosaic", "old.mosaic"]
@@ -994,11 +994,11 @@ COMMITTING = """
 import shutil, sys
 from pathlib import Path
 from pyarrow.fs import LocalFileSystem
-from smalti.io import Place
+from smalti.io import Location
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Addition, Commit, Removal
 root, count = Path(sys.argv[1]), int(sys.argv[2])
-log = CommitLog(Place(LocalFileSystem(), str(root)))
+log = CommitLog(Location(LocalFileSystem(), str(root)))
 old = [f"p={p}/0.mosaic" for p in range(4)]
 for number in range(1, count):
     staged = [f"_mosaic_jobs/j{number}/0/p={p}/{number}.mosaic" for p in range(4)]
@@ -1068,7 +1068,7 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     """The same without renames and directories: a table, a commit half carried out, a job, its overwriting."""
     for name, value in [("t/old.mosaic", 1), (f"t/{JOBS}/job/0/new1.mosaic", 10), (f"t/{JOBS}/job/0/new2.mosaic", 20)]:
         smalti.write_table(pa.table({"x": [value]}), f"bucket/{name}", filesystem=s3)
-    log = CommitLog(Place(s3, "bucket/t"))
+    log = CommitLog(Location(s3, "bucket/t"))
 
     def rows() -> list[int]:
         return sorted(smalti.dataset("bucket/t", filesystem=s3).to_table()["x"].to_pylist())
@@ -1098,22 +1098,22 @@ def test_on_an_object_store(s3: FileSystem) -> None:
 
 def test_large_objects_are_copied_in_parts(s3: FileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 copies up to 5 GB in one go; here it refuses all."""
-    place = Place(s3, "bucket/t")
-    log = CommitLog(place)
+    location = Location(s3, "bucket/t")
+    log = CommitLog(location)
     smalti.write_table(pa.table({"x": [1]}), f"bucket/t/{JOBS}/job/0/a.mosaic", filesystem=s3)
 
     def refuse(*_: object) -> None:
         raise obstore.exceptions.GenericError("EntityTooLarge")
 
-    if place.stores is None:
+    if location.stores is None:
         log._copy(f"bucket/t/{JOBS}/job/0/a.mosaic", "bucket/t/a.mosaic")
     else:
         with monkeypatch.context() as patched:
             patched.setattr(obstore, "copy", refuse)
             with pytest.raises(OSError, match="EntityTooLarge"):  # A small one must not go through this machine.
-                place.stores.copy_file(f"bucket/t/{JOBS}/job/0/a.mosaic", "bucket/t/a.mosaic")
+                location.stores.copy_file(f"bucket/t/{JOBS}/job/0/a.mosaic", "bucket/t/a.mosaic")
             patched.setattr("smalti.io.stores._COPIED_AT_ONCE", 10)
-            place.stores.copy_file(f"bucket/t/{JOBS}/job/0/a.mosaic", "bucket/t/a.mosaic")
+            location.stores.copy_file(f"bucket/t/{JOBS}/job/0/a.mosaic", "bucket/t/a.mosaic")
     assert smalti.dataset("bucket/t", filesystem=s3).to_table()["x"].to_pylist() == [1]
     assert log.state()[1] == ()
 
@@ -1122,7 +1122,7 @@ def test_a_record_that_was_cut_short_is_none(tmp_path: Path, monkeypatch: pytest
     """Where files appear as they are written, as on HDFS, a record gets its name when it is whole."""
     slow = PyFileSystem(FSSpecHandler(fsspec.filesystem("file")))
     table_in(tmp_path)
-    log = CommitLog(Place(slow, str(tmp_path)))
+    log = CommitLog(Location(slow, str(tmp_path)))
     staged = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
     made = planned("job", staged, ["old.mosaic"], "overwrite")
 

@@ -18,7 +18,7 @@ import smalti
 from smalti import jobs
 from smalti.errors import LeftoverWarning, RemovedError, ReplacedError
 from smalti.io import locate
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, Commit, final_path, new_token, record_name, staging_directory, unique_names
 from smalti.table.committing import Change
@@ -55,9 +55,9 @@ def ids(table: str) -> list[int]:
 
 def names(table: str) -> list[str]:
     """What somebody sees who only lists the directory."""
-    place = locate(table)
-    found = [entry.path for entry in place.entries(recursive=True) if entry.is_file]
-    return sorted(path.removeprefix(place.path + "/") for path in found if f"/{JOBS}/" not in path)
+    location = locate(table)
+    found = [entry.path for entry in location.entries(recursive=True) if entry.is_file]
+    return sorted(path.removeprefix(location.path + "/") for path in found if f"/{JOBS}/" not in path)
 
 
 def put(table: str, name: str, data: bytes) -> None:
@@ -198,21 +198,21 @@ def test_an_answer_that_is_lost(server: S3Server, tmp_path: Path) -> None:
     server.reset(fail=f"PUT /late/{tmp_path.name}/{JOBS}/commit-", how="lost")
     write(table, [2])
     assert ids(table) == [1, 2]
-    place = locate(f"{table}/{JOBS}/{record_name(5)}")
+    location = locate(f"{table}/{JOBS}/{record_name(5)}")
     commit = Commit("job", number=5)
-    create, tries = Place.create_exclusively, []
+    create, tries = Location.create_exclusively, []
 
-    def refused(self: Place, data: bytes) -> bool:
+    def refused(self: Location, data: bytes) -> bool:
         tries.append(data)
         if len(tries) == 1:
             raise OSError(5, "no answer")
         return create(self, data)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Place, "create_exclusively", refused)
+        patched.setattr(Location, "create_exclusively", refused)
         with pytest.raises(OSError, match="no answer"):
             CommitLog(locate(table)).publish(commit)
-    assert not place.create_exclusively(tries[0]), "the number is taken, so that the late record is none"
+    assert not location.create_exclusively(tries[0]), "the number is taken, so that the late record is none"
     assert CommitLog(locate(table)).state()[:2] == (6, ())
     assert ids(table) == [1, 2]
 
@@ -267,10 +267,10 @@ def test_a_reader_that_pauses_beside_a_compaction(table: str) -> None:
     kept = locate(f"{table}/{JOBS}/kept")
     assert [entry.name for entry in kept.entries()], "for an hour"
     for entry in kept.entries():
-        for file in entry.path, *(each.path for each in Place(kept.filesystem, entry.path).entries(recursive=True)):
+        for file in entry.path, *(each.path for each in Location(kept.filesystem, entry.path).entries(recursive=True)):
             old = file.replace(entry.name, f"1-{entry.name.partition('-')[2]}")
-            if Place(kept.filesystem, file).is_file():
-                smalti.io.write_whole(Place(kept.filesystem, old), Place(kept.filesystem, file).read_bytes())
+            if Location(kept.filesystem, file).is_file():
+                smalti.io.write_whole(Location(kept.filesystem, old), Location(kept.filesystem, file).read_bytes())
         kept.filesystem.delete_dir(entry.path)
     write(table, [10])
     assert not kept.entries(), "the next writer removes what is over"
@@ -368,7 +368,7 @@ def test_two_conversions_to_a_directory_of_another_format(table: str, monkeypatc
 def test_commits_in_bulk_are_few_requests(server: S3Server, tmp_path: Path) -> None:
     """At most 1.1 requests for a file that is added, and 0.01 for one that is removed, beyond a constant."""
     table, count = f"s3://late/{tmp_path.name}", 300
-    place = locate(table)
+    location = locate(table)
 
     def stage(job: str) -> tuple[dict[str, str], str]:
         staged = [f"{staging_directory(job, '0')}/{number}.mosaic" for number in range(count)]
@@ -384,15 +384,15 @@ def test_commits_in_bulk_are_few_requests(server: S3Server, tmp_path: Path) -> N
 
     few = 30
     first, second = stage("first"), stage("second")
-    appended = counted(lambda: Change(place, "append").commit("first", *first))
+    appended = counted(lambda: Change(location, "append").commit("first", *first))
     assert appended <= 1.1 * count + few
-    overwritten = counted(lambda: Change(place, "overwrite").commit("second", *second))
+    overwritten = counted(lambda: Change(location, "overwrite").commit("second", *second))
     assert overwritten <= 1.1 * count + 0.01 * count + few
-    published = CommitLog(place)
+    published = CommitLog(location)
     third, token = stage("third")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(CommitLog, "finish", lambda *_: None)
-        Change(place, "append").commit("third", third, token)
+        Change(location, "append").commit("third", third, token)
     assert len(published.state().pending) == 1
     server.reset()
     assert len(list_files(table).files) == 2 * count

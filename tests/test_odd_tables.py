@@ -20,7 +20,7 @@ from smalti import jobs
 from smalti.errors import LeftoverWarning
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs import running
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.staging import Staging
@@ -88,12 +88,11 @@ def test_names_of_others_that_look_like_ours() -> None:
 
 
 def test_many_files_are_found_in_time_that_grows_with_them(tmp_path: Path) -> None:
-    place = locate(str(tmp_path))
+    location = locate(str(tmp_path))
     files = [FoundFile(f"{tmp_path}/{number}.mosaic", 1) for number in range(20_000)]
     began = time.monotonic()
-    assert (
-        len(Target(place, FORMATS["mosaic"], ".mosaic").files(Listing(place.filesystem, files, place.path))) == 20_000
-    )
+    listing = Listing(location.filesystem, files, location.path)
+    assert len(Target(location, FORMATS["mosaic"], ".mosaic").files(listing)) == 20_000
     assert time.monotonic() - began < 20, "it took an hour"
 
 
@@ -265,15 +264,15 @@ def test_a_stream_that_does_not_know_whether_its_record_was_written(
     options = parse_write_options({"path": table, "streamid": "s", "smalti.batch": "0"})
     writer = StreamedBatchWriter(options, ROWS, overwrite=False)
     message = writer.write(iter([pa.record_batch({"id": [1], "day": [1]})]))
-    create = Place.create_exclusively
+    create = Location.create_exclusively
 
-    def lost(place: Place, data: bytes) -> bool:
-        if not place.exists():
-            create(place, data)
+    def lost(location: Location, data: bytes) -> bool:
+        if not location.exists():
+            create(location, data)
         raise OSError(5, "no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "create_exclusively", lost)
+        patched.setattr(Location, "create_exclusively", lost)
         with pytest.raises(OSError, match="no answer"):
             writer.commit([message])
     writer.abort([message])
@@ -286,16 +285,16 @@ def test_a_record_that_cannot_be_written_leaves_what_was_staged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, table = put(tmp_path / "s/a.mosaic", 1), str(tmp_path / "t")
-    create, tries = Place.create_exclusively, [1]
+    create, tries = Location.create_exclusively, [1]
 
-    def refused(place: Place, data: bytes) -> bool:
-        if tries and "commit-" in place.path:
+    def refused(location: Location, data: bytes) -> bool:
+        if tries and "commit-" in location.path:
             tries.pop()
             raise OSError(5, "no answer")
-        return create(place, data)
+        return create(location, data)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Place, "create_exclusively", refused)
+        patched.setattr(Location, "create_exclusively", refused)
         with pytest.raises(OSError, match="no answer"):
             jobs.convert(source, table)
     with warnings.catch_warnings():

@@ -129,13 +129,13 @@ def test_nothing_else_shows_them(secret_uri: Callable[[str], str], server: S3Ser
     smalti.write_table(pa.table({"a": [1, 2]}), secret_uri("t/one.mosaic"))
     smalti.write_table(pa.table({"a": [3]}), secret_uri("t/two.mosaic"))
     table = smalti.dataset(secret_uri("t"))
-    place = locate(secret_uri("t"))
+    location = locate(secret_uri("t"))
     with smalti.open(secret_uri("t/one.mosaic")) as file:
         texts = [repr(file), file._repr_html_(), repr(file.row_group(0)), repr(file.layout()), repr(file.scan())]
     converted = jobs.convert([secret_uri("t")], secret_uri("copy"))
     compacted = jobs.compact(secret_uri("t"))
     profile = jobs.profile(secret_uri("t"))
-    texts += [repr(table), repr(table.files), repr(place), repr(place.stores), repr(converted), repr(compacted)]
+    texts += [repr(table), repr(table.files), repr(location), repr(location.stores), repr(converted), repr(compacted)]
     texts += [str(converted.to_dict()), str(profile.source), repr(profile), repr(jobs.verify(secret_uri("t")))]
     texts += [server.ask("/bucket?list-type=2").decode()]
     assert "access_key=***" in converted.source

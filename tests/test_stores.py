@@ -29,7 +29,7 @@ from benchmarks.remote import bytes_needed
 
 import smalti
 from smalti.errors import MosaicError, UnsupportedFeatureError
-from smalti.io import Place, Range, fetch, locate, open_sink, open_source
+from smalti.io import Location, Range, fetch, locate, open_sink, open_source
 from smalti.io.services import store_settings
 from smalti.io.sources import REMOTE_TAIL
 from smalti.table.listing import list_files, open_found
@@ -220,12 +220,12 @@ class TestRequests:
     def test_a_file_of_another_format_is_read_by_ranges(self, server: S3Server) -> None:
         """pyarrow's readers, which the jobs use, work on the same file system."""
         table = wide(200, 1000)
-        place = locate("s3://bucket/t.parquet")
-        with place.filesystem.open_output_stream(place.path) as stream:
+        location = locate("s3://bucket/t.parquet")
+        with location.filesystem.open_output_stream(location.path) as stream:
             pq.write_table(table, stream)
-        size = place.info().size
+        size = location.info().size
         server.reset()
-        with place.filesystem.open_input_file(place.path) as file:
+        with location.filesystem.open_input_file(location.path) as file:
             assert pq.read_table(file, columns=["c00007"]).equals(table.select(["c00007"]))
         assert sum(request.sent for request in server.requests()) < size / 2
 
@@ -323,33 +323,33 @@ class TestPlaces:
     """The operations that listings and commits use, the same as with pyarrow's own file system."""
 
     @pytest.fixture
-    def places(self, server: S3Server) -> list[Place]:
+    def locations(self, server: S3Server) -> list[Location]:
         ours = locate("s3a://bucket/tree")
         arrow = pyarrow.fs.S3FileSystem(endpoint_override=server.address, scheme="http", region="us-east-1")
         for name in ["a=1%3A2/x y", "a=1%3A2/z", "b/c/d", "top"]:
             smalti.io.write_whole(ours.child(name), name.encode())
-        return [ours, Place(arrow, ours.path)]
+        return [ours, Location(arrow, ours.path)]
 
     @pytest.mark.parametrize("recursive", [False, True])
     @pytest.mark.parametrize("below", ["", "a=1%3A2", "b", "none", "top"])
-    def test_listings(self, places: list[Place], recursive: bool, below: str) -> None:
+    def test_listings(self, locations: list[Location], recursive: bool, below: str) -> None:
         ours, arrow = (
-            sorted((info.path, info.kind, info.size) for info in place.child(below).entries(recursive=recursive))
-            for place in places
+            sorted((info.path, info.kind, info.size) for info in location.child(below).entries(recursive=recursive))
+            for location in locations
         )
         assert ours == arrow
         assert ours or below in ("none", "top")
 
     @pytest.mark.parametrize("name", ["", "a=1%3A2", "a=1%3A2/x y", "b/c", "b/c/d", "b/", "none", "to"])
-    def test_infos(self, places: list[Place], name: str) -> None:
-        ours, arrow = (place.child(name).info() for place in places)
+    def test_infos(self, locations: list[Location], name: str) -> None:
+        ours, arrow = (location.child(name).info() for location in locations)
         assert (ours.path, ours.kind, ours.size) == (arrow.path, arrow.kind, arrow.size)
         if ours.is_file:
             assert ours.modified == arrow.modified
             assert ours.etag
 
-    def test_moving_and_deleting(self, places: list[Place]) -> None:
-        root = places[0]
+    def test_moving_and_deleting(self, locations: list[Location]) -> None:
+        root = locations[0]
         root.filesystem.move(root.child("top").path, root.child("b/moved").path)
         assert (root.child("top").exists(), root.child("b/moved").read_bytes()) == (False, b"top")
         with pytest.raises(FileNotFoundError, match="tree/none"):
@@ -361,18 +361,18 @@ class TestPlaces:
         assert not root.exists()
 
     def test_what_the_store_refuses_to_copy_is_not_copied_otherwise(
-        self, places: list[Place], server: S3Server
+        self, locations: list[Location], server: S3Server
     ) -> None:
         """The store may still carry out what it has refused, so nothing else may write there meanwhile."""
-        root = places[0]
+        root = locations[0]
         server.reset(fail="PUT /bucket/tree/copied")
         with pytest.raises(PermissionError):
             root.filesystem.copy_file(root.child("top").path, root.child("copied").path)
         assert not root.child("copied").exists()
         root.filesystem.delete_dir(root.path)
 
-    def test_many_deletions_are_few_requests(self, places: list[Place], server: S3Server) -> None:
-        root = places[0]
+    def test_many_deletions_are_few_requests(self, locations: list[Location], server: S3Server) -> None:
+        root = locations[0]
         server.reset()
         assert root.delete_files([root.child(f"gone-{number}").path for number in range(2500)]) == {}
         assert [request.method for request in server.requests()] == ["POST"] * 3
@@ -381,8 +381,8 @@ class TestPlaces:
         assert len(failed) == 1500
         assert isinstance(failed[root.child("gone-0").path], PermissionError)
 
-    def test_copies_that_replace_nothing(self, places: list[Place]) -> None:
-        root = places[0]
+    def test_copies_that_replace_nothing(self, locations: list[Location]) -> None:
+        root = locations[0]
         assert root.stores is not None
         assert root.stores.copy_new(root.child("top").path, root.child("new").path)
         assert not root.stores.copy_new(root.child("b/c/d").path, root.child("new").path)
@@ -400,11 +400,11 @@ class TestPlaces:
             assert root.stores.copy_new(root.child("top").path, root.child("newer").path)
         root.filesystem.delete_dir(root.path)
 
-    def test_names_that_are_no_paths(self, places: list[Place], server: S3Server) -> None:
+    def test_names_that_are_no_paths(self, locations: list[Location], server: S3Server) -> None:
         client = boto3.client("s3", endpoint_url=server.environment["AWS_ENDPOINT_URL"])
         client.put_object(Bucket="bucket", Key="tree//x.mosaic", Body=b"x")
         with pytest.raises(smalti.MosaicError, match=r"rename or delete the object: found .*tree//x\.mosaic"):
-            places[0].entries(recursive=True)
+            locations[0].entries(recursive=True)
         client.delete_object(Bucket="bucket", Key="tree//x.mosaic")
 
     def test_a_mark_of_a_directory_is_no_file(self, server: S3Server) -> None:
@@ -424,16 +424,16 @@ class TestPlaces:
         server.ask("/bucket/same/", "PUT")
         for name in ("same", "same/x"):
             smalti.io.write_whole(locate(f"s3://bucket/{name}"), b"x")
-        place = locate("s3://bucket/same")
-        place.filesystem.delete_dir(place.path)
-        assert (place.read_bytes(), place.child("x").exists()) == (b"x", False)
+        location = locate("s3://bucket/same")
+        location.filesystem.delete_dir(location.path)
+        assert (location.read_bytes(), location.child("x").exists()) == (b"x", False)
 
     def test_other_processes_get_the_same_place(self) -> None:
-        place = locate("s3://bucket/t", storage={"accessKey": "k", "secretKey": "s"})
-        again = pickle.loads(pickle.dumps(place))
-        assert again.filesystem.equals(place.filesystem)
+        location = locate("s3://bucket/t", storage={"accessKey": "k", "secretKey": "s"})
+        again = pickle.loads(pickle.dumps(location))
+        assert again.filesystem.equals(location.filesystem)
         assert again.path == "bucket/t"
-        assert "secret" not in repr(place)
+        assert "secret" not in repr(location)
 
     def test_errors_name_the_place_in_one_line(self, server: S3Server) -> None:
         with pytest.raises(FileNotFoundError, match=r"No such bucket.*nowhere/x") as error:
@@ -448,25 +448,25 @@ class TestPlaces:
 class TestExclusiveCreation:
     @pytest.mark.parametrize("start", ["s3://bucket", "memory://bucket", "local"])
     def test_one_of_many_wins(self, start: str, tmp_path: Path) -> None:
-        place = locate(tmp_path / "record" if start == "local" else f"{start}/records/{os.urandom(4).hex()}")
+        location = locate(tmp_path / "record" if start == "local" else f"{start}/records/{os.urandom(4).hex()}")
         with ThreadPoolExecutor(8) as pool:
-            won = list(pool.map(lambda number: place.create_exclusively(b"%d" % number), range(8)))
+            won = list(pool.map(lambda number: location.create_exclusively(b"%d" % number), range(8)))
         assert won.count(True) == 1
-        assert place.read_bytes() == b"%d" % won.index(True)
+        assert location.read_bytes() == b"%d" % won.index(True)
         if start == "local":
             assert [path.name for path in tmp_path.iterdir()] == ["record"]
 
     def test_an_answer_that_got_lost(self) -> None:
-        place = locate("s3://bucket/lost")
-        assert place.create_exclusively(b"mine")
-        assert place.create_exclusively(b"mine")  # as when the request is sent again
-        assert not place.create_exclusively(b"another's")
+        location = locate("s3://bucket/lost")
+        assert location.create_exclusively(b"mine")
+        assert location.create_exclusively(b"mine")  # as when the request is sent again
+        assert not location.create_exclusively(b"another's")
 
     def test_not_everywhere(self, server: S3Server) -> None:
         arrow = pyarrow.fs.S3FileSystem(endpoint_override=server.address, scheme="http", region="us-east-1")
-        for place in [Place(arrow, "bucket/x"), locate("https://example.org/x")]:
+        for location in [Location(arrow, "bucket/x"), locate("https://example.org/x")]:
             with pytest.raises(UnsupportedFeatureError, match="cannot create a file only if there is none"):
-                place.create_exclusively(b"")
+                location.create_exclusively(b"")
 
     def test_local_directories_have_to_exist(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):

@@ -19,7 +19,7 @@ import pyarrow.dataset as pads
 from smalti.errors import MosaicError, no_column
 from smalti.extras import optional_module
 from smalti.file.streams import Scan, Scannable, read_as
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 from smalti.spec import FILE_SUFFIX
 from smalti.table.reading import open_any
 

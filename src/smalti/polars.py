@@ -21,7 +21,7 @@ from smalti._core.arrow_c import field_kinds
 from smalti.extras import optional_module
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scannable
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 from smalti.predicate import tree as t
 from smalti.table.reading import open_any
 

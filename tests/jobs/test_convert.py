@@ -17,7 +17,7 @@ import pytest
 
 import smalti
 from smalti import jobs
-from smalti.io.places import locate
+from smalti.io.locations import locate
 from smalti.jobs.staging import Staging
 from smalti.table.commits import JOBS, is_ours
 from tests.children import ROOT

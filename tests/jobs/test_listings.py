@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from smalti import jobs
-from smalti.io import Place
+from smalti.io import Location
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, Commit
 from tests.jobs.data import mixed, mosaic_files
@@ -22,20 +22,20 @@ Count = Callable[[Callable[[], object]], Counter[str]]
 def count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Count:
     """Runs a job and returns how often each directory was listed and each log was read."""
     seen: Counter[str] = Counter()
-    entries, state = Place.entries, CommitLog.state
+    entries, state = Location.entries, CommitLog.state
 
-    def counted_entries(place: Place, *, recursive: bool = False) -> Sequence[object]:
-        parts = Path(place.path).relative_to(tmp_path).parts
+    def counted_entries(location: Location, *, recursive: bool = False) -> Sequence[object]:
+        parts = Path(location.path).relative_to(tmp_path).parts
         below = parts.index(JOBS) if JOBS in parts else len(parts)
         # The ids of jobs differ from run to run.
         seen["/".join([*parts[: below + 1], *("<id>" for _ in parts[below + 1 : below + 2]), *parts[below + 2 :]])] += 1
-        return entries(place, recursive=recursive)
+        return entries(location, recursive=recursive)
 
     def counted_state(log: CommitLog) -> tuple[str, tuple[Commit, ...]]:
         seen["reads of a log's state"] += 1
         return state(log)
 
-    monkeypatch.setattr(Place, "entries", counted_entries)
+    monkeypatch.setattr(Location, "entries", counted_entries)
     monkeypatch.setattr(CommitLog, "state", counted_state)
 
     def run(job: Callable[[], object]) -> Counter[str]:

@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
-from smalti.io.places import locate
+from smalti.io.locations import locate
 from smalti.io.services import storage_arguments
 from smalti.moments import TICKS
 from smalti.options import WriterOptions
@@ -428,8 +428,8 @@ class TestPartitions:
 class TestStorage:
     def test_local(self) -> None:
         for path in ("/a/b", "file:/a/b", "file:///a/b"):
-            place = locate(path)
-            assert (place.filesystem.type_name, place.path) == ("local", "/a/b")
+            location = locate(path)
+            assert (location.filesystem.type_name, location.path) == ("local", "/a/b")
 
     def test_arguments(self) -> None:
         given = {"accesskey": "k", "secret_key": "s", "endpointoverride": "http://h", "anonymous": "FALSE"}

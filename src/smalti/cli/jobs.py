@@ -217,7 +217,7 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> None:
 def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
     """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
     from smalti.cli.sources import list_inputs
-    from smalti.io.places import is_local
+    from smalti.io.locations import is_local
     from smalti.jobs.formats.registry import format_by_name
 
     if options.target_format is None:

@@ -9,7 +9,7 @@ from smalti.cli.progress import ProgressBar
 from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import STANDARD_INPUT, is_mosaic, local_paths, shown_paths
-from smalti.io.places import locate
+from smalti.io.locations import locate
 from smalti.report import write_report
 
 
@@ -26,8 +26,8 @@ def arguments_report(parser: argparse.ArgumentParser) -> None:
 
 
 def run_report(options: argparse.Namespace, screen: Screen) -> None:
-    place = locate(options.output)
-    if not options.overwrite and place.exists():
+    location = locate(options.output)
+    if not options.overwrite and location.exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
     with local_paths(options.files, options.source_format) as paths:
         source = paths[0] if len(paths) == 1 else paths
@@ -46,7 +46,7 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
                 )
         else:
             write_report(source, options.output)
-    written = place.info().size
+    written = location.info().size
     if options.json:
         screen.json({"file": shown_paths(options.files), "page": options.output, "size": written})
     else:

@@ -31,7 +31,7 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.errors import MosaicError
 from smalti.file.plain import plain_values
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.logical.arrays import as_compared
 from smalti.mosaic.layout import FileLayout
 from smalti.units import show_count
@@ -161,14 +161,14 @@ def _file_sizes(paths: Sequence[str], source_format: str | None) -> Iterator[Map
         return
     listing, formats = list_inputs(paths, source_format)
     for listed, (format_, _) in zip(listing.files, formats, strict=True):
-        place = Place(listing.filesystem, listed.path)
+        location = Location(listing.filesystem, listed.path)
         if format_.name == "mosaic":
-            with smalti.open(place.path, filesystem=place.filesystem) as file:
+            with smalti.open(location.path, filesystem=location.filesystem) as file:
                 yield layout_sizes(file.layout())
         elif format_.name == "parquet":
-            yield parquet_sizes(place)
+            yield parquet_sizes(location)
         else:
-            raise MosaicError("bytes by column are known of Mosaic and Parquet files", path=place.path)
+            raise MosaicError("bytes by column are known of Mosaic and Parquet files", path=location.path)
 
 
 def layout_sizes(layout: FileLayout) -> dict[str, ColumnSize]:
@@ -178,10 +178,10 @@ def layout_sizes(layout: FileLayout) -> dict[str, ColumnSize]:
     }
 
 
-def parquet_sizes(place: Place) -> dict[str, ColumnSize]:
+def parquet_sizes(location: Location) -> dict[str, ColumnSize]:
     import pyarrow.parquet as pq
 
-    with place.filesystem.open_input_file(place.path) as stream:
+    with location.filesystem.open_input_file(location.path) as stream:
         metadata = pq.read_metadata(stream)
     sizes: dict[str, ColumnSize] = {}
     for group in map(metadata.row_group, range(metadata.num_row_groups)):

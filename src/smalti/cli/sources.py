@@ -21,7 +21,7 @@ import pyarrow as pa
 import smalti
 from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError, without_secrets
 from smalti.file.streams import Scannable
-from smalti.io.places import locate
+from smalti.io.locations import locate
 from smalti.memory import size_of
 from smalti.spec import FILE_SUFFIX, MAGIC
 from smalti.table.reading import open_any

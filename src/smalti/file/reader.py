@@ -14,7 +14,7 @@ from smalti.errors import MosaicError, no_column
 from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, lasting_path, open_source
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 from smalti.logical.adapt import chosen_fields
 from smalti.mosaic.cache import BucketCache
 from smalti.mosaic.columns import Columns, FilterColumn, SharedSchemas, restore_bound

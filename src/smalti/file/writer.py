@@ -29,7 +29,7 @@ from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
 from smalti.format.schema import pack_schema_section, with_num_buckets
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 from smalti.logical.adapt import check_schema
 from smalti.logical.intake import Intake, arrow_batches, arrow_reader
 from smalti.mosaic.columns import restore_bound

@@ -1,13 +1,13 @@
-"""Places, and reading and writing bytes there. Knows paths and file systems, and nothing of formats."""
+"""Locations of files, and reading and writing bytes there. Knows paths and file systems, and nothing of formats."""
 
-from smalti.io.places import Place, is_local, locate
+from smalti.io.locations import Location, is_local, locate
 from smalti.io.ranges import Range, fetch
 from smalti.io.sinks import Sink, open_sink, write_whole
 from smalti.io.sources import CachedEnd, Source, lasting_path, open_source
 
 __all__ = [
     "CachedEnd",
-    "Place",
+    "Location",
     "Range",
     "Sink",
     "Source",

@@ -25,7 +25,7 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 
 from smalti.errors import without_secrets
-from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, FsspecFileSystem, Place, locate, sync_directory
+from smalti.io.locations import TEMPORARY_SUFFIX, AnyFileSystem, FsspecFileSystem, Location, locate, sync_directory
 from smalti.io.replacing import follow_links, keep_access, old_file
 from smalti.io.services import local_path
 
@@ -108,9 +108,9 @@ class RemoteSink:
 
     may_retry = True
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, location: Location, name: str) -> None:
         self.name: str | None = name
-        self._place = place
+        self._location = location
         self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY)  # noqa: SIM115
         _open_sinks.add(self)
 
@@ -120,13 +120,15 @@ class RemoteSink:
     def commit(self) -> None:
         size = self._spool.seek(0, os.SEEK_END)
         self._spool.seek(0)
-        if self._place.stores is not None:
-            self._place.stores.write(self._place.path, self._spool, size)
-        elif is_object_store(self._place.filesystem):
-            self._send(self._place)
+        if self._location.stores is not None:
+            self._location.stores.write(self._location.path, self._spool, size)
+        elif is_object_store(self._location.filesystem):
+            self._send(self._location)
         else:
-            name = f".{self._place.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}"
-            temporary = Place(self._place.filesystem, self._place.path.removesuffix(self._place.name) + name)
+            name = f".{self._location.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}"
+            temporary = Location(
+                self._location.filesystem, self._location.path.removesuffix(self._location.name) + name
+            )
             try:
                 self._send(temporary)
                 self._rename(temporary)
@@ -136,13 +138,16 @@ class RemoteSink:
                 raise
         self._spool.close()
 
-    def _send(self, place: Place) -> None:
-        if place.fsspec is not None:
-            self._send_fsspec(place.fsspec, place.path)
+    def _send(self, location: Location) -> None:
+        if location.fsspec is not None:
+            self._send_fsspec(location.fsspec, location.path)
             return
         # pyarrow completes a stream whenever it is closed, also by an exception. With a single write there is no moment
         # at which some of the file is written and the stream is in good order.
-        with self._contents() as data, place.filesystem.open_output_stream(place.path, compression=None) as stream:
+        with (
+            self._contents() as data,
+            location.filesystem.open_output_stream(location.path, compression=None) as stream,
+        ):
             stream.write(data)
 
     @contextlib.contextmanager
@@ -171,12 +176,12 @@ class RemoteSink:
                 file.close()
             raise
 
-    def _rename(self, temporary: Place) -> None:
-        filesystem, path = self._place.filesystem, self._place.path
+    def _rename(self, temporary: Location) -> None:
+        filesystem, path = self._location.filesystem, self._location.path
         try:
             filesystem.move(temporary.path, path)
         except OSError:  # HDFS does not rename over a file that is there
-            if not self._place.is_file():
+            if not self._location.is_file():
                 raise
             filesystem.delete_file(path)
             filesystem.move(temporary.path, path)
@@ -250,8 +255,8 @@ def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
         path = local_path(os.fspath(where)) if filesystem is None else None
         if path is not None:
             return _local_sink(path)
-        place = locate(where, filesystem)
-        return _local_sink(place.path) if place.is_local else RemoteSink(place, without_secrets(str(where)))
+        location = locate(where, filesystem)
+        return _local_sink(location.path) if location.is_local else RemoteSink(location, without_secrets(str(where)))
     if hasattr(where, "write"):
         return FileObjectSink(where)
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")
@@ -262,11 +267,11 @@ def _local_sink(path: str) -> Sink:
     return LocalSink(path) if file.is_file() or file.is_dir() or not file.exists() else DeviceSink(path)
 
 
-def write_whole(place: Place, data: bytes) -> None:
+def write_whole(location: Location, data: bytes) -> None:
     """Write a small file, and make the directories above it; the file appears whole or not at all."""
-    if "/" in place.path.strip("/"):
-        place.parent.make_directory()
-    finish_with(open_sink(place.path, place.filesystem), data)
+    if "/" in location.path.strip("/"):
+        location.parent.make_directory()
+    finish_with(open_sink(location.path, location.filesystem), data)
 
 
 def finish_with(sink: Sink, data: bytes) -> None:

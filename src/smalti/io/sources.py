@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from smalti import threads
 from smalti.errors import CorruptFileError, MosaicError, ReplacedError, without_secrets
-from smalti.io.places import AnyFileSystem, FsspecFileSystem, locate
+from smalti.io.locations import AnyFileSystem, FsspecFileSystem, locate
 from smalti.io.services import local_path
 
 if TYPE_CHECKING:
@@ -331,15 +331,15 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
         path = local_path(os.fspath(source)) if filesystem is None else None
         if path is not None:
             return LocalSource(path)
-        place = locate(source, filesystem)
-        if place.is_local:
-            return LocalSource(place.path)
+        location = locate(source, filesystem)
+        if location.is_local:
+            return LocalSource(location.path)
         name = without_secrets(str(source))
-        if place.stores is not None:
-            return ObjectSource(place.stores, place.path, name)
-        if place.fsspec is not None:
-            return FsspecSource(place.fsspec, place.path, name)
-        return ArrowSource(place.filesystem.open_input_file(place.path), name, owned=True, remote=True)
+        if location.stores is not None:
+            return ObjectSource(location.stores, location.path, name)
+        if location.fsspec is not None:
+            return FsspecSource(location.fsspec, location.path, name)
+        return ArrowSource(location.filesystem.open_input_file(location.path), name, owned=True, remote=True)
     if isinstance(source, ReadAt):
         return source
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):

@@ -27,7 +27,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, reso
 
 from smalti import threads
 from smalti.errors import MosaicError, ReplacedError, without_secrets
-from smalti.io.places import Entry
+from smalti.io.locations import Entry
 from smalti.io.services import StoreSettings
 
 if TYPE_CHECKING:

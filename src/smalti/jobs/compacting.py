@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smalti.errors import MosaicError
-from smalti.io.places import AnyFileSystem, AnyPath, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, locate
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
 from smalti.jobs.formats.reading import ReadRequest
@@ -97,17 +97,17 @@ def compact(
         listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain)
     if listing.directory is None:
         raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
-    place = listing.base if target is None else locate(target, filesystem).absolute()
-    goal = Target(place, FORMATS["mosaic"], FILE_SUFFIX)
+    location = listing.base if target is None else locate(target, filesystem).absolute()
+    goal = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
     if in_place:
         goal.refuse_same(listing)
     else:
-        if f"{place.path}/".startswith(listing.directory.rstrip("/") + "/"):
-            raise MosaicError("target lies in the source; leave it out to compact in place", path=place.path)
+        if f"{location.path}/".startswith(listing.directory.rstrip("/") + "/"):
+            raise MosaicError("target lies in the source; leave it out to compact in place", path=location.path)
         goal.refuse_overlap(listing)
     # The first half of the id says what is asked for, the second half of which files.
-    request = job_digest(["compact", place.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
-    staging = Staging(place, request + job_digest(fingerprint(listing))[:8])
+    request = job_digest(["compact", location.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
+    staging = Staging(location, request + job_digest(fingerprint(listing))[:8])
     change = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
     if isinstance(change, JobSummary):
         return change
@@ -136,5 +136,5 @@ def compact(
         keeps_statistics=options is None,
         skip_errors=on_error == "skip",
     )
-    job = JobSummary("compact", executor.name, listing.directory, place.path)
+    job = JobSummary("compact", executor.name, listing.directory, location.path)
     return run_copy(job, splits, settings, change, executor, progress)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from smalti.errors import MosaicError
-from smalti.io.places import AnyFileSystem, AnyPath, Place, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
 from smalti.io.replacing import follow_links
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
@@ -115,19 +115,19 @@ def convert(
     # What is read, and where it goes.
     listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
-    place = locate(target, filesystem).absolute()
-    is_directory = str(target).endswith("/") or place.is_directory()
-    format_, suffix, names_file = format_of_target(place.path, target_format, is_directory=is_directory)
+    location = locate(target, filesystem).absolute()
+    is_directory = str(target).endswith("/") or location.is_directory()
+    format_, suffix, names_file = format_of_target(location.path, target_format, is_directory=is_directory)
     is_file = names_file and not is_directory
     if is_file and not is_one_file(source, filesystem, listing):
         raise MosaicError(
             "a directory, a pattern or several files become a directory, and this name is that of a file",
-            path=place.path,
-            expected=f"{place.path}/ if a directory shall have this name",
+            path=location.path,
+            expected=f"{location.path}/ if a directory shall have this name",
         )
-    if is_file and place.is_local:
-        place = Place(place.filesystem, str(follow_links(place.path)))
-    goal = Target(place, format_, suffix, is_file)
+    if is_file and location.is_local:
+        location = Location(location.filesystem, str(follow_links(location.path)))
+    goal = Target(location, format_, suffix, is_file)
     goal.refuse_overlap(listing)
     # The same work has the same id, by which it finds what an earlier run has finished.
     executor = choose_executor(engine, spark, workers)
@@ -136,7 +136,7 @@ def convert(
         "job": "convert",
         "files": fingerprint(listing),
         "formats": [found.name for found, _ in formats],
-        "target": [place.path, format_.name, is_file],
+        "target": [location.path, format_.name, is_file],
         "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows)),
     }
     staging = Staging(goal.root, job_digest(work))
@@ -159,7 +159,7 @@ def convert(
         with_agreed_types(request, listing, formats),
         skip_errors=on_error == "skip",
     )
-    job = JobSummary("convert", executor.name, show_source(source), place.path)
+    job = JobSummary("convert", executor.name, show_source(source), location.path)
     return run_copy(job, splits, settings, change, executor, progress)
 
 
@@ -171,7 +171,7 @@ def _plan(
         for file, (found, _) in zip(listing.files, formats, strict=True)
     ]
     if goal.is_file:
-        name = goal.place.name
+        name = goal.location.name
         stem = name[: -len(goal.suffix)] if name.lower().endswith(goal.suffix) else name
         return plan_convert(facts, [stem], split_bytes=split_bytes, roll_bytes=None, cut_files=False)
     names = stems(facts, [suffix for _, suffix in formats])

@@ -13,7 +13,7 @@ from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.writer import MAX_AUTO_STATISTICS
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
@@ -30,7 +30,7 @@ from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.adapt import adapt_batch
-from smalti.table.listing import kept_place, place_of
+from smalti.table.listing import kept_location, location_of
 from smalti.table.splits import Piece
 
 #: In bytes. File systems take 255.
@@ -116,8 +116,8 @@ def _with_all_types(settings: CopySettings, piece: Piece, drift: SchemaDrift, sc
     if piece in scanned:
         raise CorruptFileError(f"values fit no type: {drift}", path=piece.file.path)
     scanned.add(piece)
-    place = place_of(piece.file, settings.filesystem)
-    types = scan_types(place, FORMATS[piece.format], settings.request)
+    location = location_of(piece.file, settings.filesystem)
+    types = scan_types(location, FORMATS[piece.format], settings.request)
     return replace(settings, request=replace(settings.request, agreed=types))
 
 
@@ -162,17 +162,17 @@ class _OutputReader:
     def _open(self, piece: Piece) -> Reader:
         filesystem = self._settings.filesystem
         try:
-            return self._open_at(piece, place_of(piece.file, filesystem))
+            return self._open_at(piece, location_of(piece.file, filesystem))
         except FileNotFoundError:
-            return self._open_at(piece, kept_place(piece.file, filesystem))
+            return self._open_at(piece, kept_location(piece.file, filesystem))
 
-    def _open_at(self, piece: Piece, place: Place) -> Reader:
+    def _open_at(self, piece: Piece, location: Location) -> Reader:
         format_, request = FORMATS[piece.format], self._settings.request
         if piece.row_groups is not None:
             request = replace(request, row_groups=piece.row_groups)
         try:
             with content_errors(piece.file.path, format_.title):
-                reader = format_.reader(place, request)
+                reader = format_.reader(location, request)
                 if self._settings.keeps_statistics and isinstance(reader, MosaicReader):
                     self.statistics |= dict.fromkeys(reader.statistics())
                 return reader
@@ -258,15 +258,15 @@ class _OutputWriter:
         return f"{self._directory}/{directory}{slash}{name}"
 
     def _begin(self, reader: _OutputReader) -> FileWriter:
-        place = self._settings.staging.root.child(self._staged())
-        place.parent.make_directory()
+        location = self._settings.staging.root.child(self._staged())
+        location.parent.make_directory()
         options = self._settings.options
         stored = stored_schema(reader.schema).schema if self._settings.keeps_statistics else pa.schema([])
         if len(stored) > MAX_AUTO_STATISTICS:
             wanted = dict.fromkeys([*(name for name, _ in self._settings.sort_by), *reader.statistics])
             there = {field.name for field in stored if has_statistics(field.type)}
             options = replace(options, stats_columns=tuple(name for name in wanted if name in there))
-        return self._settings.target.format.writer(place, reader.schema, options)
+        return self._settings.target.format.writer(location, reader.schema, options)
 
     def _end(self) -> None:
         if self._writer is not None:

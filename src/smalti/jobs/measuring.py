@@ -18,7 +18,7 @@ from pyarrow.fs import FileSystem
 
 import smalti
 from smalti.errors import MosaicError, SchemaError
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
@@ -30,7 +30,7 @@ from smalti.logical.types import keeps_units, storage_kind, storage_type
 from smalti.logical.widen import widen
 from smalti.moments import TICKS
 from smalti.progress import Report
-from smalti.table.listing import place_of
+from smalti.table.listing import location_of
 from smalti.table.partitions import repeat_value
 from smalti.table.splits import Piece
 
@@ -293,30 +293,30 @@ def _merge_columns(known: dict[str, ColumnMeasure], more: dict[str, ColumnMeasur
 
 def measure(task: MeasureTask, report: Report) -> MeasureResult:
     """Measure every column of a piece; an error about data is a part of the result."""
-    place, format_ = place_of(task.piece.file, task.filesystem), FORMATS[task.piece.format]
+    location, format_ = location_of(task.piece.file, task.filesystem), FORMATS[task.piece.format]
     part = FileMeasure(task.pieces, task.pieces - 1)
     try:
-        with content_errors(place.path, format_.title):
+        with content_errors(location.path, format_.title):
             try:
-                part.num_rows, part.columns = _measure(task, place, task.request, report)
+                part.num_rows, part.columns = _measure(task, location, task.request, report)
             except SchemaDrift:
-                types = scan_types(place, format_, task.request)
-                part.num_rows, part.columns = _measure(task, place, replace(task.request, agreed=types), report)
+                types = scan_types(location, format_, task.request)
+                part.num_rows, part.columns = _measure(task, location, replace(task.request, agreed=types), report)
     except MosaicError as error:
         part.error = error
-    return combine(MeasureResult(), MeasureResult(files={place.path: part}))
+    return combine(MeasureResult(), MeasureResult(files={location.path: part}))
 
 
 def _measure(
-    task: MeasureTask, place: Place, request: ReadRequest, report: Report
+    task: MeasureTask, location: Location, request: ReadRequest, report: Report
 ) -> tuple[int, dict[str, ColumnMeasure]]:
-    with contextlib.closing(FORMATS[task.piece.format].reader(place, request)) as reader:
+    with contextlib.closing(FORMATS[task.piece.format].reader(location, request)) as reader:
         intake = Intake(reader.schema)
         limit = min(MAX_SAMPLE, max(LEAST_SAMPLE, MAX_SAMPLES // max(1, len(intake.schema))))
         share = min(limit, max(LEAST_SHARE, 2 * limit // task.tasks))
         columns = {
             field.name: ColumnMeasure(
-                storage_kind(intake.leaf_type(field.name) or field.type), (task.number, at, place.path), limit, share
+                storage_kind(intake.leaf_type(field.name) or field.type), (task.number, at, location.path), limit, share
             )
             for at, field in enumerate(intake.schema)
         }
@@ -328,15 +328,15 @@ def _measure(
             rows += batch.num_rows
             report(batch.num_rows, num_bytes)
     if task.layout:
-        _add_layout(place, columns)
+        _add_layout(location, columns)
     for column in columns.values():
         column.pack()
     return rows, columns
 
 
-def _add_layout(place: Place, columns: dict[str, ColumnMeasure]) -> None:
+def _add_layout(location: Location, columns: dict[str, ColumnMeasure]) -> None:
     """Add encodings and bytes."""
-    with smalti.open(place.path, filesystem=place.filesystem) as file:
+    with smalti.open(location.path, filesystem=location.filesystem) as file:
         found = file.layout().bytes_by_column()
     for name in columns.keys() & found.keys():
         column, part = columns[name], found[name]

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MosaicError
-from smalti.io import Place, locate, write_whole
-from smalti.io.places import AnyFileSystem, AnyPath
+from smalti.io import Location, locate, write_whole
+from smalti.io.locations import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor
 from smalti.jobs.formats.reading import ReadRequest
@@ -27,7 +27,7 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.report.model import Values
 from smalti.report.page import render_table
-from smalti.table.listing import Listing, place_of
+from smalti.table.listing import Listing, location_of
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
 from smalti.units import show_bytes, show_count
 
@@ -110,10 +110,12 @@ def profile(
     began = time.monotonic()
     check_on_error(on_error)
     check_positive(split_bytes=split_bytes, batch_rows=batch_rows)
-    table_place, page_place = (None if path is None else locate(path, filesystem).absolute() for path in (output, html))
-    for place in (table_place, page_place):
-        if place is not None and place.is_file() and not overwrite:
-            raise FileExistsError(17, "Exists; set overwrite to replace it", place.path)
+    table_location, page_location = (
+        None if path is None else locate(path, filesystem).absolute() for path in (output, html)
+    )
+    for location in (table_location, page_location):
+        if location is not None and location.is_file() and not overwrite:
+            raise FileExistsError(17, "Exists; set overwrite to replace it", location.path)
     # What is read.
     listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
@@ -141,18 +143,18 @@ def profile(
         engine=executor.name,
         seconds=time.monotonic() - began,
     )
-    if table_place is not None:
-        _write_table(result.table, table_place)
-    if page_place is not None:
+    if table_location is not None:
+        _write_table(result.table, table_location)
+    if page_location is not None:
         values = Values.of_table(result.table)
         mosaic = [
-            place_of(file, listing.filesystem)
+            location_of(file, listing.filesystem)
             for file, (format_, _) in zip(listing.files, formats, strict=True)
             if format_.name == "mosaic" and file.path not in failed
         ]
         facts = {"rows": merged.num_rows, "files": result.num_files, "size": result.num_bytes, "skipped": len(skipped)}
         page = render_table(result.source, mosaic, values, facts)
-        write_whole(page_place, page.encode())
+        write_whole(page_location, page.encode())
     return result
 
 
@@ -232,14 +234,16 @@ def _table(columns: dict[str, ColumnMeasure]) -> pa.Table:
     return pa.table(arrays, schema=pa.schema([(name, type_) for name, type_, _ in _COLUMNS]))
 
 
-def _write_table(table: pa.Table, place: Place) -> None:
-    format_, _, names_file = format_of_target(place.path, None)
+def _write_table(table: pa.Table, location: Location) -> None:
+    format_, _, names_file = format_of_target(location.path, None)
     if not names_file:
-        raise MosaicError("cannot tell the format by the name", path=place.path, expected=".mosaic, .parquet or .csv")
+        raise MosaicError(
+            "cannot tell the format by the name", path=location.path, expected=".mosaic, .parquet or .csv"
+        )
     with tempfile.TemporaryDirectory() as directory:
-        made = locate(directory).child(place.name)
+        made = locate(directory).child(location.name)
         writer = format_.writer(made, table.schema, WriterOptions())
         for batch in table.to_batches():
             writer.write(batch)
         writer.close()
-        write_whole(place, made.read_bytes())
+        write_whole(location, made.read_bytes())

@@ -8,12 +8,12 @@ from contextlib import closing
 from typing import TypeAlias
 
 from smalti.errors import MosaicError, without_secrets
-from smalti.io.places import AnyFileSystem, AnyPath, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, locate
 from smalti.jobs.formats.columnar import GroupedReader
 from smalti.jobs.formats.reading import ReadRequest, content_errors
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.planning import FileFacts
-from smalti.table.listing import FoundFile, Listing, list_files, place_of
+from smalti.table.listing import FoundFile, Listing, list_files, location_of
 
 #: What users may pass as the source of a job.
 AnySource: TypeAlias = "AnyPath | Sequence[AnyPath]"
@@ -32,10 +32,10 @@ def list_sources(
         If there is a Paimon table, unless its files are asked for as `plain` ones.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    places = [locate(path, filesystem).absolute() for path in paths]
-    listing = list_files(places, suffix=suffix, globs=globs, plain=plain)
+    locations = [locate(path, filesystem).absolute() for path in paths]
+    listing = list_files(locations, suffix=suffix, globs=globs, plain=plain)
     if not listing.files:
-        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", places[0].path)
+        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", locations[0].path)
     return listing
 
 
@@ -70,9 +70,9 @@ def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_grou
     """
     sizes: tuple[int, ...] = ()
     if count_groups and format_.grouped:
-        place = place_of(file, listing.filesystem)
+        location = location_of(file, listing.filesystem)
         try:
-            with content_errors(file.path, format_.title), closing(format_.reader(place, ReadRequest())) as reader:
+            with content_errors(file.path, format_.title), closing(format_.reader(location, ReadRequest())) as reader:
                 assert isinstance(reader, GroupedReader)
                 sizes = reader.group_bytes()
         except MosaicError:

@@ -18,8 +18,8 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from smalti.io import Place, locate, write_whole
-from smalti.io.places import AnyFileSystem, AnyPath
+from smalti.io import Location, locate, write_whole
+from smalti.io.locations import AnyFileSystem, AnyPath
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, Commit, staging_directory
@@ -34,7 +34,7 @@ def job_digest(work: object) -> str:
 class Staging:
     """The staged files of one job below `root`, the directory that its files will be in. Travels to tasks."""
 
-    root: Place
+    root: Location
     job_id: str
 
     @property
@@ -42,12 +42,12 @@ class Staging:
         return CommitLog(self.root)
 
     @property
-    def directory(self) -> Place:
+    def directory(self) -> Location:
         """Where the job stages its files."""
         return self.root.child(f"{JOBS}/{self.job_id}")
 
     @property
-    def _done(self) -> Place:
+    def _done(self) -> Location:
         return self.directory.child("done")
 
     # --- in tasks -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from smalti.errors import LeftoverWarning, MosaicError
-from smalti.io.places import NO_LINKS, Place, sync_directory
+from smalti.io.locations import NO_LINKS, Location, sync_directory
 from smalti.io.replacing import keep_access
 from smalti.io.sinks import is_object_store
 from smalti.jobs.formats.registry import Format, format_of_path
@@ -27,30 +27,30 @@ from smalti.table.paimon_layout import refuse_writing
 class Target:
     """A directory of files to write, or one file if `is_file` is set."""
 
-    place: Place
+    location: Location
     format: Format
     suffix: str
     is_file: bool = False
 
     @property
-    def root(self) -> Place:
+    def root(self) -> Location:
         """The directory that the files will be in; the job stages and commits them there."""
-        return self.place.parent if self.is_file else self.place
+        return self.location.parent if self.is_file else self.location
 
     def refuse_overlap(self, sources: Listing) -> None:
         """Raise if the job would replace what it reads: when resumed, it would read what it has replaced."""
-        if not sources.filesystem.equals(self.place.filesystem):
+        if not sources.filesystem.equals(self.location.filesystem):
             return
-        real = os.path.realpath if self.place.is_local else str
-        target = PurePosixPath(real(self.place.path))
+        real = os.path.realpath if self.location.is_local else str
+        target = PurePosixPath(real(self.location.path))
         for file in sources.files:
             path = PurePosixPath(real(file.path))
             if path == target or (not self.is_file and path.is_relative_to(target)):
-                raise MosaicError("source and target overlap", path=self.place.path, found=file.path)
+                raise MosaicError("source and target overlap", path=self.location.path, found=file.path)
 
     def refuse_same(self, sources: Listing) -> None:
         """Raise if two paths lead to one file: its rows would be written twice in the place of both."""
-        if not self.place.is_local:
+        if not self.location.is_local:
             return
         seen: dict[str, str] = {}
         for file in sources.files:
@@ -73,24 +73,24 @@ class Target:
         change = self.change("overwrite" if overwrite else "create", keep=keep)
         if self.is_file:
             refuse_writing(self.root)
-            is_there = self.place.is_file()
+            is_there = self.location.is_file()
         else:
-            listing = list_table(self.place, change.suffix)
+            listing = list_table(self.location, change.suffix)
             finished = job_summaries(listing.finished)
             if job_id in finished:
                 return finished[job_id]
             is_there = bool(self.files(listing))
         if is_there and not overwrite:
-            raise FileExistsError(17, "Exists; set overwrite to replace it", self.place.path)
+            raise FileExistsError(17, "Exists; set overwrite to replace it", self.location.path)
         if not resume:
             Staging(self.root, job_id).discard()
-        if self.is_file and is_there and self.place.is_local:
+        if self.is_file and is_there and self.location.is_local:
             self._stage_as_private_as_the_old_file(job_id)
         return change
 
     def change(self, mode: Mode, read: Mapping[str, FileId] | None = None, keep: float | None = None) -> Change:
         """How a job changes the target. Other formats are told by all of a name, so all files are listed for them."""
-        return Change(self.place, mode, self._listed_suffix, self.files, read, keep)
+        return Change(self.location, mode, self._listed_suffix, self.files, read, keep)
 
     @property
     def _listed_suffix(self) -> str:
@@ -103,11 +103,15 @@ class Target:
 
     def has_files(self) -> bool:
         """Whether there is anything to overwrite."""
-        return self.place.is_file() if self.is_file else bool(self.files(list_table(self.place, self._listed_suffix)))
+        return (
+            self.location.is_file()
+            if self.is_file
+            else bool(self.files(list_table(self.location, self._listed_suffix)))
+        )
 
     def _stage_as_private_as_the_old_file(self, job_id: str) -> None:
         """Who may not read the file that will be replaced may not read what is staged for it either."""
-        if not Path(self.place.path).stat().st_mode & 0o077:
+        if not Path(self.location.path).stat().st_mode & 0o077:
             directory = Path(self.root.path) / JOBS / job_id
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(0o700)
@@ -125,12 +129,12 @@ class Target:
             if mode == "overwrite":
                 self._replace_by(source)
             elif not self._create_from(source):
-                plan_changes((), {self.place.name: FileId(0)}, mode)
+                plan_changes((), {self.location.name: FileId(0)}, mode)
         except FileNotFoundError:
             if source.is_file():
                 raise
             raise staged_error(source.path) from None
-        if self.place.is_local:
+        if self.location.is_local:
             sync_directory(Path(self.root.path))
         try:
             failed = staging.discard()
@@ -138,33 +142,33 @@ class Target:
             failed = {source.path: OSError(str(error))}
         if failed:
             reason = next(iter(failed.values()))
-            text = f"{self.place.path}: the file is there; staged files stay, which clean removes: {reason}"
+            text = f"{self.location.path}: the file is there; staged files stay, which clean removes: {reason}"
             warnings.warn(text, LeftoverWarning, stacklevel=2)
 
-    def _replace_by(self, source: Place) -> None:
-        if self.place.stores is not None:
-            self.place.stores.copy_file(source.path, self.place.path)
+    def _replace_by(self, source: Location) -> None:
+        if self.location.stores is not None:
+            self.location.stores.copy_file(source.path, self.location.path)
             return
-        if self.place.is_local:
-            keep_access(Path(source.path), Path(self.place.path))
-        elif self.place.is_file() and not is_object_store(self.place.filesystem):
-            self.place.filesystem.delete_file(self.place.path)  # HDFS does not rename over a file that is there.
-        self.place.filesystem.move(source.path, self.place.path)
+        if self.location.is_local:
+            keep_access(Path(source.path), Path(self.location.path))
+        elif self.location.is_file() and not is_object_store(self.location.filesystem):
+            self.location.filesystem.delete_file(self.location.path)  # HDFS does not rename over a file that is there.
+        self.location.filesystem.move(source.path, self.location.path)
 
-    def _create_from(self, source: Place) -> bool:
+    def _create_from(self, source: Location) -> bool:
         """Move a file to the target unless there is one; return whether it was moved."""
-        if self.place.stores is not None:
-            return self.place.stores.copy_new(source.path, self.place.path)
-        if self.place.is_local:
+        if self.location.stores is not None:
+            return self.location.stores.copy_new(source.path, self.location.path)
+        if self.location.is_local:
             try:
-                os.link(source.path, self.place.path)
+                os.link(source.path, self.location.path)
                 return True
             except FileExistsError:
                 return False
             except OSError as error:
                 if error.errno not in NO_LINKS:
                     raise
-        if self.place.exists():  # Here only one process may write at a time, as the docs say.
+        if self.location.exists():  # Here only one process may write at a time, as the docs say.
             return False
-        self.place.filesystem.move(source.path, self.place.path)
+        self.location.filesystem.move(source.path, self.location.path)
         return True

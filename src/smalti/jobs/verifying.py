@@ -9,7 +9,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 from smalti.jobs.checking import CheckTask, FileReport, Problem, check
 from smalti.jobs.engine import AnySession, choose_executor
 from smalti.jobs.formats.registry import FORMATS

@@ -97,7 +97,7 @@ class PaimonDataset(Dataset):
 
     def _budget(self, splits: Sequence[Split]) -> Budget:
         files = [file for split in splits for file in split.files]
-        is_remote = self.table.place is None or not self.table.place.is_local
+        is_remote = self.table.location is None or not self.table.location.is_local
         unit_bytes = sum(file.file_size for file in files) // max(1, len(files))
         return Budget.choose(*self._limits, is_remote=is_remote, unit_bytes=unit_bytes)
 
@@ -143,7 +143,7 @@ def dataset(
     timestamp : int, datetime or str, optional
         The newest snapshot at this moment: milliseconds since 1970, a time, or text such as ``2026-11-16 12:00:00``.
     storage : mapping, optional
-        Credentials and endpoints for a URI; see `smalti.io.places.locate`.
+        Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
     readahead : int, optional
         As in `smalti.dataset`.
     memory_limit : int, optional

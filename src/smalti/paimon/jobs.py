@@ -14,7 +14,7 @@ from pypaimon.schema.data_types import PyarrowFieldParser
 
 from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
-from smalti.io.places import AnyFileSystem, Place
+from smalti.io.locations import AnyFileSystem, Location
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.profiling import Profile
@@ -77,9 +77,9 @@ def convert(
     rows = 0
     try:
         for file, (format_, _) in zip(listing.files, formats, strict=True):
-            place = Place(listing.filesystem, file.path)
+            location = Location(listing.filesystem, file.path)
             try:
-                with content_errors(file.path, format_.title), closing(format_.reader(place, request)) as reader:
+                with content_errors(file.path, format_.title), closing(format_.reader(location, request)) as reader:
                     for batch, num_bytes in reader.batches():
                         writer.write(batch, file.partition)
                         rows += batch.num_rows
@@ -158,11 +158,11 @@ def _travel(options: dict[str, Any]) -> dict[str, Any]:
 def _mosaic_files(opened: PaimonDataset) -> tuple[list[str], AnyFileSystem]:
     """The Mosaic files of a snapshot, and where they are."""
     files = [path for path in opened.files if path.endswith(FILE_SUFFIX)]
-    place = opened.table.place
-    if place is None:
+    location = opened.table.location
+    if location is None:
         file_io = opened.table.table.file_io
         return [file_io.to_filesystem_path(path) for path in files], file_io.filesystem
-    return [found.path for found in map(opened.table.at, files) if found is not None], place.filesystem
+    return [found.path for found in map(opened.table.at, files) if found is not None], location.filesystem
 
 
 def _files_are_rows(opened: PaimonDataset) -> bool:

@@ -21,7 +21,7 @@ from pypaimon.snapshot.time_travel_util import TimeTravelUtil
 from pypaimon.table.file_store_table import FileStoreTable
 
 from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
-from smalti.io.places import AnyPath, Place, locate
+from smalti.io.locations import AnyPath, Location, locate
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments
 from smalti.io.sources import ReadAt, Source, open_source
 from smalti.paimon.mosaic import refuse_rows
@@ -105,13 +105,13 @@ class PaimonTable:
     Attributes
     ----------
     table : pypaimon.table.file_store_table.FileStoreTable
-    place : Place, optional
+    location : Location, optional
         Where it is. Without it, as for a table of somebody's catalog that is not on this machine, files are reached
         through pypaimon.
     """
 
     table: FileStoreTable
-    place: Place | None
+    location: Location | None
 
     @property
     def path(self) -> str:
@@ -122,15 +122,15 @@ class PaimonTable:
         """The snapshot that a read reads; None if the table has none yet."""
         return _resolve(self.table)
 
-    def at(self, path: str) -> Place | None:
+    def at(self, path: str) -> Location | None:
         """The place of a file of the table, by the path that pypaimon has for it."""
-        return None if self.place is None else _place_of(self.place, path)
+        return None if self.location is None else _location_of(self.location, path)
 
     def open(self, path: str) -> Source:
         """Open a file of the table for reading."""
-        place = self.at(path)
-        if place is not None:
-            return open_source(place.path, place.filesystem)
+        location = self.at(path)
+        if location is not None:
+            return open_source(location.path, location.filesystem)
         file_io = self.table.file_io
         if hasattr(file_io, "filesystem"):
             return open_source(file_io.to_filesystem_path(path), file_io.filesystem)
@@ -140,9 +140,9 @@ class PaimonTable:
         return ReadAt(lambda offset, length: pread(stream, length, offset), size, name=path, is_remote=True)
 
 
-def _place_of(root: Place, path: str) -> Place:
+def _location_of(root: Location, path: str) -> Location:
     """The place of a file by the path that pypaimon has for it, on the file system of `root`."""
-    return Place(root.filesystem, local_path(path) or path.partition("://")[2])
+    return Location(root.filesystem, local_path(path) or path.partition("://")[2])
 
 
 # --- opening --------------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _open(source: AnyTable, storage: Mapping[str, str] | None) -> PaimonTable:
         raise FileNotFoundError(2, "No Paimon table, which has a file schema/schema-0", path) from None
 
 
-def _reach(path: AnyPath, storage: Mapping[str, str] | None) -> Place | None:
+def _reach(path: AnyPath, storage: Mapping[str, str] | None) -> Location | None:
     """Where smalti reaches a table itself; None if pypaimon has to: on other services, and by options of its own."""
     service = service_of(os.fspath(path))
     if service not in (None, *OBJECT_SERVICES) or any(map(_is_own, storage or ())):
@@ -243,20 +243,20 @@ def open_for_commit(source: AnyTable, storage: Mapping[str, str] | None = None) 
     local disks and object stores decide; the other commit is then checked for conflicts and tried again by pypaimon.
     """
     opened = _open(source, storage)
-    if opened.place is None:
+    if opened.location is None:
         return opened
     given = opened.table
     file_io = copy(given.file_io)  # The caller's own stays as it is.
-    file_io.try_to_write_atomic = partial(_create_exclusively, opened.place)
+    file_io.try_to_write_atomic = partial(_create_exclusively, opened.location)
     table = FileStoreTable(file_io, given.identifier, given.table_path, given.table_schema, given.catalog_environment)
-    return PaimonTable(table, opened.place)
+    return PaimonTable(table, opened.location)
 
 
-def _create_exclusively(root: Place, path: str, content: str) -> bool:
-    place = _place_of(root, path)
-    if place.is_local:
-        place.parent.make_directory()
-    return place.create_exclusively(content.encode())
+def _create_exclusively(root: Location, path: str, content: str) -> bool:
+    location = _location_of(root, path)
+    if location.is_local:
+        location.parent.make_directory()
+    return location.create_exclusively(content.encode())
 
 
 def create(
@@ -280,7 +280,7 @@ def create(
     options : mapping, optional
         Paimon's, such as ``{"bucket": "4"}``; ``file.format`` is ``mosaic`` unless it says otherwise.
     storage : mapping, optional
-        Credentials and endpoints for a URI; see `smalti.io.places.locate`.
+        Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
 
     Returns
     -------
@@ -303,17 +303,17 @@ def create(
     2
     """
     where, file_options = _where(path, storage)
-    place = _reach(path, storage)
-    if place is not None:
-        refuse_writing_inside(place)
+    location = _reach(path, storage)
+    if location is not None:
+        refuse_writing_inside(location)
     for name in (*partition_by, *primary_key):
         if schema.get_field_index(name) < 0:
             raise SchemaError("no such column", path=where, found=name, expected=", ".join(schema.names[:20]))
     manager = SchemaManager(FileIO.get(where, Options(file_options)), where)
     if manager.latest() is not None:
         raise FileExistsError(17, "There is a Paimon table", where)
-    if place is not None:
-        manager.file_io.try_to_write_atomic = partial(_create_exclusively, place)
+    if location is not None:
+        manager.file_io.try_to_write_atomic = partial(_create_exclusively, location)
     given = {"file.format": "mosaic", **(options or {})}
     if given["file.format"] == "mosaic":
         refuse_rows(schema)

@@ -202,7 +202,7 @@ def write(
     partition : mapping, optional
         Values of partition columns.
     storage : mapping, optional
-        Credentials and endpoints for a URI; see `smalti.io.places.locate`.
+        Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from typing import Any
 from smalti.errors import without_secrets
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
-from smalti.io.places import AnyFileSystem, Place
+from smalti.io.locations import AnyFileSystem, Location
 from smalti.io.sinks import finish_with
 from smalti.report.model import Values, build_model, build_table_model
 from smalti.table.listing import list_files
@@ -41,22 +41,22 @@ def render_report(file: MosaicFile, name: str = "") -> str:
 
 
 def render_table(
-    name: str, places: Sequence[Place], values: Values | None = None, facts: Mapping[str, int] | None = None
+    name: str, locations: Sequence[Location], values: Values | None = None, facts: Mapping[str, int] | None = None
 ) -> str:
     """The HTML page of Mosaic files, of measured values of columns, or of both.
 
     One file is drawn with all its row groups and buckets, several side by side.
     """
-    if len(places) == 1:
-        with open_file(places[0].path, filesystem=places[0].filesystem) as file:
+    if len(locations) == 1:
+        with open_file(locations[0].path, filesystem=locations[0].filesystem) as file:
             return _assemble(name, build_model(file, file.layout(), name, values))
-    return _assemble(name, build_table_model(name, _opened(places), values, facts or {"files": len(places)}))
+    return _assemble(name, build_table_model(name, _opened(locations), values, facts or {"files": len(locations)}))
 
 
-def _opened(places: Sequence[Place]) -> Iterator[tuple[str, MosaicFile]]:
-    for place in places:
-        with open_file(place.path, filesystem=place.filesystem) as file:
-            yield place.path, file
+def _opened(locations: Sequence[Location]) -> Iterator[tuple[str, MosaicFile]]:
+    for location in locations:
+        with open_file(location.path, filesystem=location.filesystem) as file:
+            yield location.path, file
 
 
 def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) -> None:
@@ -86,7 +86,9 @@ def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) 
         if not listing.files:
             raise FileNotFoundError(2, "No Mosaic files", str(source))
         name = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-        page = render_table(without_secrets(name), [Place(listing.filesystem, found.path) for found in listing.files])
+        page = render_table(
+            without_secrets(name), [Location(listing.filesystem, found.path) for found in listing.files]
+        )
     finish_with(open_sink(target), page.encode())
 
 

@@ -117,5 +117,5 @@ def skip_unreadable(file: FoundFile, error: Exception, options: ReadOptions) -> 
 
 def write_report(directory: str, report: Mapping[str, object], options: ReadOptions) -> None:
     """Write a JSON file of a new name into a directory."""
-    place = locate(directory, storage=options.storage).child(f"{uuid.uuid4().hex}.json")
-    write_whole(place, json.dumps(report).encode())
+    location = locate(directory, storage=options.storage).child(f"{uuid.uuid4().hex}.json")
+    write_whole(location, json.dumps(report).encode())

@@ -22,7 +22,7 @@ from smalti.options import WriterOptions
 from smalti.units import parse_bytes
 
 if TYPE_CHECKING:
-    from smalti.io.places import Place
+    from smalti.io.locations import Location
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ class ReadOptions(_Discreet):
     snapshot_id: int | None = _option(_COUNT, None)
     tag_name: str | None = _option(_TEXT, None)
     timestamp: str | None = _option(_TEXT, None)
-    #: The options whose keys start with "storage.", without that start; see `smalti.io.places.locate`.
+    #: The options whose keys start with "storage.", without that start; see `smalti.io.locations.locate`.
     storage: Mapping[str, str] = field(default_factory=StorageOptions)
     #: Whether names that differ in case are different columns.
     case_sensitive: bool = _option(_BOOL, False)
@@ -189,7 +189,7 @@ class WriteOptions(_Discreet):
     create: str | None = None
 
     @cached_property
-    def root(self) -> Place:
+    def root(self) -> Location:
         """The directory of the table; resolved once, because on object stores that makes a client."""
         from smalti.io import locate  # slow to import, and Spark imports this module only to look for formats
 

@@ -59,7 +59,7 @@ class SplitPiece(OwnPiece):
     @property
     def _is_remote(self) -> bool:
         assert self.table is not None
-        return self.table.place is None or not self.table.place.is_local
+        return self.table.location is None or not self.table.location.is_local
 
 
 def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
@@ -165,7 +165,7 @@ class SnapshotTable:
             )
         sizes = [piece.num_bytes + self.options.open_cost_bytes for piece in pieces]
         groups = pack(sizes, self.options.max_partition_bytes)
-        return [tuple(pieces[place] for place in group) for group in groups]
+        return [tuple(pieces[index] for index in group) for group in groups]
 
 
 def as_filter(types: pa.Schema, filters: Sequence[Any]) -> Filter | None:

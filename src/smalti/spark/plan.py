@@ -57,16 +57,16 @@ class Table:
     """
 
     def __init__(self, options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False) -> None:
-        places = [locate(path, storage=options.storage) for path in options.paths]
+        locations = [locate(path, storage=options.storage) for path in options.paths]
         self.options = options
-        self._filesystem = places[0].filesystem
-        self._name = ", ".join(map(str, places))
-        for place, path in zip(places, options.paths, strict=True):
-            if not place.filesystem.equals(self._filesystem):
+        self._filesystem = locations[0].filesystem
+        self._name = ", ".join(map(str, locations))
+        for location, path in zip(locations, options.paths, strict=True):
+            if not location.filesystem.equals(self._filesystem):
                 raise MosaicError("paths on several file systems", found=path, expected=self._filesystem.type_name)
-        if options.storage and places[0].is_local:
+        if options.storage and locations[0].is_local:
             raise MosaicError("storage options are for remote paths", found=options.paths[0])
-        self._places = places
+        self._locations = locations
         self._may_be_empty = may_be_empty
         self._may_be_missing = may_be_missing
         self._list()
@@ -78,8 +78,8 @@ class Table:
         with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
             base = self.options.base_path
             base = None if base is None else locate(base, storage=self.options.storage).path
-            found = list_files(self._places, plain=self.options.plain).files
-            self.files = choose_files(found, [place.path for place in self._places], base, self.options)
+            found = list_files(self._locations, plain=self.options.plain).files
+            self.files = choose_files(found, [location.path for location in self._locations], base, self.options)
         if not self.files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         self._schemas = SharedSchemas()
@@ -152,7 +152,7 @@ class Table:
         if any(file.path in self._facts for file in files if file.path not in groups):
             named = matching_row_groups(unstored, {}, schema, filters)  # by the names of directories alone
             ruled_out = [file for file in files if file.path in named and file.path not in groups]
-            check_unchanged(ruled_out, self._places, self.options)
+            check_unchanged(ruled_out, self._locations, self.options)
         limit_bytes = self._split_bytes(kept)
         large = {file.path for file in kept if file.size > limit_bytes}
         to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
@@ -168,7 +168,7 @@ class Table:
         # As Spark packs files: opening one more costs nothing where there is room for its bytes.
         cost = self.options.open_cost_bytes
         packed = pack([piece.num_bytes + cost for piece in pieces], limit_bytes + cost)
-        return [tuple(pieces[place] for place in group) for group in packed]
+        return [tuple(pieces[index] for index in group) for group in packed]
 
     def decides(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> list[bool]:
         """Which filters the names of directories decide for all rows, so that Spark need not apply them again.
@@ -308,7 +308,7 @@ class Table:
         """
         if self._may_skip:
             return None
-        check_unchanged([file for file in self.files if file.path in self._facts], self._places, self.options)
+        check_unchanged([file for file in self.files if file.path in self._facts], self._locations, self.options)
         self.learn()
         names = set(self.partitions().names) if self.files else set(groups)
         if set(groups) - names or set(groups) & self._find_stored_partitions():

@@ -79,8 +79,8 @@ class MosaicDataSource(DataSource):
 
         self._table = None
         options = self._read_options
-        places = [locate(path, storage=options.storage) for path in options.paths]
-        if not options.plain and len(places) == 1 and is_paimon_table(places[0]):
+        locations = [locate(path, storage=options.storage) for path in options.paths]
+        if not options.plain and len(locations) == 1 and is_paimon_table(locations[0]):
             from smalti.spark.snapshots import SnapshotStreamReader
 
             return SnapshotStreamReader(options, schema)

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from smalti.errors import ReplacedError
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.spark.options import ReadOptions
 from smalti.table.commits import is_ours
 from smalti.table.listing import FoundFile, list_files, open_found
 
 
-def check_unchanged(files: Sequence[FoundFile], places: Sequence[Place], options: ReadOptions) -> None:
+def check_unchanged(files: Sequence[FoundFile], locations: Sequence[Location], options: ReadOptions) -> None:
     """Compare files with what is there now. A store is listed, which takes fewer requests than to ask for each file.
 
     Parameters
     ----------
     files : sequence of FoundFile
-        Of the table at `places`, which are on one file system.
-    places : sequence of Place
+        Of the table at `locations`, which are on one file system.
+    locations : sequence of Location
     options : ReadOptions
 
     Raises
@@ -32,14 +32,14 @@ def check_unchanged(files: Sequence[FoundFile], places: Sequence[Place], options
         If one has gone, unless missing files are ignored, or was replaced.
     """
     listed: dict[str, FoundFile] | None = None
-    if files and not places[0].is_local:
+    if files and not locations[0].is_local:
         listed = {}
         with suppress(FileNotFoundError):
-            listed = {file.name: file for file in list_files(places, plain=options.plain).files}
+            listed = {file.name: file for file in list_files(locations, plain=options.plain).files}
     for file in files:
         try:
             if listed is None:
-                open_found(file, places[0].filesystem).close()
+                open_found(file, locations[0].filesystem).close()
             elif file.name not in listed:
                 raise FileNotFoundError(2, "No such file", file.name)
             elif not is_ours(file.name) and file.id.is_other(listed[file.name].id):

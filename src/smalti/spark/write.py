@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from smalti.errors import ConflictError, LeftoverWarning, MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
-from smalti.io import Place, locate, write_whole
+from smalti.io import Location, locate, write_whole
 from smalti.io.services import service_of
 from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
@@ -68,7 +68,7 @@ class WritePlan:
     #: The id of the job, under which its files are staged.
     job: str
     #: The directory of the table.
-    root: Place
+    root: Location
     #: All columns, with the types they are stored in.
     schema: pa.Schema
     partition_by: tuple[str, ...]
@@ -159,9 +159,9 @@ class TaskWriter:
             self._open.pop(largest).close()
         name = f"part-{self._number:05d}-{new_token()}-{len(self._files):05d}{FILE_SUFFIX}"
         staged = "/".join(filter(None, [self._directory, partition, name]))
-        place = self._plan.root.child(staged)
-        place.parent.make_directory()
-        writer = MosaicWriter(place.path, self._file_schema, self._plan.writer, filesystem=place.filesystem)
+        location = self._plan.root.child(staged)
+        location.parent.make_directory()
+        writer = MosaicWriter(location.path, self._file_schema, self._plan.writer, filesystem=location.filesystem)
         self._open[partition] = writer
         self._rows[partition] = 0
         self._files.append(staged)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from smalti.errors import MosaicError
-from smalti.io.places import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Place, locate
+from smalti.io.locations import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Location, locate
 from smalti.io.sinks import is_object_store
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import JOBS, KEPT, MAX_NUMBER, STREAMS, Commit, new_token
@@ -34,7 +34,7 @@ def clean(
     older_than : timedelta
         Jobs and writers that have written something more recently are left alone, because they may still be running.
     storage : mapping, optional
-        Credentials and endpoints for a URI; see `smalti.io.places.locate`.
+        Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
 
     Returns
@@ -57,11 +57,11 @@ def clean(
     >>> jobs.clean("readings")
     []
     """
-    place = locate(directory, filesystem, storage).absolute()
-    refuse_writing(place)
-    leftovers = list(_leftovers(place, datetime.now(UTC) - older_than))
-    removed = [name for name in leftovers if _delete(place, name)]
-    return clean_log(CommitLog(place), older_than) + removed
+    location = locate(directory, filesystem, storage).absolute()
+    refuse_writing(location)
+    leftovers = list(_leftovers(location, datetime.now(UTC) - older_than))
+    removed = [name for name in leftovers if _delete(location, name)]
+    return clean_log(CommitLog(location), older_than) + removed
 
 
 def clean_log(log: CommitLog, older_than: timedelta) -> list[str]:
@@ -135,39 +135,39 @@ def _drop_jobs(log: CommitLog, limit: float, in_use: set[str]) -> list[str]:
     return old
 
 
-def _leftovers(place: Place, limit: datetime) -> Iterator[str]:
+def _leftovers(location: Location, limit: datetime) -> Iterator[str]:
     """The temporary files of writers that were killed. Those that a job has staged go with the other files of the job.
 
     Object stores have none: an upload that is not completed leaves no object.
     """
-    if place.is_local:
-        for directory, below, names in os.walk(place.path):  # Links to other directories are not followed.
+    if location.is_local:
+        for directory, below, names in os.walk(location.path):  # Links to other directories are not followed.
             if Path(directory).name == JOBS:
                 below.clear()
-            if SCHEMAS in below and is_paimon_table(Place(place.filesystem, directory)):
+            if SCHEMAS in below and is_paimon_table(Location(location.filesystem, directory)):
                 raise writing_error(directory)
             for path in (Path(directory, name) for name in names if _is_temporary(name)):
                 with contextlib.suppress(FileNotFoundError):  # Its writer has finished meanwhile.
                     if datetime.fromtimestamp(path.lstat().st_mtime, UTC) <= limit:
-                        yield str(path.relative_to(place.path))
-    elif not is_object_store(place.filesystem):
-        for entry in place.entries(recursive=True):
+                        yield str(path.relative_to(location.path))
+    elif not is_object_store(location.filesystem):
+        for entry in location.entries(recursive=True):
             table = table_of_schema_file(entry.path)
-            if table is not None and is_paimon_table(Place(place.filesystem, table)):
+            if table is not None and is_paimon_table(Location(location.filesystem, table)):
                 raise writing_error(table)
             inside = entry.path.partition(f"/{JOBS}/")[2]
             if _is_temporary(entry.name) and "/" not in inside and entry.modified <= limit.timestamp() * 10**9:
-                yield entry.path.removeprefix(place.path).lstrip("/")
+                yield entry.path.removeprefix(location.path).lstrip("/")
 
 
 def _is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
 
 
-def _delete(place: Place, name: str) -> bool:
+def _delete(location: Location, name: str) -> bool:
     """Delete a file, unless another process that cleans was faster."""
     try:
-        place.filesystem.delete_file(place.child(name).path)
+        location.filesystem.delete_file(location.child(name).path)
     except FileNotFoundError:
         return False
     return True

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 from smalti.errors import ConflictError, LeftoverWarning, MosaicError, UnsupportedFeatureError
-from smalti.io import Place, open_sink, write_whole
-from smalti.io.places import Entry, sync_directory
+from smalti.io import Location, open_sink, write_whole
+from smalti.io.locations import Entry, sync_directory
 from smalti.io.replacing import keep_access
 from smalti.table.commits import (
     JOBS,
@@ -66,8 +66,8 @@ def staged_error(path: str) -> ConflictError:
 class CommitLog:
     """The records of one table, whose directory is `root`."""
 
-    def __init__(self, root: Place) -> None:
-        self._root = Place(root.filesystem, root.path.rstrip("/"))
+    def __init__(self, root: Location) -> None:
+        self._root = Location(root.filesystem, root.path.rstrip("/"))
         #: Records that were read. A record never changes, but one that is transient may make room for another.
         self._read_records: dict[Entry, Commit | Checkpoint] = {}
         #: The directories beside the records, when these were last listed.
@@ -78,8 +78,8 @@ class CommitLog:
     def path(self, relative: str) -> str:
         return f"{self._root.path}/{relative}"
 
-    def _place(self, relative: str) -> Place:
-        return Place(self._root.filesystem, self.path(relative))
+    def _location(self, relative: str) -> Location:
+        return Location(self._root.filesystem, self.path(relative))
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class CommitLog:
 
     def entries(self, relative: str = "", *, recursive: bool = False) -> Sequence[Entry]:
         """What is in the directory of jobs, or in one below it."""
-        return self._place(f"{JOBS}/{relative}".rstrip("/")).entries(recursive=recursive)
+        return self._location(f"{JOBS}/{relative}".rstrip("/")).entries(recursive=recursive)
 
     def _has(self, directory: str) -> bool:
         """Whether there is a directory beside the records."""
@@ -144,7 +144,7 @@ class CommitLog:
             entries: Iterable[Entry] = self._root.infos([self.path(path) for path in paths])
         else:
             jobs = sorted({"/".join(path.split("/")[:2]) for path in paths})
-            entries = [entry for job in jobs for entry in self._place(job).entries(recursive=True)]
+            entries = [entry for job in jobs for entry in self._location(job).entries(recursive=True)]
         found = {entry.path: entry for entry in entries if entry.is_file}
         for path in paths:
             if self.path(path) not in found:
@@ -173,7 +173,7 @@ class CommitLog:
         Returns None if its number is taken: then others have changed the table since the commit was planned. A commit
         that could never be carried out is refused, and so is one to a directory that cannot be written.
         """
-        record = self._place(f"{JOBS}/{commit.record}")
+        record = self._location(f"{JOBS}/{commit.record}")
         if not 0 < commit.number <= MAX_NUMBER:
             raise MosaicError("there is a record of the last number; clean the table", path=self.path(JOBS))
         check_inside(commit, record.path)
@@ -189,7 +189,7 @@ class CommitLog:
             self._forget_records(commit.number - _RECORDS_KEPT)
         return commit
 
-    def _create_or_find_out(self, record: Place, commit: Commit) -> bool:
+    def _create_or_find_out(self, record: Location, commit: Commit) -> bool:
         data = commit.to_json()
         try:
             return self._create(record, data)
@@ -204,7 +204,7 @@ class CommitLog:
                 raise
             return True
 
-    def _create(self, record: Place, data: bytes) -> bool:
+    def _create(self, record: Location, data: bytes) -> bool:
         record.parent.make_directory()
         try:
             return record.create_exclusively(data)
@@ -225,7 +225,7 @@ class CommitLog:
         """
         if commit.number == 1:
             return False
-        if commit.number > 2 and self._place(f"{JOBS}/{record_name(commit.number - 1)}").is_file():
+        if commit.number > 2 and self._location(f"{JOBS}/{record_name(commit.number - 1)}").is_file():
             return False
         if max((number for number, _ in self.records()), default=0) <= commit.number:
             return False
@@ -367,7 +367,7 @@ class CommitLog:
             old = self._old_batches()
             before = Checkpoint(before.hidden, {**old, **before.streams})
             checkpoint = checkpoint_after(before, commit, set(failed))
-            self._create(self._place(f"{JOBS}/{record_name(commit.number + 1)}"), checkpoint.to_json())
+            self._create(self._location(f"{JOBS}/{record_name(commit.number + 1)}"), checkpoint.to_json())
             if self._has(STREAMS):  # The checkpoint has taken over what an earlier version has left there.
                 self._delete_entries(self._staged_entries(STREAMS), [STREAMS])
         self.forget_kept()
@@ -445,12 +445,12 @@ class CommitLog:
                 keep_access(Path(staged), Path(final))
             self._root.filesystem.move(staged, final)
         except OSError:  # Object stores do not say which kind of error it is.
-            if self._place(addition.staged).is_file():
+            if self._location(addition.staged).is_file():
                 if self.is_exclusive:
                     raise
                 self._copy(staged, final)  # A file system that is passed may refuse to move a large object.
                 self._delete([addition.staged])
-            elif not self._place(addition.final).is_file() and self._is_current(commit):
+            elif not self._location(addition.final).is_file() and self._is_current(commit):
                 raise MosaicError(
                     "a committed file has gone; to give the commit up, delete its record",
                     path=staged,
@@ -500,19 +500,19 @@ class CommitLog:
                 self._root.stores.copy_file(self.path(path), self.path(kept))
         except OSError as error:
             # Perhaps another process that carries out the same record was faster.
-            return error if self._place(path).is_file() else None
+            return error if self._location(path).is_file() else None
         return None
 
     # --- the file system --------------------------------------------------------------------------------------------
 
     def _read(self, relative: str) -> bytes | None:
-        place = self._place(relative)
+        location = self._location(relative)
         try:
-            return place.read_bytes()
+            return location.read_bytes()
         except FileNotFoundError:
             return None
         except OSError:  # Object stores do not say which kind of error it is.
-            if place.is_file():
+            if location.is_file():
                 raise
             return None
 
@@ -568,7 +568,7 @@ class CommitLog:
             local = Path(self.path(relative))
             with contextlib.suppress(OSError):
                 local.unlink() if local.is_symlink() else local.rmdir()
-        elif self._root.stores is None and not self._place(relative).entries():
+        elif self._root.stores is None and not self._location(relative).entries():
             with contextlib.suppress(OSError):
                 self._root.filesystem.delete_dir(self.path(relative))
 

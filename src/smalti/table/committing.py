@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from smalti.errors import ConflictError
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import Addition, Commit, FileId, Mode, plan_changes, plan_removals
@@ -30,7 +30,7 @@ class Change:
 
     Attributes
     ----------
-    root : Place
+    root : Location
         The directory of the table.
     mode : Mode
     suffix : str
@@ -43,7 +43,7 @@ class Change:
         For how many hours removed files are kept.
     """
 
-    root: Place
+    root: Location
     mode: Mode
     suffix: str = FILE_SUFFIX
     replaceable: Callable[[Listing], Mapping[str, FileId]] = attrgetter("ids")

@@ -20,7 +20,7 @@ from smalti.errors import NoMosaicFilesError, SchemaError, no_column
 from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches
-from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, Location, is_local, locate
 from smalti.logical.adapt import check_schema, null_array
 from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
@@ -511,16 +511,16 @@ def _leaf(batch: pa.RecordBatch, name: str) -> Any:
     return columns[path]
 
 
-def _find_files(places: Sequence[Place], given: Sequence[str], *, plain: bool, is_table: bool) -> Listing:
+def _find_files(locations: Sequence[Location], given: Sequence[str], *, plain: bool, is_table: bool) -> Listing:
     """The files at places, whose paths were given in another form.
 
     As in pyarrow, a list of files has the partition columns of the directories in its paths, with nulls where a path
     has none, and a file is read as often as it is named.
     """
-    listing = list_files(places, plain=plain)
+    listing = list_files(locations, plain=plain)
     if not listing.files and not is_table:
-        _refuse_empty(places)
-    if [file.name for file in listing.files] != [place.path for place in places]:
+        _refuse_empty(locations)
+    if [file.name for file in listing.files] != [location.path for location in locations]:
         return listing
     partitions = [parse_partition(PurePosixPath(path).parts[:-1]) for path in given]
     keys = list(dict.fromkeys(key for partition in partitions for key in partition))
@@ -529,27 +529,27 @@ def _find_files(places: Sequence[Place], given: Sequence[str], *, plain: bool, i
     return replace(listing, files=files)
 
 
-def _absolute(place: Place) -> Place:
+def _absolute(location: Location) -> Location:
     """The same place after the process has gone to another directory.
 
     A relative pattern stays relative where the name of the current directory would be taken for a part of it.
     """
-    is_pattern_below = is_glob(place.path) and not PurePosixPath(place.path).is_absolute()
-    return place if is_pattern_below and is_glob(str(Path.cwd())) else place.absolute()
+    is_pattern_below = is_glob(location.path) and not PurePosixPath(location.path).is_absolute()
+    return location if is_pattern_below and is_glob(str(Path.cwd())) else location.absolute()
 
 
-def _refuse_empty(places: Sequence[Place]) -> None:
+def _refuse_empty(locations: Sequence[Location]) -> None:
     """Refuse directories without Mosaic files, unless records of commits say that they are, or were, a table."""
     found: Counter[str] = Counter()
-    for place in places:
-        if any(Place(place.filesystem, table).child(JOBS).exists() for table in tables_above(place.path)):
+    for location in locations:
+        if any(Location(location.filesystem, table).child(JOBS).exists() for table in tables_above(location.path)):
             return
-        every = Selection(place.path, (), "")
-        names = [info.path for info in place.entries(recursive=True) if info.is_file]
+        every = Selection(location.path, (), "")
+        names = [info.path for info in location.entries(recursive=True) if info.is_file]
         found.update(f"*{PurePosixPath(name).suffix}" for name in names if every.partition(name) is not None)
     raise NoMosaicFilesError(
         "no Mosaic files in this directory",
-        path=places[0].path,
+        path=locations[0].path,
         found=", ".join(f"{show_count(count, 'file')} {suffix}" for suffix, count in found.most_common()) or "no files",
         expected=f"*{FILE_SUFFIX}, or a schema to read as",
     )
@@ -611,6 +611,6 @@ def dataset(
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
     given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     located = [locate(path, filesystem) for path in given]
-    paths = [place.path for place in located]
+    paths = [location.path for location in located]
     find = partial(_find_files, list(map(_absolute, located)), paths, plain=plain, is_table=schema is not None)
     return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)

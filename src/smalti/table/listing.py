@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from smalti.errors import MosaicError, RemovedError, ReplacedError
 from smalti.io import Source, open_source
-from smalti.io.places import AnyFileSystem, AnyPath, Entry, Place, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, Entry, Location, locate
 from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog, file_id
@@ -108,12 +108,12 @@ class Listing:
     leftovers: dict[str, FileId] = field(default_factory=dict)
 
     @cached_property
-    def base(self) -> Place:
+    def base(self) -> Location:
         """The directory that `relative` starts from: the one that was listed, or what the files have in common."""
         path = self.directory
         if path is None:
             path = os.path.commonpath([str(PurePosixPath(file.name).parent) for file in self.files])
-        return Place(self.filesystem, path)
+        return Location(self.filesystem, path)
 
     def relative(self, file: FoundFile) -> str:
         """The name of a file below `base`."""
@@ -126,7 +126,7 @@ class Listing:
 
 
 def list_files(
-    source: AnyPath | Place | Sequence[AnyPath | Place],
+    source: AnyPath | Location | Sequence[AnyPath | Location],
     filesystem: AnyFileSystem = None,
     suffix: str = FILE_SUFFIX,
     *,
@@ -137,7 +137,7 @@ def list_files(
 
     Parameters
     ----------
-    source : path, URI or Place, or a sequence of them
+    source : path, URI or Location, or a sequence of them
         A path that names a file is taken whatever its suffix; below a directory, or by a glob, files with `suffix` are.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     suffix : str
@@ -153,23 +153,23 @@ def list_files(
     PaimonTableError
         If there is a Paimon table at a path, below it or above it; the path of a single file is never refused.
     """
-    sources = [source] if isinstance(source, (str, os.PathLike, Place)) else list(source)
-    places = [item if isinstance(item, Place) else locate(item, filesystem) for item in sources]
-    if not places:
+    sources = [source] if isinstance(source, (str, os.PathLike, Location)) else list(source)
+    locations = [item if isinstance(item, Location) else locate(item, filesystem) for item in sources]
+    if not locations:
         raise FileNotFoundError("no paths given")
-    for place in places:
-        if not place.filesystem.equals(places[0].filesystem):
-            raise ValueError(f"paths on several file systems: {place} is not on {places[0].filesystem.type_name}")
-    found = [_find(place, suffix, globs=globs, plain=plain) for place in places]
+    for location in locations:
+        if not location.filesystem.equals(locations[0].filesystem):
+            raise ValueError(f"paths on several file systems: {location} is not on {locations[0].filesystem.type_name}")
+    found = [_find(location, suffix, globs=globs, plain=plain) for location in locations]
     if len(found) == 1:
         return found[0]
     files = [file for listing in found for file in listing.files]
     if not plain:
-        _refuse_paimon(places[0].filesystem, (file.name for file in files))
-    return Listing(places[0].filesystem, files, pending=frozenset().union(*(listing.pending for listing in found)))
+        _refuse_paimon(locations[0].filesystem, (file.name for file in files))
+    return Listing(locations[0].filesystem, files, pending=frozenset().union(*(listing.pending for listing in found)))
 
 
-def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
+def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
     """The files of a table for those who plan a commit: none is pending, and a table that is not there has no files.
 
     Raises
@@ -195,13 +195,13 @@ def list_table(root: Place, suffix: str = FILE_SUFFIX) -> Listing:
         if not listing.pending:
             return replace(listing, finished=finished)
         for table in sorted(listing.pending):  # This one, and tables within it and above it.
-            finished += CommitLog(Place(root.filesystem, table)).settle()[1]
+            finished += CommitLog(Location(root.filesystem, table)).settle()[1]
     raise MosaicError("the files keep changing while they are listed", path=root.path)
 
 
-def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> Listing:
+def _find(location: Location, suffix: str, *, globs: bool, plain: bool) -> Listing:
     """The files found at one place."""
-    fs, path, info = place.filesystem, place.path, place.info()
+    fs, path, info = location.filesystem, location.path, location.info()
     if info.is_file:
         return Listing(fs, [FoundFile(path, info.size, modified=info.modified, etag=info.etag)])
     if info.kind == "NotFound" and globs and is_glob(path):
@@ -211,12 +211,12 @@ def _find(place: Place, suffix: str, *, globs: bool, plain: bool) -> Listing:
         return replace(listing, directory=None)
     if info.kind == "NotFound":
         # A table above may have committed files to this path that have not been moved there yet.
-        real = _real(place)
-        has_parent = place.stores is None or "/" in real.strip("/")  # Above a bucket there is nothing to ask.
+        real = _real(location)
+        has_parent = location.stores is None or "/" in real.strip("/")  # Above a bucket there is nothing to ask.
         above = _states(fs, tables_above(str(PurePosixPath(real).parent)) if has_parent else (), {})
         if not any(state.pending for state in above.values()):
-            if place.exists():  # It has been moved there meanwhile.
-                return _find(place, suffix, globs=globs, plain=plain)
+            if location.exists():  # It has been moved there meanwhile.
+                return _find(location, suffix, globs=globs, plain=plain)
             raise FileNotFoundError(2, "No such file or directory", path)
         committed = _find_committed(fs, path, real, above)
         if committed is not None:
@@ -231,20 +231,20 @@ def _find_committed(fs: FileSystem, path: str, real: str, states: _States) -> Li
     """A file that was committed, and is asked for by its final name before it has been moved there."""
     for table, state in states.items():
         for staged, final, _ in (addition for commit in state.pending for addition in commit.add):
-            if f"{table}/{final}" == real and (info := Place(fs, f"{table}/{staged}").info()).is_file:
+            if f"{table}/{final}" == real and (info := Location(fs, f"{table}/{staged}").info()).is_file:
                 file = FoundFile(info.path, info.size, {}, path, info.modified, info.etag)
                 return Listing(fs, [file], pending=frozenset({table}))
     return None
 
 
-def _real(place: Place) -> str:
+def _real(location: Location) -> str:
     """The path that records hold; the place may have been asked for through a symbolic link."""
-    return os.path.realpath(place.path) if place.is_local else str(PurePosixPath(place.path))
+    return os.path.realpath(location.path) if location.is_local else str(PurePosixPath(location.path))
 
 
 def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool) -> Listing:
     """The files of a selection, as if every commit were carried out in one instant."""
-    real = _real(Place(fs, selection.base))
+    real = _real(Location(fs, selection.base))
     logs: dict[str, CommitLog] = {}
     before = _states(fs, tables_above(real), logs)
     for _ in range(_MAX_LISTINGS):
@@ -266,7 +266,7 @@ def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool) -> 
 
 def _states(fs: FileSystem, tables: Iterable[str], logs: dict[str, CommitLog]) -> _States:
     """The states of some tables; `logs` keeps what was read, because a record never changes."""
-    return {table: logs.setdefault(table, CommitLog(Place(fs, table))).state() for table in sorted(tables)}
+    return {table: logs.setdefault(table, CommitLog(Location(fs, table))).state() for table in sorted(tables)}
 
 
 def _refuse_paimon(fs: FileSystem, files: Iterable[str], base: str | None = None) -> None:
@@ -291,7 +291,7 @@ def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[st
     fixed = list(takewhile(lambda wildcard: wildcard != "**", selection.wildcards))
     for depth, wildcard in enumerate(fixed, 1):
         following = []
-        for entry in (entry for directory in level for entry in Place(fs, directory).entries()):
+        for entry in (entry for directory in level for entry in Location(fs, directory).entries()):
             if entry.name == SCHEMAS and entry.is_directory:
                 paimon.add(str(PurePosixPath(entry.path).parent))
             if entry.name == JOBS:
@@ -302,7 +302,7 @@ def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[st
                 files[str(PurePosixPath(entry.path))] = entry
         level = following
     for directory in level:
-        for entry in Place(fs, directory).entries(recursive=True):
+        for entry in Location(fs, directory).entries(recursive=True):
             if not PurePosixPath(entry.path).is_relative_to(selection.base):
                 raise MosaicError(
                     "the file system lists by other paths than it is asked for", path=directory, found=entry.path
@@ -346,13 +346,13 @@ def _follow(fs: FileSystem, selection: Selection, real: str, listed: dict[str, E
     # A listing of the whole table has shown what is staged. For others, one listing of each job shows it.
     staged = {addition.staged for name in chosen if (addition := visible[name]) is not None}
     for job in sorted({path.partition(f"/{JOBS}/")[0] + f"/{JOBS}/" + _job(path) for path in staged - listed.keys()}):
-        listed |= {entry.path: entry for entry in Place(fs, job).entries(recursive=True) if entry.is_file}
+        listed |= {entry.path: entry for entry in Location(fs, job).entries(recursive=True) if entry.is_file}
     files = []
     for name, partition in chosen.items():
         addition = visible[name]
         entry = (addition and listed.get(addition.staged)) or listed.get(name)
         if entry is None:  # It was moved while it was listed.
-            entry = Place(fs, name).info()
+            entry = Location(fs, name).info()
             entry = entry if entry.is_file else Entry(name, "NotFound", -1)
         settled = name if addition is not None and entry.path == addition.staged else None
         table = selection.base
@@ -415,10 +415,10 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
             source.close()
             raise ReplacedError("the file was replaced after the table was listed; list it again", path=file.name)
         return source
-    return open_source(kept_place(file, filesystem).path, filesystem)
+    return open_source(kept_location(file, filesystem).path, filesystem)
 
 
-def kept_place(file: FoundFile, filesystem: FileSystem) -> Place:
+def kept_location(file: FoundFile, filesystem: FileSystem) -> Location:
     """Where a file is that was removed from its table and is kept.
 
     Raises
@@ -426,11 +426,11 @@ def kept_place(file: FoundFile, filesystem: FileSystem) -> Place:
     RemovedError
         If it is not kept.
     """
-    for place in (Place(filesystem, path) for path in _kept_paths(file, filesystem)):
+    for location in (Location(filesystem, path) for path in _kept_paths(file, filesystem)):
         # No other file has a name of ours. Files of others are kept as often as they are removed.
-        found = file_id(place.info())
+        found = file_id(location.info())
         if found.size == file.size and (is_ours(file.name) or not file.id.is_other(found)):
-            return place
+            return location
     if file.table is None:
         raise FileNotFoundError(2, "No such file or directory", file.name)
     raise RemovedError(
@@ -440,17 +440,17 @@ def kept_place(file: FoundFile, filesystem: FileSystem) -> Place:
     )
 
 
-def place_of(file: FoundFile, filesystem: FileSystem) -> Place:
+def location_of(file: FoundFile, filesystem: FileSystem) -> Location:
     """Where a file is now, for readers of other formats: it may have been moved since it was found."""
-    place = Place(filesystem, file.path)
-    return place if file.settled is None or place.is_file() else Place(filesystem, file.settled)
+    location = Location(filesystem, file.path)
+    return location if file.settled is None or location.is_file() else Location(filesystem, file.settled)
 
 
 def _kept_paths(file: FoundFile, filesystem: FileSystem) -> Iterator[str]:
     """Where a file may be kept that was removed from its table."""
     directories = [] if file.table is None else [file.table, *tables_above(str(PurePosixPath(file.name).parent))]
     for table in dict.fromkeys(each for directory in directories for each in tables_above(directory)):
-        for entry in reversed(Place(filesystem, f"{table}/{JOBS}/{KEPT}").entries()):
+        for entry in reversed(Location(filesystem, f"{table}/{JOBS}/{KEPT}").entries()):
             yield rebase(file.name, table, entry.path)
 
 

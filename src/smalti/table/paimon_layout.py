@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from smalti.errors import PaimonTableError
-from smalti.io.places import Place
+from smalti.io.locations import Location
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -48,9 +48,9 @@ def table_of_schema_file(path: str) -> str | None:
     >>> table_of_schema_file("lake/t/schema/schema-0"), table_of_schema_file("lake/t/schema/readme")
     ('lake/t', None)
     """
-    place = PurePosixPath(path)
-    is_schema = place.parent.name == SCHEMAS and _SCHEMA_FILE.fullmatch(place.name)
-    return str(place.parent.parent) if is_schema else None
+    file = PurePosixPath(path)
+    is_schema = file.parent.name == SCHEMAS and _SCHEMA_FILE.fullmatch(file.name)
+    return str(file.parent.parent) if is_schema else None
 
 
 def tables_above(directory: str) -> list[str]:
@@ -63,10 +63,10 @@ def tables_above(directory: str) -> list[str]:
     >>> tables_above("lake/t/day=3/bucket-0"), tables_above("lake/t/day=3"), tables_above("lake/t")
     (['lake/t', 'lake'], ['lake/t', 'lake'], [])
     """
-    place = PurePosixPath(directory)
-    while _is_below_table(place.name):
-        place = place.parent
-    return [] if place == PurePosixPath(directory) else [str(place), *(str(above) for above in list(place.parents)[:1])]
+    table = PurePosixPath(directory)
+    while _is_below_table(table.name):
+        table = table.parent
+    return [] if table == PurePosixPath(directory) else [str(table), *(str(above) for above in list(table.parents)[:1])]
 
 
 def _is_below_table(name: str) -> bool:
@@ -81,17 +81,17 @@ def is_bucket(name: str) -> bool:
 # --- looking --------------------------------------------------------------------------------------------------------
 
 
-def is_paimon_table(place: Place) -> bool:
+def is_paimon_table(location: Location) -> bool:
     """Whether a directory is a Paimon table, even one that has no snapshot yet."""
-    schemas = place.child(SCHEMAS)
-    if place.is_local and not schemas.is_directory():
+    schemas = location.child(SCHEMAS)
+    if location.is_local and not schemas.is_directory():
         return False  # On a disk that is no listing. A store is asked once, for what is in the directory.
     infos = [info for info in schemas.entries() if _SCHEMA_FILE.fullmatch(info.name)]
-    if not infos or place.child(SNAPSHOTS).is_directory():
+    if not infos or location.child(SNAPSHOTS).is_directory():
         return bool(infos)
     newest = max(infos, key=lambda info: int(info.name.partition("-")[2]))
     try:
-        schema = json.loads(Place(place.filesystem, newest.path).read_bytes())
+        schema = json.loads(Location(location.filesystem, newest.path).read_bytes())
         return bool(schema["fields"]) and schema["options"].get("type", "table") != "format-table"
     except (ValueError, KeyError, TypeError, AttributeError):
         return False  # It has no snapshots, and no schema of Paimon's either.
@@ -100,40 +100,40 @@ def is_paimon_table(place: Place) -> bool:
 def refuse_reading(filesystem: FileSystem, suspects: Iterable[str]) -> None:
     """Raise if one of these directories is a Paimon table, because its files are not its rows."""
     for path in sorted(suspects):
-        if is_paimon_table(Place(filesystem, path)):
+        if is_paimon_table(Location(filesystem, path)):
             raise PaimonTableError(_READING, path=path)
 
 
-def refuse_writing_inside(place: Place) -> None:
+def refuse_writing_inside(location: Location) -> None:
     """Raise if a directory, which need not exist, lies in a Paimon table.
 
     On this machine all directories above are looked at, which costs next to nothing. Elsewhere it is those that the
     names of partitions and buckets lead to.
     """
-    path = PurePosixPath(place.absolute().path)
-    for above in map(str, path.parents) if place.is_local else tables_above(str(path)):
-        if is_paimon_table(Place(place.filesystem, above)):
+    path = PurePosixPath(location.absolute().path)
+    for above in map(str, path.parents) if location.is_local else tables_above(str(path)):
+        if is_paimon_table(Location(location.filesystem, above)):
             raise writing_error(above)
 
 
 @contextmanager
-def listed_to_write(place: Place) -> Iterator[None]:
+def listed_to_write(location: Location) -> Iterator[None]:
     """Raise as `refuse_writing` does, for who lists all files of a directory in this block, which shows a table."""
-    refuse_writing_inside(place)
+    refuse_writing_inside(location)
     try:
         yield
     except PaimonTableError as error:
         raise writing_error(error.place["path"]) from None
 
 
-def refuse_writing(place: Place) -> None:
+def refuse_writing(location: Location) -> None:
     """Raise if a directory, which need not exist, is a Paimon table or lies in one.
 
     It costs a listing on object stores: `listed_to_write` is for those who list the directory anyway.
     """
-    if is_paimon_table(place):
-        raise writing_error(place.path)
-    refuse_writing_inside(place)
+    if is_paimon_table(location):
+        raise writing_error(location.path)
+    refuse_writing_inside(location)
 
 
 def writing_error(path: str) -> PaimonTableError:

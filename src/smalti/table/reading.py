@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from smalti.file.reader import open_file
 from smalti.file.streams import Scan, Scannable
-from smalti.io.places import AnyFileSystem
+from smalti.io.locations import AnyFileSystem
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter

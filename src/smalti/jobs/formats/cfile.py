@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 
 from smalti.errors import SchemaError
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs.formats.reading import ReadRequest, select_fields, split_batch
 from smalti.kudu import CFileReader, CFileWriter
 from smalti.memory import size_of
@@ -18,11 +18,11 @@ from smalti.options import WriterOptions
 class CFileColumnReader:
     """Reads a CFile as a table of one column, a block at a time."""
 
-    def __init__(self, place: Place, request: ReadRequest) -> None:
+    def __init__(self, location: Location, request: ReadRequest) -> None:
         self._request = request
-        self._file = CFileReader(place.path, filesystem=place.filesystem)
+        self._file = CFileReader(location.path, filesystem=location.filesystem)
         try:
-            column = pa.field(PurePosixPath(place.path).stem, self._file.arrow_type, self._file.metadata.nullable)
+            column = pa.field(PurePosixPath(location.path).stem, self._file.arrow_type, self._file.metadata.nullable)
             self._full = pa.schema([column])
             self.schema = select_fields(self._full, request.columns)
         except BaseException:
@@ -41,14 +41,14 @@ class CFileColumnReader:
 class CFileColumnWriter:
     """Writes the one column of a table as a CFile."""
 
-    def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
+    def __init__(self, location: Location, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
         if len(schema) != 1:
             raise SchemaError("a CFile holds one column", found=len(schema), expected=1)
         field = schema.field(0)
         array = pa.types.is_list(field.type) or pa.types.is_large_list(field.type)
         try:
             self._writer = CFileWriter(
-                place.path, field.type, nullable=field.nullable, array=array, filesystem=place.filesystem
+                location.path, field.type, nullable=field.nullable, array=array, filesystem=location.filesystem
             )
         except SchemaError as error:
             raise error.locate(column=field.name) from None

@@ -13,7 +13,7 @@ from pyarrow import NativeFile
 
 import smalti
 from smalti.errors import MosaicError
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs.formats.reading import (
     BATCH_BYTES,
     ReadRequest,
@@ -35,14 +35,14 @@ class GroupedReader:
 
     _stream: NativeFile
 
-    def __init__(self, place: Place, request: ReadRequest) -> None:
+    def __init__(self, location: Location, request: ReadRequest) -> None:
         self._request = request
         self._columns = None if request.columns is None else list(request.columns)
         with ExitStack() as opened:
-            self.schema = select_fields(self._open(place, opened), request.columns)
+            self.schema = select_fields(self._open(location, opened), request.columns)
             self.close = opened.pop_all().close
 
-    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
+    def _open(self, location: Location, opened: ExitStack) -> pa.Schema:
         """Open the file, put what has to be closed into `opened`, and return the whole schema."""
         raise NotImplementedError
 
@@ -76,10 +76,10 @@ class GroupedReader:
 class ParquetReader(GroupedReader):
     """Parquet, in batches whose number of rows follows from the size of a row."""
 
-    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
+    def _open(self, location: Location, opened: ExitStack) -> pa.Schema:
         import pyarrow.parquet as pq
 
-        self._stream = opened.enter_context(place.filesystem.open_input_file(place.path))
+        self._stream = opened.enter_context(location.filesystem.open_input_file(location.path))
         self._file = opened.enter_context(pq.ParquetFile(self._stream, pre_buffer=False))
         return self._file.schema_arrow
 
@@ -108,10 +108,10 @@ class ParquetReader(GroupedReader):
 class OrcReader(GroupedReader):
     """ORC, a stripe at a time."""
 
-    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
+    def _open(self, location: Location, opened: ExitStack) -> pa.Schema:
         from pyarrow import orc
 
-        self._stream = opened.enter_context(place.filesystem.open_input_file(place.path))
+        self._stream = opened.enter_context(location.filesystem.open_input_file(location.path))
         self._file = orc.ORCFile(self._stream)
         return self._file.schema
 
@@ -125,8 +125,8 @@ class OrcReader(GroupedReader):
 class ArrowFileReader(GroupedReader):
     """Arrow IPC in the file format (also Feather 2), a record batch at a time."""
 
-    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
-        self._stream = opened.enter_context(place.filesystem.open_input_file(place.path))
+    def _open(self, location: Location, opened: ExitStack) -> pa.Schema:
+        self._stream = opened.enter_context(location.filesystem.open_input_file(location.path))
         schema = pa.ipc.open_file(self._stream).schema
         check_columns(self._columns, schema.names)
         included = None if self._columns is None else [schema.names.index(name) for name in self._columns]
@@ -144,9 +144,9 @@ class ArrowFileReader(GroupedReader):
 class ArrowStreamReader(GroupedReader):
     """Arrow IPC in the stream format, which can only be read from its start to its end."""
 
-    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
+    def _open(self, location: Location, opened: ExitStack) -> pa.Schema:
         refuse_row_groups(self._request)
-        stream = opened.enter_context(place.filesystem.open_input_stream(place.path, compression="detect"))
+        stream = opened.enter_context(location.filesystem.open_input_stream(location.path, compression="detect"))
         self._file = pa.ipc.open_stream(stream)
         return self._file.schema
 
@@ -164,18 +164,18 @@ def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def open_arrow(place: Place, request: ReadRequest) -> ArrowFileReader | ArrowStreamReader:
+def open_arrow(location: Location, request: ReadRequest) -> ArrowFileReader | ArrowStreamReader:
     """Open either of the two formats, which share suffixes: the file format says so in its first bytes."""
-    with place.filesystem.open_input_stream(place.path, compression=None) as stream:
+    with location.filesystem.open_input_stream(location.path, compression=None) as stream:
         is_file = stream.read(6) == b"ARROW1"
-    return ArrowFileReader(place, request) if is_file else ArrowStreamReader(place, request)
+    return ArrowFileReader(location, request) if is_file else ArrowStreamReader(location, request)
 
 
 class MosaicReader(GroupedReader):
     """Mosaic, a row group at a time."""
 
-    def _open(self, place: Place, opened: ExitStack) -> pa.Schema:
-        self._file = opened.enter_context(smalti.open(place.path, filesystem=place.filesystem))
+    def _open(self, location: Location, opened: ExitStack) -> pa.Schema:
+        self._file = opened.enter_context(smalti.open(location.path, filesystem=location.filesystem))
         return self._file.schema
 
     def group_bytes(self) -> tuple[int, ...]:

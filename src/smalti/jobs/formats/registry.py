@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 
 from smalti.errors import MosaicError, suggestion
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs.formats import writers
 from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
 from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
@@ -39,8 +39,8 @@ class Format:
     title: str
     suffixes: tuple[str, ...]
     grouped: bool
-    reader: Callable[[Place, ReadRequest], Reader]
-    writer: Callable[[Place, pa.Schema, WriterOptions], writers.FileWriter]
+    reader: Callable[[Location, ReadRequest], Reader]
+    writer: Callable[[Location, pa.Schema, WriterOptions], writers.FileWriter]
 
     @property
     def is_text(self) -> bool:

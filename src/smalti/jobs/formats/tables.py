@@ -14,7 +14,7 @@ from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError
 from smalti.file.patterns import match_names
 from smalti.file.streams import Scan, Scannable, cut_batches, keep_batches
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.text import with_agreed_types
@@ -22,7 +22,7 @@ from smalti.logical.widen import unify_schemas
 from smalti.progress import Meter
 from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.dataset import filtered, fit_filter
-from smalti.table.listing import FoundFile, Listing, place_of
+from smalti.table.listing import FoundFile, Listing, location_of
 from smalti.table.partitions import partition_schema, with_partitions
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class FormatTable(Scannable):
     def _schemas(self) -> list[pa.Schema]:
         found = []
         for file, format_ in zip(self.listing.files, self.formats, strict=True):
-            place = self._place(file)
-            with content_errors(file.path, format_.title), closing(format_.reader(place, self._request)) as reader:
+            location = self._location(file)
+            with content_errors(file.path, format_.title), closing(format_.reader(location, self._request)) as reader:
                 found.append(reader.schema)
         return found
 
@@ -67,8 +67,8 @@ class FormatTable(Scannable):
         """How many rows there are, or would remain; reads one column, or those of the filter."""
         return sum(batch.num_rows for batch in self.scan([], filters).to_batches())
 
-    def _place(self, file: FoundFile) -> Place:
-        return place_of(file, self.listing.filesystem)
+    def _location(self, file: FoundFile) -> Location:
+        return location_of(file, self.listing.filesystem)
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         if columns is None:
@@ -114,7 +114,7 @@ class FormatTable(Scannable):
         self, file: FoundFile, format_: Format, names: list[str], rows: int | None
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         request = replace(self._request, columns=tuple(names), batch_rows=rows)
-        with closing(format_.reader(self._place(file), request)) as reader:
+        with closing(format_.reader(self._location(file), request)) as reader:
             try:
                 yield from reader.batches()
             except SchemaDrift as error:

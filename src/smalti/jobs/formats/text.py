@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from pyarrow import NativeFile
 
 from smalti.errors import MosaicError, SchemaError
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.jobs.formats.reading import (
     ReadRequest,
     SchemaDrift,
@@ -70,14 +70,14 @@ class TextReader:
     #: The type of a column whose values are of different kinds; None refuses them.
     any_type: pa.DataType | None = None
 
-    def __init__(self, place: Place, request: ReadRequest) -> None:
+    def __init__(self, location: Location, request: ReadRequest) -> None:
         refuse_row_groups(request)
-        self._place = place
+        self._location = location
         self._request = request
         self.schema = select_fields(self._guess(next(self._blocks(), b"")), request.columns)
 
     def _blocks(self) -> Iterator[bytes]:
-        with self._place.filesystem.open_input_stream(self._place.path, compression="detect") as stream:
+        with self._location.filesystem.open_input_stream(self._location.path, compression="detect") as stream:
             yield from line_blocks(stream, BLOCK_BYTES, quoted=self.quoted)
 
     def _guess(self, block: bytes) -> pa.Schema:
@@ -108,9 +108,9 @@ class TextReader:
         """Guesses about the columns of a block. Arrow guesses doubles for integers without sign, and rounds them."""
         table = self._parse(block, None, first=first)
         guess = table.schema
-        for place, column in enumerate(table.columns):
+        for index, column in enumerate(table.columns):
             if pt.is_float64(column.type) and _may_be_unsigned(column):
-                wanted = guess.set(place, guess.field(place).with_type(pa.uint64()))
+                wanted = guess.set(index, guess.field(index).with_type(pa.uint64()))
                 with suppress(pa.ArrowInvalid):  # which says that some number has a point, or is larger still
                     self._parse(block, wanted, first=first)
                     guess = wanted
@@ -374,26 +374,26 @@ def with_agreed_types(request: ReadRequest, listing: Listing, formats: Sequence[
     for path, format_ in text[:: max(1, len(text) // MAX_SAMPLED)]:
         try:
             with content_errors(path, format_.title):
-                reader = _open_text(Place(listing.filesystem, path), format_, whole)
+                reader = _open_text(Location(listing.filesystem, path), format_, whole)
                 agreed = reader.unify([reader.schema] if agreed is None else [agreed, reader.schema])
         except MosaicError:
             continue
     return replace(request, agreed=agreed)
 
 
-def scan_types(place: Place, format_: Format, request: ReadRequest) -> pa.Schema:
+def scan_types(location: Location, format_: Format, request: ReadRequest) -> pa.Schema:
     """Types that hold all of a text file which guesses did not fit; reads the file once.
 
     They hold what other files have in these columns, too, as far as that is known.
     """
-    with content_errors(place.path, format_.title):
-        reader = _open_text(place, format_, replace(request, agreed=None, columns=None))
+    with content_errors(location.path, format_.title):
+        reader = _open_text(location, format_, replace(request, agreed=None, columns=None))
         found = reader.scan_types()
         known = set(found.names)
         return reader.unify([found, pa.schema([field for field in request.agreed or () if field.name in known])])
 
 
-def _open_text(place: Place, format_: Format, request: ReadRequest) -> TextReader:
-    reader = format_.reader(place, request)
+def _open_text(location: Location, format_: Format, request: ReadRequest) -> TextReader:
+    reader = format_.reader(location, request)
     assert isinstance(reader, TextReader)
     return reader

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 from smalti.errors import SchemaError
 from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
-from smalti.io.places import Place
+from smalti.io.locations import Location
 from smalti.logical.adapt import has_part
 from smalti.logical.tree import with_entry
 from smalti.logical.types import is_list_like, storage_type
@@ -41,8 +41,8 @@ class FileWriter(Protocol):
 class MosaicFileWriter(MosaicWriter):
     """Mosaic, without copies of batches: jobs change no batch once it is made."""
 
-    def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:
-        super().__init__(place.path, schema, options, filesystem=place.filesystem)
+    def __init__(self, location: Location, schema: pa.Schema, options: WriterOptions) -> None:
+        super().__init__(location.path, schema, options, filesystem=location.filesystem)
 
     def write(self, batch: pa.RecordBatch, *, copy: bool | None = False) -> None:
         super().write(batch, copy=copy)
@@ -79,13 +79,13 @@ class StreamWriter:
     #: Whether values are written as the types that Mosaic would store them as, because the format has no others.
     _PLAIN_TYPES = False
 
-    def __init__(self, place: Place, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
-        self._place = place
+    def __init__(self, location: Location, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
+        self._location = location
         self._schema = pa.schema([plain_field(field) for field in schema]) if self._PLAIN_TYPES else self._held(schema)
         self._check()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
-        self._stream = place.filesystem.open_output_stream(place.path, compression="detect")
+        self._stream = location.filesystem.open_output_stream(location.path, compression="detect")
         #: None for a format that is written to the stream without a library.
         self._writer: LibraryWriter | None = None
         self._open()
@@ -130,7 +130,7 @@ class StreamWriter:
         if self._writer is not None:
             self._writer.close()
         self._stream.close()
-        self._place.sync()
+        self._location.sync()
 
     def abort(self) -> None:
         with contextlib.suppress(pa.ArrowException, OSError):  # Some writers complain later if they are not closed.

@@ -1,4 +1,4 @@
-"""Where data is: `locate` turns what a user passes (path, URI, file system, storage options) into a `Place`.
+"""Where data is: `locate` turns what a user passes (path, URI, file system, storage options) into a `Location`.
 
 A place is a path on a `pyarrow.fs` file system, in a form that travels to other processes. URIs of object stores lead
 to a file system of ours (`smalti.io.stores`). Knows files and directories; knows nothing of formats, tables or jobs.
@@ -103,7 +103,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A path and the file system it is on."""
 
     filesystem: FileSystem
@@ -117,8 +117,8 @@ class Place:
         return PurePosixPath(self.path).name
 
     @property
-    def parent(self) -> Place:
-        return Place(self.filesystem, str(PurePosixPath(self.path).parent))
+    def parent(self) -> Location:
+        return Location(self.filesystem, str(PurePosixPath(self.path).parent))
 
     @property
     def is_local(self) -> bool:
@@ -136,13 +136,13 @@ class Place:
         inner = getattr(getattr(self.filesystem, "handler", None), "fs", None)
         return inner if hasattr(inner, "cat_ranges") else None
 
-    def child(self, relative: str) -> Place:
-        return Place(self.filesystem, str(PurePosixPath(self.path) / relative))
+    def child(self, relative: str) -> Location:
+        return Location(self.filesystem, str(PurePosixPath(self.path) / relative))
 
-    def absolute(self) -> Place:
+    def absolute(self) -> Location:
         """The same place for a process that runs in another directory; local paths start from the root."""
         path = str(Path(self.path).absolute()) if self.is_local else self.path.rstrip("/") or self.path
-        return Place(self.filesystem, path)
+        return Location(self.filesystem, path)
 
     def info(self) -> Entry:
         return self.infos([self.path])[0]
@@ -314,7 +314,7 @@ def is_local(filesystem: FileSystem) -> bool:
     return getattr(filesystem, "type_name", None) == "local"
 
 
-def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str, str] | None = None) -> Place:
+def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str, str] | None = None) -> Location:
     """The place of a path or URI.
 
     Parameters
@@ -337,11 +337,11 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
     if filesystem is None:
         local = local_path(text)
         if local is not None:
-            return Place(pafs.LocalFileSystem(), local)
+            return Location(pafs.LocalFileSystem(), local)
         return _locate_uri(text, storage or {})
     if isinstance(filesystem, str):
         directory = _locate_uri(filesystem, storage or {})
-        return Place(directory.filesystem, f"{directory.path.rstrip('/')}/{text}" if directory.path else text)
+        return Location(directory.filesystem, f"{directory.path.rstrip('/')}/{text}" if directory.path else text)
     if not isinstance(filesystem, pafs.FileSystem):
         if not hasattr(filesystem, "protocol"):
             raise TypeError(f"expected a pyarrow or fsspec file system, got {type(filesystem).__name__}")
@@ -352,10 +352,10 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
     elif isinstance(filesystem, pafs.PyFileSystem):
         strip = getattr(getattr(filesystem.handler, "fs", None), "_strip_protocol", None)
         text = text if strip is None else strip(text)
-    return Place(filesystem, text)
+    return Location(filesystem, text)
 
 
-def _locate_uri(uri: str, storage: Mapping[str, str]) -> Place:
+def _locate_uri(uri: str, storage: Mapping[str, str]) -> Location:
     import pyarrow.fs as pafs
 
     service, rest = service_of(uri), uri.partition(":")[2]
@@ -363,16 +363,16 @@ def _locate_uri(uri: str, storage: Mapping[str, str]) -> Place:
         return _locate_object(uri, storage)
     if service != "hdfs" or not storage:
         try:
-            return Place(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
+            return Location(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
         except (ValueError, OSError) as error:  # pyarrow's messages repeat the URI, with all that is in it.
             raise type(error)(without_secrets(str(error))) from None
     authority, _, path = rest.removeprefix("//").partition("/")
     host, _, port = authority.partition(":")
     arguments = storage_arguments(service, storage)
-    return Place(pafs.HadoopFileSystem(host or "default", int(port or 0), **arguments), "/" + path)  # type: ignore[arg-type]
+    return Location(pafs.HadoopFileSystem(host or "default", int(port or 0), **arguments), "/" + path)  # type: ignore[arg-type]
 
 
-def _locate_object(uri: str, storage: Mapping[str, str]) -> Place:
+def _locate_object(uri: str, storage: Mapping[str, str]) -> Location:
     from pyarrow.fs import PyFileSystem
 
     settings, path = store_settings(uri, storage)
@@ -384,4 +384,4 @@ def _locate_object(uri: str, storage: Mapping[str, str]) -> Place:
         raise MosaicError(
             "object stores need the package obstore: pip install 'smalti[cloud]', or pass a file system", path=uri
         ) from None
-    return Place(PyFileSystem(ObjectStores(settings)), path)
+    return Location(PyFileSystem(ObjectStores(settings)), path)
