@@ -23,8 +23,8 @@ from benchmarks.measure import Measurement
 from smalti import spec
 from smalti.cli.commands import COMMANDS
 from smalti.errors import SchemaError
+from smalti.format.types import has_statistics, pack_descriptor
 from smalti.logical.tree import plan_column, stored_columns
-from smalti.logical.types import has_statistics, pack_descriptor
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -16,8 +16,8 @@ from smalti._core.names import pack_schema_block
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
+from smalti.format.types import pack_descriptor
 from smalti.io.ranges import Range, Request, plan_requests, split
-from smalti.logical.types import pack_descriptor
 from smalti.logical.widen import unify_schemas, widen
 from smalti.mosaic.scan import GroupRead, Projection, plan_buckets, plan_scan
 from smalti.spec import Encoding

@@ -16,7 +16,7 @@ import pytest
 
 import smalti
 import smalti.paimon
-from smalti.logical.types import has_statistics
+from smalti.format.types import has_statistics
 from smalti.paimon import mosaic as ours
 from smalti.paimon.engine import engine
 from tests.paimon.kinds import MOSAIC, Maker, in_order, read_by_pypaimon, rows

@@ -29,7 +29,7 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
-from smalti.logical.tree import LogicalColumn, stored_schema
+from smalti.logical.tree import LogicalColumn, plan_schema
 from smalti.logical.types import storage_kind
 from smalti.moments import in_seconds
 from smalti.units import show_count
@@ -55,7 +55,7 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         schema = schema_of(opened)
     names = schema.names
     chosen = select_columns(names, options.columns)
-    stored = stored_schema(schema).columns if options.stored else {}
+    stored = plan_schema(schema).columns if options.stored else {}
     columns: list[dict[str, Any]] = [
         {
             "position": position,

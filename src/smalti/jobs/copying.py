@@ -13,6 +13,7 @@ from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.writer import MAX_AUTO_STATISTICS
+from smalti.format.types import has_statistics
 from smalti.io.locations import Location
 from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
@@ -24,8 +25,7 @@ from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
-from smalti.logical.tree import stored_schema
-from smalti.logical.types import has_statistics
+from smalti.logical.tree import plan_schema
 from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
 from smalti.progress import Report
@@ -261,7 +261,7 @@ class _OutputWriter:
         location = self._settings.staging.root.child(self._staged())
         location.parent.make_directory()
         options = self._settings.options
-        stored = stored_schema(reader.schema).schema if self._settings.keeps_statistics else pa.schema([])
+        stored = plan_schema(reader.schema).schema if self._settings.keeps_statistics else pa.schema([])
         if len(stored) > MAX_AUTO_STATISTICS:
             wanted = dict.fromkeys([*(name for name, _ in self._settings.sort_by), *reader.statistics])
             there = {field.name for field in stored if has_statistics(field.type)}

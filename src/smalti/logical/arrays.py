@@ -16,25 +16,25 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
-from smalti.logical.adapt import MAX_BYTES, fixed_bytes, has_part, null_array, own_buffers
+from smalti.logical.adapt import MAX_BYTES, fixed_bytes, null_array, own_buffers
 from smalti.logical.tree import (
-    Group,
+    ExtensionNode,
     Leaf,
     Node,
-    Wrapped,
+    StructNode,
     entry_field,
     plan_column,
     width,
     with_entry,
     without_extensions,
 )
-from smalti.logical.types import is_legacy_timestamp, is_list_like, storage_type
+from smalti.logical.types import contains_type, is_legacy_timestamp, is_list_like, storage_type
 from smalti.memory import size_of
 from smalti.spec import MAX_BLOCK_SIZE
 
 #: Type stubs of pyarrow do not know the functions for runs.
 _run_ends: Any = pc
-#: Called with a leaf's place among the stored columns of its column and the entries of its dictionary.
+#: Called with a leaf's index among the stored columns of its column and the entries of its dictionary.
 KeepEntries = Callable[[int, pa.Array], None]
 #: Called with a number of bytes before they are allocated; raises if they are too many.
 TakeBytes = Callable[[int], None]
@@ -66,9 +66,9 @@ def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep:
             keep(len(out), entries)
         out.append(to_stored(array, node.stored))
         _check_nulls(out[-1], nulls)
-    elif isinstance(node, Wrapped):
+    elif isinstance(node, ExtensionNode):
         _shred(getattr(array, "storage", array), node.inner, nulls, out, keep)
-    elif isinstance(node, Group):
+    elif isinstance(node, StructNode):
         _check_nulls(array, nulls)
         if node.has_presence:
             out.append(array.is_valid())
@@ -78,7 +78,7 @@ def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep:
         _check_nulls(array, nulls)
         offsets, mask, elements = list_elements(array)
         start = len(out)
-        keep_below = None if keep is None else lambda place, entries: keep(start + place, entries)
+        keep_below = None if keep is None else lambda index, entries: keep(start + index, entries)
         for part in shred(elements, node.entry, entry_field(node.type).nullable, keep_below):
             out.append(pa.ListArray.from_arrays(offsets, part, mask=mask))
 
@@ -242,7 +242,7 @@ def _flatten(array: Any) -> Any:
     Arrow puts the pieces of views and between null lists together as if each had a dictionary of its own, and mistakes
     half floats when it unites them if one is NaN. Of such, the places are put together, and their rows taken.
     """
-    if not has_part(array.type.value_type, _has_half_floats):
+    if not contains_type(array.type.value_type, _has_half_floats):
         return array.flatten()
     places = pa.array(range(len(array.values)), pa.int64())
     type_ = with_entry(array.type, pa.field("place", pa.int64()))
@@ -280,17 +280,17 @@ def _decimals_to_bytes(array: Any) -> pa.Array:
 
 @dataclass(frozen=True)
 class Part:
-    """One column of a result: its stored columns are `places` of the batch, `entries` their dictionaries, if known."""
+    """One column of a result: the `indexes` of its stored columns in the batch, and their dictionaries where known."""
 
     field: pa.Field
     node: Node
-    places: Sequence[int]
+    indexes: Sequence[int]
     entries: Sequence[pa.Array | None]
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """Batches as they are stored, made into batches of `schema`; a `parts` that is a place is taken as it is."""
+    """Make batches of `schema` from stored ones. An int in `parts` is the index of a stored column used unchanged."""
 
     schema: pa.Schema
     parts: Sequence[Part | int]
@@ -305,7 +305,7 @@ class Assembly:
             if isinstance(part, int):
                 arrays.append(batch.column(part))
                 continue
-            columns = zip([batch.column(place) for place in part.places], part.entries, strict=True)
+            columns = zip([batch.column(index) for index in part.indexes], part.entries, strict=True)
             try:
                 arrays.append(_assemble(part.node, columns, take))
             except MemoryLimitError:
@@ -324,9 +324,9 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: 
     if isinstance(node, Leaf):
         array, entries = next(columns)
         return from_stored(array, node.type, entries, take)
-    if isinstance(node, Wrapped):
+    if isinstance(node, ExtensionNode):
         return node.type.wrap_array(_assemble(node.inner, columns, take))
-    if isinstance(node, Group):
+    if isinstance(node, StructNode):
         presence = next(columns)[0] if node.has_presence else None
         children = [_assemble(inner, columns, take) for _, inner in node.fields]
         return _as_struct(node.type, presence, children)

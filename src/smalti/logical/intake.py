@@ -13,6 +13,7 @@ import pyarrow.types as pt
 from smalti._compat.arrow import columnless_batch
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
+from smalti.format.types import has_statistics
 from smalti.logical.tree import (
     Leaf,
     LogicalColumn,
@@ -20,11 +21,11 @@ from smalti.logical.tree import (
     leaves,
     parts_of_both,
     plan_column,
+    plan_schema,
     stored_columns,
-    stored_schema,
     with_room,
 )
-from smalti.logical.types import has_statistics, keeps_units
+from smalti.logical.types import keeps_units
 from smalti.memory import size_of
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 
@@ -56,7 +57,7 @@ class Intake:
 
     def __init__(self, schema: pa.Schema, has_companion: bool = True) -> None:
         self.given = schema
-        stored = stored_schema(schema)
+        stored = plan_schema(schema)
         self.schema = stored.schema
         self.descriptors = stored.descriptors
         self.columns = stored.columns

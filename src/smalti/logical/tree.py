@@ -17,7 +17,8 @@ import pyarrow.types as pt
 
 from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
-from smalti.logical.types import is_legacy_timestamp, is_list_like, pack_descriptor, storage_kind, storage_type
+from smalti.format.types import pack_descriptor
+from smalti.logical.types import is_legacy_timestamp, is_list_like, storage_kind, storage_type
 from smalti.spec import MAX_NAME_SIZE, MAX_NESTING
 
 #: Bytes of a name that is too long for the format, as it is stored.
@@ -33,7 +34,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Group:
+class StructNode:
     """A struct: its fields, and whether a stored column says where there is none."""
 
     type: pa.StructType
@@ -42,7 +43,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class ListNode:
     """A list of any layout, or a map, of something that takes several columns; of a map `entry` is a struct."""
 
     type: Any
@@ -50,14 +51,14 @@ class Repeated:
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class ExtensionNode:
     """An extension type around a struct or a list of structs."""
 
     type: Any
     inner: Node
 
 
-Node: TypeAlias = "Leaf | Group | Repeated | Wrapped"
+Node: TypeAlias = "Leaf | StructNode | ListNode | ExtensionNode"
 
 
 def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
@@ -70,35 +71,35 @@ def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
     """
     if depth > MAX_NESTING:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
-    if not has_parts(type_):
+    if not is_composite(type_):
         return Leaf(type_, storage_type(type_, depth))
     if isinstance(type_, pa.BaseExtensionType):
-        return Wrapped(type_, plan_column(type_.storage_type, nullable, depth + 1))
+        return ExtensionNode(type_, plan_column(type_.storage_type, nullable, depth + 1))
     if pt.is_struct(type_):
         fields: list[pa.Field] = list(type_)
         names = [field.name for field in fields]
         if len(set(names)) != len(names):
             raise SchemaError("a struct has two fields of one name", found=str(type_))
         nodes = [plan_column(field.type, field.nullable, depth + 1) for field in fields]
-        return Group(type_, tuple(zip(names, nodes, strict=True)), nullable or not fields)
+        return StructNode(type_, tuple(zip(names, nodes, strict=True)), nullable or not fields)
     if is_list_like(type_):
-        return Repeated(type_, plan_column(type_.value_type, type_.value_field.nullable, depth + 1))
+        return ListNode(type_, plan_column(type_.value_type, type_.value_field.nullable, depth + 1))
     if pt.is_map(type_):
-        return Repeated(type_, plan_column(pa.struct([type_.key_field, type_.item_field]), False, depth + 1))
+        return ListNode(type_, plan_column(pa.struct([type_.key_field, type_.item_field]), False, depth + 1))
     raise SchemaError("type has no place in Mosaic", found=str(type_))
 
 
-def has_parts(type_: Any) -> bool:
+def is_composite(type_: Any) -> bool:
     """Whether a column of the type takes more than one stored column."""
     if isinstance(type_, pa.BaseExtensionType):
-        return has_parts(type_.storage_type)
+        return is_composite(type_.storage_type)
     if pt.is_struct(type_):
         return not is_legacy_timestamp(type_)
     if is_list_like(type_):
-        return has_parts(type_.value_type)
+        return is_composite(type_.value_type)
     if pt.is_map(type_):
         key = storage_kind(type_.key_type)
-        return has_parts(type_.key_type) or has_parts(type_.item_type) or pt.is_nested(key)
+        return is_composite(type_.key_type) or is_composite(type_.item_type) or pt.is_nested(key)
     return False
 
 
@@ -126,9 +127,9 @@ def stored_columns(node: Node, name: str, nullable: bool) -> list[StoredColumn]:
     """
     if isinstance(node, Leaf):
         return [StoredColumn(name, node.stored, nullable)]
-    if isinstance(node, Wrapped):
+    if isinstance(node, ExtensionNode):
         return stored_columns(node.inner, name, nullable)
-    if isinstance(node, Group):
+    if isinstance(node, StructNode):
         columns = [StoredColumn(name, pa.bool_(), False)] if node.has_presence else []
         for (child, inner), field in zip(node.fields, node.type, strict=True):
             columns += stored_columns(inner, f"{name}.{child}", nullable or field.nullable)
@@ -144,13 +145,13 @@ def leaves(node: Node) -> Iterator[Leaf | None]:
     """The leaf of each column of a tree, None for a column that says where there are structs."""
     if isinstance(node, Leaf):
         yield node
-    elif isinstance(node, Group):
+    elif isinstance(node, StructNode):
         if node.has_presence:
             yield None
         for _, inner in node.fields:
             yield from leaves(inner)
     else:
-        yield from leaves(node.inner if isinstance(node, Wrapped) else node.entry)
+        yield from leaves(node.inner if isinstance(node, ExtensionNode) else node.entry)
 
 
 def width(node: Node) -> int:
@@ -221,8 +222,8 @@ class LogicalColumn:
 class StoredSchema:
     """A schema as it is stored: `schema` has the stored columns, `descriptors` their packed types, in the same order.
 
-    `columns` are those of the given schema of which this does not tell everything, by their places in it, and `starts`
-    the place of the first stored column of each column, and where the last one ends.
+    `columns` are those of the given schema of which this does not tell everything, by their indexes in it, and `starts`
+    the index of the first stored column of each column, and where the last one ends.
     """
 
     schema: pa.Schema
@@ -232,10 +233,10 @@ class StoredSchema:
 
 
 def _renamed(names: list[str]) -> set[int]:
-    """The places of names that the format cannot hold. Nearly always all can be ruled out together."""
+    """The indexes of names that the format cannot hold. Nearly always all can be ruled out together."""
     if "" not in names and "\0" not in "".join(names) and max(map(len, names), default=0) * 4 <= MAX_NAME_SIZE:
         return set()
-    return {place for place, name in enumerate(names) if storable_name(name) != name}
+    return {index for index, name in enumerate(names) if storable_name(name) != name}
 
 
 def _exported(schema: pa.Schema) -> object:
@@ -252,7 +253,7 @@ def _exported(schema: pa.Schema) -> object:
         raise
 
 
-def stored_schema(schema: pa.Schema) -> StoredSchema:
+def plan_schema(schema: pa.Schema) -> StoredSchema:
     """How a schema is stored. Looks at each type once.
 
     Raises
@@ -311,11 +312,11 @@ def stored_schema(schema: pa.Schema) -> StoredSchema:
 
 def paths(node: Node, name: str) -> Iterator[str]:
     """The paths of everything below a column that can be read alone."""
-    if isinstance(node, Wrapped):
+    if isinstance(node, ExtensionNode):
         yield from paths(node.inner, name)
-    elif isinstance(node, Repeated):
+    elif isinstance(node, ListNode):
         yield from paths(node.entry, name)
-    elif isinstance(node, Group):
+    elif isinstance(node, StructNode):
         for child, inner in node.fields:
             yield f"{name}.{child}"
             yield from paths(inner, f"{name}.{child}")
@@ -337,14 +338,14 @@ def field_paths(schema: pa.Schema) -> list[str]:
 
 @dataclass(frozen=True)
 class Found:
-    """What a path leads to: the node, its first place among the stored columns, and what says where it is null.
+    """The node that a path leads to, and the index of its first stored column among those of its column.
 
-    `presence` is the stored column that does for the struct, or for the nearest struct around it; None if there is
-    none. `is_repeated` tells that it is in a list or map, or is one, and `is_entry` that it is in one.
+    `presence` is the index of the BOOLEAN column that records nulls of this struct, or of the nearest enclosing one;
+    None without one. `is_repeated` tells that the node is a list or map, or in one, `is_entry` that it is in one.
     """
 
     node: Node
-    place: int
+    index: int
     presence: int | None = None
     is_repeated: bool = False
     is_entry: bool = False
@@ -357,28 +358,28 @@ def find_path(node: Node, name: str, path: str) -> Found | None:
 
 def _find_path(found: Found, name: str, path: str) -> Found | None:
     node = found.node
-    if isinstance(node, Wrapped):
+    if isinstance(node, ExtensionNode):
         return _find_path(replace(found, node=node.inner), name, path)
-    is_repeated = found.is_repeated or isinstance(node, Repeated)
-    if isinstance(node, Group) and node.has_presence:
-        found = replace(found, presence=found.place)
+    is_repeated = found.is_repeated or isinstance(node, ListNode)
+    if isinstance(node, StructNode) and node.has_presence:
+        found = replace(found, presence=found.index)
     if name == path:
         return replace(found, is_repeated=is_repeated)
-    if isinstance(node, Repeated):
+    if isinstance(node, ListNode):
         return _find_path(replace(found, node=node.entry, is_repeated=True, is_entry=True), name, path)
-    if isinstance(node, Group):
-        place = found.place + node.has_presence
+    if isinstance(node, StructNode):
+        index = found.index + node.has_presence
         for child, inner in node.fields:
             at = f"{name}.{child}"
             if path.startswith(at) and path[len(at) : len(at) + 1] in ("", "."):
-                below = _find_path(replace(found, node=inner, place=place), at, path)
+                below = _find_path(replace(found, node=inner, index=index), at, path)
                 if below is not None:
                     return below
-            place += 1 if isinstance(inner, Leaf) else width(inner)
+            index += 1 if isinstance(inner, Leaf) else width(inner)
     return None
 
 
-def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | None, list[bool]]:
+def select_paths(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | None, list[bool]]:
     """The tree without the leaves that are not wanted, None if none is left; and which stored columns it keeps.
 
     A struct stays a struct with fewer fields, as in a projection of Parquet; an extension type whose storage changes
@@ -388,9 +389,9 @@ def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | 
         return node, [True] * width(node)
     if isinstance(node, Leaf):
         return None, [False]
-    if isinstance(node, Wrapped):
-        return prune(node.inner, name, wanted)
-    if isinstance(node, Repeated):
+    if isinstance(node, ExtensionNode):
+        return select_paths(node.inner, name, wanted)
+    if isinstance(node, ListNode):
         chosen = wanted
         if pt.is_map(node.type):
             key = f"{name}.{node.type.key_field.name}"
@@ -398,16 +399,16 @@ def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | 
             def chosen(path: str) -> bool:
                 return path == key or wanted(path)
 
-            assert isinstance(node.entry, Group)
+            assert isinstance(node.entry, StructNode)
             below = any(map(wanted, paths(node, name)))
             value, (_, inner) = f"{name}.{node.type.item_field.name}", node.entry.fields[1]
             if not (wanted(value) or any(map(wanted, paths(inner, value)))):  # A map without values would be no map.
                 return (node if below else None), [below] * width(node)
-        entry, kept = prune(node.entry, name, chosen)
-        return (None if entry is None else Repeated(_with_entries(node.type, entry), entry)), kept
+        entry, kept = select_paths(node.entry, name, chosen)
+        return (None if entry is None else ListNode(_with_entries(node.type, entry), entry)), kept
     fields, kept = [], [True] * node.has_presence
     for child, inner in node.fields:
-        part, columns = prune(inner, f"{name}.{child}", wanted)
+        part, columns = select_paths(inner, f"{name}.{child}", wanted)
         kept += columns
         if part is not None:
             fields.append((child, part))
@@ -415,14 +416,14 @@ def prune(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | 
         return None, [False] * len(kept)
     types = {child: part.type for child, part in fields}
     type_ = pa.struct([field.with_type(types[field.name]) for field in node.type if field.name in types])
-    return Group(type_, tuple(fields), node.has_presence), kept
+    return StructNode(type_, tuple(fields), node.has_presence), kept
 
 
 def _with_entries(type_: Any, entry: Node) -> pa.DataType:
     """The list or map with other entries."""
     if not pt.is_map(type_):
         return with_entry(type_, type_.value_field.with_type(entry.type))
-    assert isinstance(entry, Group)
+    assert isinstance(entry, StructNode)
     fields = {field.name: field for field in entry.type}
     kept: pa.DataType = pa.map_(*map(fields.get, [type_.key_field.name, type_.item_field.name]), type_.keys_sorted)  # type: ignore[call-overload]
     return kept
@@ -530,7 +531,7 @@ def project_schema(schema: pa.Schema, names: Sequence[str]) -> tuple[pa.Schema, 
     (user: struct<age: int32>
       child 0, age: int32, ['nope'])
     """
-    top = {name: place for place, name in enumerate(schema.names)}
+    top = {name: index for index, name in enumerate(schema.names)}
     wanted: dict[str, set[str]] = {}
     missing = []
     owners: dict[str, str] | None = None
@@ -550,7 +551,7 @@ def project_schema(schema: pa.Schema, names: Sequence[str]) -> tuple[pa.Schema, 
     for owner, asked in wanted.items():
         field = schema.field(top[owner])
         if owner not in asked:
-            node, _ = prune(plan_column(field.type, field.nullable), owner, asked.__contains__)
+            node, _ = select_paths(plan_column(field.type, field.nullable), owner, asked.__contains__)
             assert node is not None
             field = field.with_type(node.type)
         fields.append(field)

@@ -7,6 +7,7 @@ the original type was is kept in the companion of the file; `smalti.logical.tree
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any, Literal, TypeGuard
@@ -15,23 +16,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.format.varint import pack_varint
-from smalti.spec import MAX_COMPACT_PRECISION, MAX_DECIMAL_PRECISION, MAX_NESTING, TypeId
-
-#: Types without parameters that are stored as they are.
-_PLAIN: dict[pa.DataType, TypeId] = {
-    pa.bool_(): TypeId.BOOLEAN,
-    pa.int8(): TypeId.TINYINT,
-    pa.int16(): TypeId.SMALLINT,
-    pa.int32(): TypeId.INTEGER,
-    pa.int64(): TypeId.BIGINT,
-    pa.float32(): TypeId.FLOAT,
-    pa.float64(): TypeId.DOUBLE,
-    pa.date32(): TypeId.DATE,
-    pa.string(): TypeId.STRING,
-    pa.binary(): TypeId.BYTES,
-    pa.time32("ms"): TypeId.TIME,
-}
+from smalti.format.types import TYPE_IDS
+from smalti.spec import MAX_DECIMAL_PRECISION, MAX_NESTING
 
 #: Types that are stored as another one, with nothing lost.
 _STORED_AS: dict[pa.DataType, pa.DataType] = {
@@ -57,7 +43,6 @@ _LISTS = {
     pa.large_list_view(pa.int8()).id,
 }
 _TICKS: dict[str, Literal["ms", "us", "ns"]] = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
-_PRECISION = {"ms": 3, "us": 6, "ns": 9}
 
 
 def is_legacy_timestamp(type_: pa.DataType) -> bool:
@@ -86,6 +71,17 @@ def keeps_units(a: pa.DataType, b: pa.DataType) -> bool:
     (True, False)
     """
     return all(is_kind(a) == is_kind(b) for is_kind in (pt.is_duration, pt.is_time64, is_long_decimal))
+
+
+def contains_type(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
+    """Whether a type, or one that it is made of, is of some kind."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return contains_type(type_.storage_type, is_kind)
+    if is_kind(type_):
+        return True
+    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
+        return contains_type(type_.value_type, is_kind)
+    return any(contains_type(type_.field(i).type, is_kind) for i in range(type_.num_fields))
 
 
 def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
@@ -120,7 +116,7 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
     """
     if isinstance(type_, pa.BaseExtensionType):  # first, because extension types of users need not be hashable
         return storage_type(type_.storage_type, depth)
-    if type_ in _PLAIN:
+    if type_ in TYPE_IDS:
         return type_
     if type_ in _STORED_AS:
         return _STORED_AS[type_]
@@ -159,53 +155,6 @@ def storage_type(type_: pa.DataType, depth: int = 0) -> pa.DataType:
 
 def _storage_field(field: pa.Field, depth: int) -> pa.Field:
     return pa.field(field.name, storage_type(field.type, depth), field.nullable)
-
-
-def has_statistics(type_: pa.DataType) -> bool:
-    """Whether columns of a stored type can have minimum and maximum (section 11)."""
-    if pt.is_decimal(type_):
-        return bool(type_.precision <= MAX_COMPACT_PRECISION)
-    return not (pt.is_binary(type_) or pt.is_list(type_) or pt.is_map(type_))
-
-
-# --- type descriptors (section 2.5) -------------------------------------------------------------------------------
-
-
-def _pack_text(text: str) -> bytes:
-    if "\0" in text:
-        raise SchemaError("NUL in the name of a nested field or in a time zone", found=text)
-    data = text.encode()
-    return pack_varint(len(data)) + data
-
-
-def pack_descriptor(type_: pa.DataType, nullable: bool) -> bytes:
-    """The descriptor of a stored type.
-
-    Examples
-    --------
-    >>> pack_descriptor(pa.timestamp("us", "UTC"), True).hex(" ")
-    '11 01 06 03 55 54 43'
-    """
-    if type_ in _PLAIN:
-        parameters = b"\x03" if _PLAIN[type_] is TypeId.TIME else b""
-        return bytes([_PLAIN[type_], nullable]) + parameters
-    if pt.is_timestamp(type_):
-        precision = pack_varint(_PRECISION[type_.unit])
-        if type_.tz is None:
-            return bytes([TypeId.TIMESTAMP, nullable]) + precision
-        return bytes([TypeId.TIMESTAMP_LTZ, nullable]) + precision + _pack_text(type_.tz)
-    if pt.is_decimal(type_):
-        # The scale is a signed byte, sign-extended to 32 bits.
-        return bytes([TypeId.DECIMAL, nullable]) + pack_varint(type_.precision) + pack_varint(type_.scale & 0xFFFFFFFF)
-    if pt.is_list(type_):
-        return bytes([TypeId.ARRAY, nullable]) + _pack_child(type_.value_field)
-    assert pt.is_map(type_), type_
-    entries = _pack_text("entries")
-    return bytes([TypeId.MAP, nullable]) + entries + _pack_child(type_.key_field) + _pack_child(type_.item_field)
-
-
-def _pack_child(field: pa.Field) -> bytes:
-    return _pack_text(field.name) + pack_descriptor(field.type, field.nullable)
 
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

@@ -26,11 +26,11 @@ from smalti.logical.tree import (
     Node,
     StoredColumn,
     find_path,
-    has_parts,
+    is_composite,
     leaves,
     paths,
     plan_column,
-    prune,
+    select_paths,
     stored_columns,
 )
 from smalti.logical.types import is_list_like
@@ -84,7 +84,7 @@ class LogicalView:
         made = [
             name
             for name, place in self._places.items()
-            if place in self._names or (self._kinds[place] is None and has_parts(self._schema.field(place).type))
+            if place in self._names or (self._kinds[place] is None and is_composite(self._schema.field(place).type))
         ]
         taken = {name for name in self._places if name not in set(made)} if made else set()
         for name in made:
@@ -377,7 +377,7 @@ class Columns:
                 stored.append(owner)
                 continue
             column = self._column(view, owner)
-            node, kept = prune(column.node, owner, asked.__contains__)
+            node, kept = select_paths(column.node, owner, asked.__contains__)
             assert node is not None
             start = len(stored)
             made_of = [each for each, is_kept in zip(column.stored, kept, strict=True) if is_kept]
@@ -442,12 +442,12 @@ def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
     if found.is_entry:
         raise field_in_list(path)
     if found.is_repeated:  # Arrow compares no lists, but can say which are null, and how long they are.
-        return FilterColumn(column.stored[found.place].name)
+        return FilterColumn(column.stored[found.index].name)
     if isinstance(found.node, Leaf):
         from smalti.logical.arrays import filter_type
 
         type_ = filter_type(found.node.type)
-        return FilterColumn(column.stored[found.place].name, None if type_ == found.node.stored else type_)
+        return FilterColumn(column.stored[found.index].name, None if type_ == found.node.stored else type_)
     if found.presence is None:
         raise SchemaError("a struct that cannot be null cannot be compared; name one of its fields", column=path)
     return FilterColumn(column.stored[found.presence].name, is_presence=True)

@@ -22,7 +22,7 @@ from smalti.jobs.formats.reading import (
     select_fields,
     split_batch,
 )
-from smalti.logical.adapt import has_part
+from smalti.logical.types import contains_type
 from smalti.memory import size_of
 from smalti.table.splits import rows_per_batch
 
@@ -194,5 +194,5 @@ class MosaicReader(GroupedReader):
 def _extends_dictionaries(type_: Any) -> bool:
     """Whether an extension type in it is stored as a dictionary."""
     if isinstance(type_, pa.BaseExtensionType):
-        return has_part(type_.storage_type, pt.is_dictionary)
+        return contains_type(type_.storage_type, pt.is_dictionary)
     return any(_extends_dictionaries(type_.field(i).type) for i in range(type_.num_fields))

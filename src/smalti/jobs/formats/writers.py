@@ -14,9 +14,8 @@ from smalti.errors import SchemaError
 from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.locations import Location
-from smalti.logical.adapt import has_part
 from smalti.logical.tree import with_entry
-from smalti.logical.types import is_list_like, storage_type
+from smalti.logical.types import contains_type, is_list_like, storage_type
 from smalti.moments import FIRST_HIDDEN, FIRST_SHOWN, in_seconds, scalar_text
 from smalti.options import WriterOptions
 from smalti.table.adapt import adapt_batch
@@ -93,7 +92,7 @@ class StreamWriter:
     def _check(self) -> None:
         """Refuse types that the format cannot hold, with the name of the column, before a library meets them."""
         for field in self._schema:
-            if any(has_part(field.type, is_kind) for is_kind in self._LACKS):
+            if any(contains_type(field.type, is_kind) for is_kind in self._LACKS):
                 reason = f"{self._TITLE} has no place for this type"
                 raise SchemaError(reason, column=field.name, found=str(field.type))
 
@@ -251,7 +250,7 @@ def _has_durations(type_: Any) -> bool:
 def _without_dictionaries(field: pa.Field, is_kind: Callable[[Any], bool]) -> pa.Field:
     """The field with the values of some dictionaries by themselves; extension types around these are taken off."""
     type_: Any = field.type
-    if not has_part(type_, is_kind):
+    if not contains_type(type_, is_kind):
         return field
     if isinstance(type_, pa.BaseExtensionType):
         return _without_dictionaries(field.with_type(type_.storage_type), is_kind)
