@@ -174,6 +174,8 @@ bench-full: bench
 fuzz: $(VENV)/.installed
 	@echo ">> corruption sweeps (a minute)"
 	@$(BIN)/python -m tests.fuzz
+	@echo ">> arrays of more than 2 GiB (half a minute)"
+	@SMALTI_LARGE=1 $(BIN)/python -m pytest -q tests/test_writer_safety.py -k more_than_an_array
 	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,11 @@ from smalti import jobs
 from smalti.cli.main import main as command_line
 from smalti.io import open_source
 from smalti.kudu import CFileReader, CFileWriter
-from smalti.mosaic.columns import SharedSchemas
-from smalti.mosaic.scan import Scanner
-from smalti.mosaic.tail import parse_schema
+from smalti.logical.mapping import SharedSchemas
+from smalti.mosaic.columns import Columns
 from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.partitions import by_directory, parse_partition, partition_schema
+from tests.reads import note_reads
 
 
 @pytest.fixture
@@ -114,14 +115,7 @@ def test_statistics_decide_beside_partitions(tmp_path: Path, monkeypatch: pytest
         (tmp_path / f"day={day}").mkdir()
         table = pa.table({"id": range(day * 100, day * 100 + 100)})
         smalti.write_table(table, tmp_path / f"day={day}/a.mosaic", stats_columns=["id"], row_group_max_rows=10)
-    read: list[int] = []
-    fetch = Scanner.fetch_buckets
-
-    def noting(self: Scanner, group: int, *arguments: Any, **named: Any) -> Any:
-        read.append(group)
-        return fetch(self, group, *arguments, **named)
-
-    monkeypatch.setattr(Scanner, "fetch_buckets", noting)
+    reads = note_reads(monkeypatch)
     ds = smalti.dataset(tmp_path)
     for filters, rows, groups in [
         ([("day", "=", 2), ("id", ">=", 295)], 5, [9]),
@@ -130,11 +124,10 @@ def test_statistics_decide_beside_partitions(tmp_path: Path, monkeypatch: pytest
         ([("day", "=", 2)], 100, list(range(10))),
         ([("day", "=", 3), ("id", ">", 0)], 0, []),
     ]:
-        read.clear()
         assert ds.to_table(filters=filters).num_rows == ds.count_rows(filters) == rows
-        read.clear()
+        reads.clear()
         assert ds.to_table(["id"], filters).num_rows == rows
-        assert groups is None or sorted(set(read)) == groups
+        assert groups is None or [group for _, group in reads.row_groups()] == groups
 
 
 def test_batches_are_bounded(sales: Path) -> None:
@@ -280,26 +273,22 @@ class TestReadingManyFiles:
     def test_a_column_that_no_file_has_is_refused_before_anything_is_read(
         self, many: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("smalti.mosaic.scan.Scanner.fetch_buckets", None)
+        reads = note_reads(monkeypatch)
         with pytest.raises(smalti.SchemaError, match=r"no column .nope. in the dataset"):
             smalti.dataset(many).to_table(["id", "nope"])
+        assert reads.row_groups() == []
 
     def test_rows_without_columns(self, many: Path) -> None:
         assert smalti.dataset(many).to_table([]).shape == (24, 0)
 
-    def test_a_schema_block_is_checked_once(self, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        sections: list[bytes] = []
-
-        def noting(section: bytes, compression: Any) -> Any:
-            sections.append(section)
-            return parse_schema(section, compression)
-
-        monkeypatch.setattr("smalti.mosaic.columns.parse_schema", noting)
+    def test_a_schema_block_is_parsed_once(self, many: Path) -> None:
         smalti.write_table(pa.table({"id": [99]}), many / "99.mosaic")
+        gc.collect()
+        before = sum(isinstance(thing, Columns) for thing in gc.get_objects())
         ds = smalti.dataset(many)
         assert ds.to_table(["id"]).num_rows == 25
         assert ds.schema.names == ["id", "x"]
-        assert len(sections) == 2
+        assert sum(isinstance(thing, Columns) for thing in gc.get_objects()) == before + 2
 
     def test_files_with_the_same_schema_share_their_columns_and_no_others(self, tmp_path: Path) -> None:
         shared = SharedSchemas()

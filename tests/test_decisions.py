@@ -19,7 +19,8 @@ from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
 from smalti.format.types import pack_descriptor
 from smalti.io.ranges import Range, Request, plan_requests, split
 from smalti.logical.widen import unify_schemas, widen
-from smalti.mosaic.scan import GroupRead, Projection, plan_buckets, plan_scan
+from smalti.mosaic.columns import Projection, plan_buckets
+from smalti.mosaic.scan import GroupRead, plan_scan
 from smalti.spec import Encoding
 
 
@@ -78,7 +79,7 @@ def test_buckets_are_ranges_of_sorted_columns(num_columns: int, num_buckets: int
 
 def test_a_read_touches_its_buckets_once_each_in_file_order() -> None:
     reads = plan_buckets(schema_of(8, 3), [7, 0, 4, 2])  # buckets: 0-2, 3-5, 6-7
-    assert [(read.bucket, read.columns, read.places, read.whole) for read in reads] == [
+    assert [(read.bucket, read.columns, read.outputs, read.whole) for read in reads] == [
         (0, [0, 2], [1, 3], False),
         (1, [1], [2], False),
         (2, [1], [0], False),
@@ -100,7 +101,6 @@ class Outcomes:
 
 
 OUTPUT = Projection(pa.schema([("a", pa.int32())]), [])
-NOTHING = Projection(pa.schema([]), [])
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ NOTHING = Projection(pa.schema([]), [])
 def test_a_scan_reads_what_the_filter_leaves(
     row_groups: list[int], outcomes: str | None, expected: list[tuple[int, bool]]
 ) -> None:
-    plan = plan_scan(OUTPUT, row_groups, None if outcomes is None else Outcomes(outcomes), NOTHING)
+    plan = plan_scan(OUTPUT, row_groups, None if outcomes is None else Outcomes(outcomes))
     assert plan.output == OUTPUT
     assert plan.groups == tuple(GroupRead(*read) for read in expected)
 

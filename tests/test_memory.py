@@ -17,8 +17,8 @@ import pytest
 
 import smalti
 from smalti.cli.main import main as command_line
-from smalti.file import scan
 from smalti.memory import _group_memory, default_limit, free_memory, slice_rows
+from smalti.mosaic import scan
 from tests.bombs import BOMBS, MANY, WAYS, forget_peak, peak, repeated
 from tests.children import ROOT
 from tests.compare import assert_same

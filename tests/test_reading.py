@@ -543,7 +543,7 @@ class TestCache:
         with smalti.open(counter, cache_bytes=100_000) as file:
             for at in range(300):
                 file.read([f"c{at:03d}"])
-                assert file._scanner._cache.num_bytes <= 100_000
+                assert file._scanner.buckets.cache.num_bytes <= 100_000
             counter.reads.clear()
             file.read(["c299"])
             assert counter.reads == []
@@ -554,16 +554,16 @@ class TestCache:
         data = written(self.TABLE.slice(0, 1).select(["c000", "c001"]), num_buckets=2)
         with smalti.open(data) as file:
             file.read(["c000"])
-            assert file._scanner._cache.num_bytes > 1000
+            assert file._scanner.buckets.cache.num_bytes > 1000
 
     @pytest.mark.parametrize("threshold", [0, 1 << 30])
     def test_a_closed_file_is_not_read_from_the_cache(self, threshold: int, tmp_path: Path) -> None:
         smalti.write_table(self.TABLE, tmp_path / "a.mosaic", num_buckets=3, page_size_threshold=threshold)
         file = smalti.open(tmp_path / "a.mosaic")
         file.read(["c000"])
-        assert file._scanner._cache.num_bytes > 0
+        assert file._scanner.buckets.cache.num_bytes > 0
         file.close()
-        assert file._scanner._cache.num_bytes == 0
+        assert file._scanner.buckets.cache.num_bytes == 0
         with pytest.raises(ValueError, match="closed"):
             file.read(["c000"])
 

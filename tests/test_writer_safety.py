@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import smalti
-from smalti.file import logical
+from smalti.logical.intake import in_pieces
 from tests.children import ROOT
 from tests.compare import assert_same
 from tests.files import read, written
@@ -530,7 +531,7 @@ def test_options_cannot_be_changed() -> None:
 
 def test_what_our_reader_would_refuse_is_not_written(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A single row cannot be cut: two gigabytes of it, or 2^28 elements, would be a file that nobody can read."""
-    module = "smalti.file.writer"
+    module = "smalti.mosaic.writer"
     table = pa.table({"long": ["x" * 5000], "list": [[1] * 2000]})
     for limit, match in (("MAX_BLOCK_SIZE", "too large"), ("MAX_ROWS", "too many elements")):
         for threshold in (0, 1 << 30):
@@ -577,27 +578,29 @@ def test_texts_behind_two_gigabytes_of_others() -> None:
         assert read(written(table))["x"].to_pylist() == table["x"].to_pylist()
 
 
-def test_a_batch_that_is_too_large_is_converted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large texts, and values of dictionaries, may be more than texts can hold in one array."""
-    texts = pa.array([None if i % 7 == 0 else f"{i % 9}" * 20 for i in range(100)])
-    table = pa.table({"large": texts.cast(pa.large_string()), "coded": texts.dictionary_encode(), "id": range(100)})
-    whole = written(table)
-    change, sizes = logical._change, []
+def test_a_batch_that_is_too_large_is_converted_in_pieces() -> None:
+    """Large strings, and values of dictionaries, may be more than the 2 GiB of one array of strings."""
+    batch = pa.record_batch({"id": range(100)})
 
-    def narrow(array: Any, target: pa.DataType) -> Any:
-        if len(array) > 9 and not pa.types.is_integer(target):
-            raise pa.ArrowInvalid("array cannot contain more")
-        sizes.append(len(array))
-        return change(array, target)
+    def narrow(piece: pa.RecordBatch) -> pa.RecordBatch:
+        return piece if len(piece) <= 9 else _refuse("array cannot contain more")
 
-    monkeypatch.setattr(logical, "_change", narrow)
-    assert written(table) == whole
-    assert max(sizes) <= 9
-    assert_same(read(whole), table)
-    monkeypatch.setattr(logical, "_change", lambda array, _: _refuse(f"{len(array)} values"))
-    with pytest.raises(smalti.SchemaError, match=r"'x'.*4 values"):  # The error is that of the whole.
-        written(pa.table({"x": pa.array(list("abcd"), pa.large_string())}))
+    pieces = in_pieces(batch, narrow)
+    assert max(map(len, pieces)) <= 9
+    assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches([batch]))
+    with pytest.raises(pa.ArrowInvalid, match="100 values"):  # The error is that of the whole.
+        in_pieces(batch, lambda piece: _refuse(f"{len(piece)} values"))
 
 
-def _refuse(text: str) -> Any:
-    raise pa.ArrowInvalid(text)
+@pytest.mark.skipif(not os.environ.get("SMALTI_LARGE"), reason="takes half a minute and 3 GB; make fuzz runs it")
+def test_values_of_a_dictionary_that_are_more_than_an_array_can_hold() -> None:
+    size = 450 << 20
+    long = pa.array(["x" * size, "short"])
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1, 0, None, 0, 0], pa.int8()), long)
+    with smalti.open(written(pa.table({"coded": coded})), memory_limit=4 << 30) as file:
+        lengths = [pc.binary_length(batch["coded"].dictionary_decode()) for batch in file.iter_batches()]
+    assert pa.chunked_array(lengths).to_pylist() == [size, size, 5, size, None, size, size]
+
+
+def _refuse(reason: str) -> Any:
+    raise pa.ArrowInvalid(reason)

@@ -127,6 +127,16 @@ class WriterOptions:
     def codec(self) -> Compression:
         return Compression[self.compression.upper()]
 
+    @property
+    def has_companion(self) -> bool:
+        """Whether a file gets a companion. Decoders skip one only between zstd frames, so compression is needed."""
+        return self.companion and self.codec is Compression.ZSTD
+
+    @property
+    def is_layout_given(self) -> bool:
+        """Whether the layout was asked for, so that nothing is chosen."""
+        return self.num_buckets is not None or self.page_size_threshold is not None
+
     @classmethod
     def of(cls, options: WriterOptions | None, values: Mapping[str, Any]) -> WriterOptions:
         """Options given whole, or by name; an unknown name is refused with the ones that exist."""

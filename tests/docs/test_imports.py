@@ -83,8 +83,10 @@ def test_imports_go_one_way() -> None:
     rank = {name: i for i, line in enumerate(layers()) for name in line}
 
     def rank_of(module: str) -> int:
+        """A part of a package may stand lower than the package: filters know types, and types know no filters."""
         # `import smalti` gives what the package exports: readers, writers, datasets.
-        return rank[module.split(".")[1] if module != "smalti" else "table"]
+        _, *parts = module.split(".") if module != "smalti" else ("smalti", "table")
+        return rank[".".join(parts[:2])] if ".".join(parts[:2]) in rank else rank[parts[0]]
 
     wrong = []
     for path in sources():
@@ -125,6 +127,7 @@ def test_no_module_needs_itself_to_load() -> None:
     [
         ("smalti.io", r"smalti\.(?!io|errors|threads)"),
         ("smalti.format", r"smalti\.(io|file|table)"),
+        ("smalti.mosaic", r"smalti\.(logical|file|table)"),
         ("smalti.cli", r"pyspark"),
         ("smalti.report", r"pyspark|pandas"),
         ("smalti.file", r"pyspark|pandas|polars|duckdb"),

@@ -19,6 +19,7 @@ from polars.testing import assert_frame_equal
 import smalti
 from smalti.polars import parse_predicate, scan_mosaic
 from tests.files import written
+from tests.reads import note_reads
 
 NAN, INF = float("nan"), float("inf")
 TABLE = pa.table(
@@ -177,18 +178,9 @@ def test_predicates_on_what_polars_has_written(tmp_path: Path, predicate: pl.Exp
 
 
 def test_a_limit_stops_reading(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from smalti.mosaic.scan import Scanner
-
-    groups: list[int] = []
-    fetch = Scanner.fetch_buckets
-
-    def noting(self: Scanner, group: int, *arguments: Any, **options: Any) -> Any:
-        groups.append(group)
-        return fetch(self, group, *arguments, **options)
-
-    monkeypatch.setattr(Scanner, "fetch_buckets", noting)
+    reads = note_reads(monkeypatch)
     assert scan_mosaic(source).select("id").head(8).collect()["id"].to_list() == list(range(8))
-    assert groups == [0, 1]
+    assert [group for _, group in reads.row_groups()] == [0, 1]
 
 
 @pytest.mark.parametrize(

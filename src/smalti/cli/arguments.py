@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from smalti.errors import MosaicError
-from smalti.file.patterns import match_names
+from smalti.logical.patterns import match_names
 from smalti.units import parse_bytes
 
 

@@ -28,7 +28,7 @@ from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, without_secrets
-from smalti.file.patterns import is_pattern
+from smalti.logical.patterns import is_pattern
 from smalti.options import LAYOUTS
 
 if TYPE_CHECKING:

@@ -193,7 +193,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
         groups += [(group.num_rows, group.statistics) for group in map(file.row_group, wanted)]
         for name in {name for _, statistics in groups[len(groups) - len(wanted) :] for name in statistics}:
-            leaf = file.columns.leaf_type(name)
+            leaf = file.columns.given_type(name)
             given[name] = leaf if given.setdefault(name, leaf) == leaf else None
     chosen = select_columns(list(names), options.columns)
     merged = merge_statistics(groups)

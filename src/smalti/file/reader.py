@@ -16,12 +16,12 @@ from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import CachedEnd, Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem
 from smalti.logical.adapt import chosen_fields
-from smalti.mosaic.cache import BucketCache
-from smalti.mosaic.columns import Columns, FilterColumn, SharedSchemas, restore_bound
+from smalti.logical.mapping import ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
+from smalti.mosaic.bucket import BucketCache, BucketReader
+from smalti.mosaic.columns import Columns
 from smalti.mosaic.layout import FileLayout, build_layout
-from smalti.mosaic.scan import Projection, Scanner, ScanPlan, check_fits, plan_scan
+from smalti.mosaic.scan import Scanner, ScanPlan, plan_scan
 from smalti.mosaic.tail import parse_schema, read_tail
-from smalti.mosaic.units import scan_units
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.units import show_count
@@ -68,10 +68,10 @@ class MosaicFile(Scannable):
         cache = BucketCache(min(cache_bytes, limit)) if cache_bytes > 0 else None
         self._scanner = Scanner(self._source, self._tail, limit, cache)
         self._reopen: Callable[[], MosaicFile] | None = None
-        #: Names, types and places of the columns; files that share `schemas` and have equal ones have the same object.
-        companion = self._tail.companion if logical else None
+        block, companion = self._tail.schema, self._tail.companion if logical else None
+        #: Names and types of the columns; files that share `schemas` and have equal ones have the same object.
         self.columns = (
-            Columns(self._tail.schema, companion) if schemas is None else schemas.columns(self._tail.schema, companion)
+            ColumnMapping(Columns(block), companion) if schemas is None else schemas.columns(block, companion)
         )
 
     # --- what is in it --------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class MosaicFile(Scannable):
     @property
     def num_columns(self) -> int:
         """How many columns the schema has. A struct counts as one, however many columns it is stored as."""
-        return self._tail.schema.num_columns if self.columns.is_stored else len(self.columns.names)
+        return len(self.columns)
 
     @property
     def num_row_groups(self) -> int:
@@ -106,7 +106,7 @@ class MosaicFile(Scannable):
     @property
     def stored_schema(self) -> pa.Schema:
         """The columns as they are stored, which is how a reader sees them that does not know the companion."""
-        return self.columns.stored_schema
+        return self.columns.stored.every.schema
 
     def schema_of(self, columns: Sequence[str]) -> pa.Schema:
         """The Arrow schema of some columns; fields of other columns are not built."""
@@ -120,11 +120,11 @@ class MosaicFile(Scannable):
 
     def matching_row_groups(self, filters: AnyFilter) -> list[int]:
         """The row groups that may have matching rows, by their statistics. For engines that filter rows themselves."""
-        return [read.row_group for read in self._plan([], filters, None).groups]
+        return [read.row_group for read in self._plan(self._project([]), filters).groups]
 
     def bucket_of(self, column: str) -> int:
         """The bucket that holds a column, or the first column of a struct. It is the same in every row group."""
-        return self._tail.schema.bucket_of(self.columns.find(self._project([column]).stored.names)[0])
+        return next(read.bucket for read in self._project([column]).stored.buckets if 0 in read.outputs)
 
     def layout(self, buckets: Collection[int] | None = None) -> FileLayout:
         """How the file is laid out: row groups, buckets, and how each column is encoded.
@@ -136,8 +136,8 @@ class MosaicFile(Scannable):
             tells. With an empty collection nothing is read.
         """
         try:
-            # What is in the file, not in the cache.
-            return build_layout(Scanner(self._source, self._tail, self._budget.read_limit), buckets)
+            # A reader without the cache, whose buckets lack their compressed bytes.
+            return build_layout(BucketReader(self._source, self._tail), self._budget.read_limit, buckets)
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
@@ -170,13 +170,11 @@ class MosaicFile(Scannable):
             Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
             type cannot hold them. `columns` may choose among them. Filters compare columns in the types of the file.
         """
-        if schema is not None:
-            target = chosen_fields(schema, columns)
-            plan = self._plan(self._present(target.names), filters, row_groups)
-            kept = self._allowance()
-            return cast_table(self._table(plan, kept), target, kept)
-        plan = self._plan(columns, filters, row_groups)
-        return self._table(plan, self._allowance())
+        kept = self._allowance()
+        if schema is None:
+            return self._table(columns, filters, row_groups, kept)
+        target = chosen_fields(schema, columns)
+        return cast_table(self._table(self._present(target.names), filters, row_groups, kept), target, kept)
 
     def iter_batches(
         self,
@@ -192,14 +190,14 @@ class MosaicFile(Scannable):
         kept, whatever is read after them.
         """
         check_batch_size(batch_size)
-        plan = self._plan(columns, filters, row_groups)
-        return cut_batches(self._stream(plan, batch_size), batch_size)
+        plan = self._plan(self._project(columns), filters, row_groups)
+        return cut_batches(self._batches(plan, batch_size=batch_size), batch_size)
 
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or how many match `filters`; reads only the columns of `filters`, if any."""
         if filters is None:
             return self.num_rows
-        return sum(batch.num_rows for batch in self._stream(self._plan([], filters, None)))
+        return sum(batch.num_rows for batch in self._batches(self._plan(self._project([]), filters)))
 
     def units(
         self,
@@ -209,11 +207,11 @@ class MosaicFile(Scannable):
         batch_size: int | None = None,
         ahead: Allowance | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
-        """A read as units, one for each row group, for those who read several files ahead; see `scan_units`."""
-        return scan_units(self._scanner, self._plan(columns, filters, None), kept, batch_size, ahead)
+        """A read as units, one for each row group, for readers of several files; see `Scanner.units`."""
+        return self._scanner.units(self._plan(self._project(columns), filters), kept, batch_size, ahead)
 
     def close(self) -> None:
-        self._scanner.close()
+        self._scanner.buckets.close()
 
     def __repr__(self) -> str:
         return (
@@ -245,37 +243,43 @@ class MosaicFile(Scannable):
         return whole
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        return self._table(self._plan(scan.columns, scan.filters, None), kept, scan.progress)
+        return self._table(scan.columns, scan.filters, None, kept, scan.progress)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         check_batch_size(scan.batch_size)
-        plan = self._plan(scan.columns, scan.filters, None)
-        return cut_batches(self._stream(plan, scan.batch_size, scan.progress), scan.batch_size)
+        plan = self._plan(self._project(scan.columns), scan.filters)
+        batches = self._batches(plan, batch_size=scan.batch_size, progress=scan.progress)
+        return cut_batches(batches, scan.batch_size)
 
-    def _table(self, plan: ScanPlan, kept: Allowance, progress: Listener | None = None) -> pa.Table:
+    def _table(
+        self,
+        columns: Sequence[str] | None,
+        filters: AnyFilter,
+        row_groups: Sequence[int] | None,
+        kept: Allowance,
+        progress: Listener | None = None,
+    ) -> pa.Table:
         """All batches of a read, which count together."""
-        check_fits(self._scanner, plan, kept)
-        if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
-            batches = list(self._scanner.batches(plan, kept))
-        else:
-            batches = list(self._delivered(plan, scan_units(self._scanner, plan, kept), progress))
-        return pa.Table.from_batches(batches, schema=plan.output.schema)
+        output = self._project(columns)
+        batches = self._batches(self._plan(output, filters, row_groups), kept=kept, progress=progress)
+        return pa.Table.from_batches(batches, schema=output.schema)
 
-    def _stream(
-        self, plan: ScanPlan, batch_size: int | None = None, progress: Listener | None = None
+    def _batches(
+        self,
+        plan: ScanPlan,
+        *,
+        kept: Allowance | None = None,
+        batch_size: int | None = None,
+        progress: Listener | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches that are used one after the other, read ahead where that helps."""
-        if progress is None and (self._budget.readahead == 0 or len(plan.groups) < 2):
-            return self._scanner.slices(plan, batch_size)
-        ahead = Allowance(self._budget.memory_limit) if self._budget.readahead else None
-        return self._delivered(plan, scan_units(self._scanner, plan, None, batch_size, ahead), progress)
-
-    def _delivered(
-        self, plan: ScanPlan, units: Iterator[Unit[Iterable[pa.RecordBatch]]], progress: Listener | None
-    ) -> Iterator[pa.RecordBatch]:
-        sizes = [self._tail.stored_bytes(read.row_group, plan.output.bucket_ids) for read in plan.groups]
+        """The batches of a read, read ahead where that helps; with `kept`, the caller keeps all of them."""
+        budget = self._budget if len(plan.groups) > 1 else Budget(0)
+        ahead = Allowance(budget.memory_limit) if budget.readahead else None
+        units = self._scanner.units(plan, kept, batch_size, ahead)
+        buckets = plan.output.bucket_ids if progress is not None else ()
+        sizes = [self._tail.stored_bytes(read.row_group, buckets) for read in plan.groups]
         meter = Meter("read", len(sizes), sum(sizes), progress)
-        for size, batches in zip(sizes, in_order(units, self._budget), strict=True):
+        for size, batches in zip(sizes, in_order(units, budget), strict=True):
             num_rows = 0
             for batch in batches:
                 num_rows += batch.num_rows
@@ -290,7 +294,7 @@ class MosaicFile(Scannable):
             found = next(name for name in names if name in missing)
             raise no_column(found, self.column_names, path=self._source.name)
 
-    def _project(self, columns: Sequence[str] | None) -> Projection:
+    def _project(self, columns: Sequence[str] | None) -> LogicalProjection:
         """The columns of a read, each once, in the order they are asked for."""
         if columns is None:
             return self.columns.every
@@ -298,20 +302,20 @@ class MosaicFile(Scannable):
         self._check_present(names)
         return self.columns.project(names)
 
-    def _compared(self, names: Sequence[str]) -> list[FilterColumn]:
-        self._check_present(names)
-        return self.columns.filter_columns(names)
-
-    def _plan(self, columns: Sequence[str] | None, filters: AnyFilter, row_groups: Sequence[int] | None) -> ScanPlan:
+    def _plan(self, output: LogicalProjection, filters: AnyFilter, row_groups: Sequence[int] | None = None) -> ScanPlan:
         every = range(self.num_row_groups)
         groups = every if row_groups is None else [self.row_group(index).index for index in row_groups]
-        output = self._project(columns)
         if filters is None:
-            return plan_scan(output, groups)
+            return plan_scan(output.stored, groups, assemble=output.assemble)
         from smalti.mosaic.filtering import FilterPlan  # see there why not at the top
+        from smalti.predicate import normalize_filters
 
-        filter_ = FilterPlan(filters, self._tail, self._compared, self.columns)
-        return plan_scan(output, groups, filter_, filter_.projection)
+        filter_ = normalize_filters(filters)
+        self.columns.refuse_ambiguous(filter_.nested)
+        self._check_present(filter_.columns)
+        compared = self.columns.filter_columns(filter_.columns)
+        plan = FilterPlan(filter_, compared, self._tail, self.columns.stored)
+        return plan_scan(output.stored, groups, plan, output.assemble)
 
 
 class RowGroup:
@@ -334,9 +338,9 @@ class RowGroup:
     def statistics(self) -> dict[str, ColumnStatistics]:
         """The statistics of columns that have them, by the name of the column or the path of a struct's field."""
         names, records = self._records()
-        types = self._file._tail.arrow_schema([record.column for record in records], names).types
+        types = self._file.columns.stored.project(names).schema.types
         return {
-            name: record.describe(type_, restore_bound(self._file.columns.leaf_type(name)))
+            name: record.describe(type_, restore_bound(self._file.columns.given_type(name)))
             for name, record, type_ in zip(names, records, types, strict=True)
         }
 
@@ -368,9 +372,7 @@ class RowGroup:
 
     def stored_bytes(self, columns: Sequence[str]) -> int:
         """Bytes of the buckets that hold some columns. Reading these takes as many, or fewer if buckets are paged."""
-        stored = self._file.columns.find(self._file._project(columns).stored.names)
-        buckets = {self._file._tail.schema.bucket_of(place) for place in stored}
-        return self._file._tail.stored_bytes(self.index, buckets)
+        return self._file._tail.stored_bytes(self.index, self._file._project(columns).stored.bucket_ids)
 
     def read(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """As `MosaicFile.read`, for this row group."""

@@ -22,8 +22,9 @@ from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
 from smalti.memory import asked_limit, most_memory
 from smalti.moments import scalar_text
-from smalti.mosaic.cache import FetchedBucket
-from smalti.mosaic.scan import Projection, Scanner, plan_buckets
+from smalti.mosaic.bucket import Bucket
+from smalti.mosaic.columns import Columns, Projection
+from smalti.mosaic.scan import Scanner
 from smalti.mosaic.tail import read_tail
 from smalti.progress import Report
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
@@ -135,19 +136,15 @@ class _Checker:
     def run(self, report: Report) -> FileReport:
         task, schema, index = self._task, self._tail.schema, self._tail.index
         if task.first and self._is_compressed:
-            head = self._scanner.source.read_at(self._tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
+            head = self._scanner.buckets.source.read_at(self._tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
             self._checksums.append(has_checksum(head))
-        names = schema.names()
-        buckets = []
-        for bucket in self._tail.buckets:
-            positions = list(range(*schema.bucket_columns(bucket)))
-            arrow_schema = self._tail.arrow_schema(positions, [names[position] for position in positions])
-            buckets.append(Projection(arrow_schema, plan_buckets(schema, positions)))
+        columns, names = Columns(schema), schema.names()
+        buckets = [columns.project(names[slice(*schema.bucket_columns(bucket))]) for bucket in self._tail.buckets]
         for group in task.row_groups:
             records = {record.column: record for record in self._tail.statistics(group)}
-            for bucket, columns in enumerate(buckets):
+            for bucket, projection in enumerate(buckets):
                 try:
-                    self._check_bucket(group, bucket, columns, records)
+                    self._check_bucket(group, bucket, projection, records)
                 except MosaicError as error:
                     self._add(error.locate(row_group=group, bucket=bucket))
             report(index.rows(group), task.num_bytes // max(1, len(task.row_groups)))
@@ -164,7 +161,7 @@ class _Checker:
         )
 
     def _check_bucket(self, group: int, bucket: int, columns: Projection, records: dict[int, StatisticsRecord]) -> None:
-        fetched = self._scanner.fetch_buckets(group, columns.buckets)
+        fetched = self._scanner.buckets.fetch(group, columns.buckets)
         if self._is_compressed:
             self._checksums += _frame_checksums(fetched[0])
         batch = self._scanner.decode(group, columns, fetched, Allowance(self._scanner.memory_limit))
@@ -185,7 +182,7 @@ class _Checker:
         self._problems.append(Problem.of(self._task.file.path, error))
 
 
-def _frame_checksums(bucket: FetchedBucket) -> list[bool]:
+def _frame_checksums(bucket: Bucket) -> list[bool]:
     """Whether each zstd frame of a bucket carries a checksum; what is wrong with a frame, decoding tells."""
     if bucket.entry.mode == MONOLITHIC:
         return [has_checksum(bucket.data)]

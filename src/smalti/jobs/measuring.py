@@ -316,7 +316,10 @@ def _measure(
         share = min(limit, max(LEAST_SHARE, 2 * limit // task.tasks))
         columns = {
             field.name: ColumnMeasure(
-                storage_kind(intake.leaf_type(field.name) or field.type), (task.number, at, location.path), limit, share
+                storage_kind(intake.given_type(field.name) or field.type),
+                (task.number, at, location.path),
+                limit,
+                share,
             )
             for at, field in enumerate(intake.schema)
         }

@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from smalti._compat.arrow import columnless_batch
 from smalti._core.allowance import Allowance
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
-from smalti.file.patterns import match_names
+from smalti.logical.patterns import match_names
 from smalti.logical.types import contains_type
 from smalti.memory import most_memory, size_of
 

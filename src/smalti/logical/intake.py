@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow.types as pt
 
 from smalti._compat.arrow import columnless_batch
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
+from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description, pack_description
 from smalti.format.types import has_statistics
 from smalti.logical.tree import (
     Leaf,
@@ -84,21 +84,9 @@ class Intake:
             batch = self._reorder(batch)
         if not batch.schema.equals(self.given):
             self._check_types(batch.schema)
-        return self._convert(batch)
+        return in_pieces(batch, self._convert)
 
-    def _convert(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        try:
-            return [self._convert_whole(batch)]
-        except _UNFIT as error:
-            if batch.num_rows < 2:
-                raise
-            middle = batch.num_rows // 2
-            try:
-                return self._convert(batch.slice(0, middle)) + self._convert(batch.slice(middle))
-            except _UNFIT:  # Then it was not too large, and the error of the whole says most.
-                raise error from None
-
-    def _convert_whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         from smalti.logical.arrays import shred, to_stored  # see there why not at the top
 
         arrays: list[pa.Array] = []
@@ -140,6 +128,11 @@ class Intake:
             self._entries[name] = merged
         else:
             self._entries[name], self._forgotten[name] = None, (count, entries)
+
+    def pack_description(self, most_rows: int) -> bytes:
+        """The description in the companion; empty if the stored columns tell everything."""
+        description = self.describe(most_rows)
+        return b"" if description is None else pack_description(description)
 
     def describe(self, most_rows: int) -> Description | None:
         """What the stored columns do not tell; None if they tell everything.
@@ -185,7 +178,7 @@ class Intake:
             if column.is_converted
         }
 
-    def leaf_type(self, stored: str) -> pa.DataType | None:
+    def given_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""
         column = self._owner.get(stored)
         return None if column is None else column.leaf_type(stored)
@@ -240,6 +233,20 @@ class Intake:
                     found=str(given.type),
                     expected=str(wanted.type),
                 )
+
+
+def in_pieces(batch: pa.RecordBatch, convert: Callable[[pa.RecordBatch], pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Convert a batch, or its halves if it is too large for one array of a stored type."""
+    try:
+        return [convert(batch)]
+    except _UNFIT as error:
+        if batch.num_rows < 2:
+            raise
+        middle = batch.num_rows // 2
+        try:
+            return in_pieces(batch.slice(0, middle), convert) + in_pieces(batch.slice(middle), convert)
+        except _UNFIT:  # Then it was not too large, and the error of the whole says most.
+            raise error from None
 
 
 def _same_entries(one: pa.Array, other: pa.Array) -> bool:

@@ -13,7 +13,8 @@ from smalti._core.nodes import BucketNodes
 from smalti.errors import MosaicError
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
-from smalti.mosaic.scan import BucketRead, Scanner, plan_buckets
+from smalti.mosaic.bucket import Bucket, BucketReader
+from smalti.mosaic.columns import plan_buckets
 from smalti.mosaic.tail import Tail
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId
 from smalti.units import show_bytes, show_count
@@ -189,9 +190,9 @@ class FileLayout:
         return view_layout(self)
 
 
-def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> FileLayout:
+def build_layout(reader: BucketReader, memory_limit: int, wanted: Container[int] | None = None) -> FileLayout:
     """Describe every bucket, reading those that are `wanted` (by default all). No values are decoded."""
-    tail, size = scanner.tail, scanner.source.size
+    tail, size = reader.tail, reader.source.size
     footer, schema, index = tail.footer, tail.schema, tail.index
     names = schema.names()
     reads = [plan_buckets(schema, range(*schema.bucket_columns(bucket)))[0] for bucket in tail.buckets]
@@ -202,10 +203,11 @@ def build_layout(scanner: Scanner, wanted: Container[int] | None = None) -> File
             if wanted is not None and read.bucket not in wanted:
                 buckets.append(BucketLayout(read.bucket, *tail.entry(group, read.bucket), ()))
                 continue
+            (bucket,) = reader.fetch(group, [read])
             try:
-                buckets.append(_read_bucket(scanner, names, group, read))
+                buckets.append(_read_bucket(reader, bucket, names, Allowance(memory_limit)))
             except MosaicError as error:
-                raise scanner.locate(error, group, read) from None
+                raise reader.locate(error, bucket) from None
         groups.append(RowGroupLayout(group, index.rows(group), index.num_statistics(group), tuple(buckets)))
     index_size = size - FOOTER_SIZE - footer.index_offset
     return FileLayout(
@@ -231,21 +233,20 @@ def _companion(tail: Tail) -> Section | None:
     return Section(tail.footer.index_offset - found.size, found.size, max(0, unpacked))
 
 
-def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRead) -> BucketLayout:
+def _read_bucket(reader: BucketReader, bucket: Bucket, names: list[str], allowance: Allowance) -> BucketLayout:
     """One bucket with its columns; the uncompressed size of a paged one counts its directory and its pages."""
-    (bucket,) = scanner.fetch_buckets(group, [read])
-    allowance = Allowance(scanner.memory_limit)
-    scanner.inflate_pages(group, [read], [bucket], allowance)
-    nodes, entry = read.nodes, bucket.entry
-    num_rows = 0 if entry.mode == EMPTY else scanner.tail.index.rows(group)
-    described = scanner.views(nodes, bucket, num_rows, allowance).describe()
+    reader.inflate_pages([bucket], allowance)
+    nodes, entry = bucket.nodes, bucket.entry
+    described = reader.views(bucket, allowance).describe()
+    if entry.mode == EMPTY:  # The nulls of its columns are not stored.
+        described = [(encoding, has_nulls, entries, 0, size) for encoding, has_nulls, entries, _, size in described]
     stored: list[int | None] = [None] * nodes.num_nodes
     if entry.mode == PAGED:
         stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]
         pages = sum(PAGE_HEAD_SIZE + size for (*_, size), slot in zip(described, stored, strict=True) if slot)
         entry = entry._replace(uncompressed_size=directory_size(nodes) + pages)
     names = names[nodes.first_column : nodes.first_column + nodes.num_columns]
-    return BucketLayout(read.bucket, *entry, _columns(nodes, names, described, stored))
+    return BucketLayout(bucket.number, *entry, _columns(nodes, names, described, stored))
 
 
 def _columns(

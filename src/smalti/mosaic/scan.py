@@ -1,117 +1,51 @@
-"""Reading columns of row groups: planned once for a whole read, then carried out for one row group after the other.
+"""Reading stored columns of row groups: planned once for a whole read, then carried out one row group after the other.
 
 A plan is a frozen value, made without touching the file. The `Scanner` does the IO and uses the threads.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cached_property
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from smalti import threads
 from smalti._compat.arrow import columnless_batch
 from smalti._core.allowance import Allowance
-from smalti._core.batch import Batch, BucketViews, view_block, view_pages
-from smalti._core.nodes import BucketNodes
-from smalti._core.schema import SchemaBlock
+from smalti._core.batch import Batch
 from smalti.errors import MemoryLimitError, MosaicError
-from smalti.format.bucket import directory_size, inflate_slots, parse_directory
-from smalti.format.compression import inflate_bucket
-from smalti.format.index import EMPTY, MONOLITHIC, PAGED
-from smalti.io import Range, Source, fetch
+from smalti.format.index import MONOLITHIC
+from smalti.io import Source
 from smalti.memory import size_of, slice_rows
-from smalti.mosaic.cache import BucketCache, FetchedBucket
+from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, BucketReader
+from smalti.mosaic.columns import Projection
 from smalti.mosaic.tail import Tail
-from smalti.spec import Compression
+from smalti.readahead import Unit
 
 if TYPE_CHECKING:
-    from smalti.logical.arrays import Assembly
     from smalti.mosaic.filtering import FilterPlan
 
-
-#: One of so many rows, or fewer, are decoded by themselves; more are decoded with all others and then taken.
+#: If fewer than one in this number of rows match a filter, decode only those; otherwise decode all and take them.
 _FEW_ROWS = 4
-#: A row group of more bytes is decoded in slices of about so many where only a batch of it is wanted at a time.
-#: If it turns out to be larger than the second number, with what it takes to decode it, it is cut again.
-SLICE_BYTES, MAX_SLICE_BYTES = 64 << 20, 256 << 20
-#: Bytes that a compressed byte of a page stands for, about: a paged bucket does not say how large it is uncompressed.
-#: Slots rarely shrink to less than a quarter. Work is shared out and memory is budgeted by this.
-PAGE_RATIO = 4
+#: A row group of more bytes is decoded in slices of about this size where only a batch of it is wanted at a time.
+SLICE_BYTES = 64 << 20
+#: A slice that turns out to be larger, with the memory for decoding it, is cut again. A row group that is larger by
+#: estimate is fetched ahead of its turn, but not decoded.
+MAX_SLICE_BYTES = 256 << 20
+#: The memory that a row group may take beyond twice its estimate before its turn.
+SLACK = 16 << 20
 #: Bytes of the widest value of fixed width in Arrow's memory.
 MAX_WIDTH = 16
 
+#: Makes the batch that is delivered from a batch of stored columns. It is called with the batch and a function that
+#: must be told the number of bytes before they are allocated, and which raises if they are too many.
+Assemble: TypeAlias = Callable[[pa.RecordBatch, Callable[[int], None]], pa.RecordBatch]
+
 # --- planning -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BucketRead:
-    """Columns wanted from one bucket: `columns` are positions in the bucket, `places` positions in the result."""
-
-    bucket: int
-    nodes: BucketNodes
-    columns: list[int]
-    places: list[int]
-
-    @property
-    def whole(self) -> bool:
-        """Whether all columns of the bucket are wanted."""
-        return len(self.columns) == self.nodes.num_columns
-
-    @cached_property
-    def physical(self) -> list[int]:
-        """The wanted columns, and all columns below those that are arrays or maps."""
-        if self.nodes.num_nodes == self.nodes.num_columns:
-            return self.columns
-        return [node for column in self.columns for node in self.nodes.subtree(column)]
-
-
-@dataclass(frozen=True)
-class Projection:
-    """Some columns of a file as one Arrow schema, and the buckets that hold them.
-
-    With an `assembly`, the columns are made of stored ones, which `stored_schema` has.
-    """
-
-    schema: pa.Schema
-    buckets: list[BucketRead]
-    assembly: Assembly | None = None
-    stored_schema: pa.Schema | None = None
-
-    @property
-    def stored(self) -> pa.Schema:
-        """The columns as they are stored."""
-        return self.schema if self.stored_schema is None else self.stored_schema
-
-    @cached_property
-    def bucket_ids(self) -> frozenset[int]:
-        return frozenset(read.bucket for read in self.buckets)
-
-    @cached_property
-    def _bits(self) -> Counter[int]:
-        """How many columns have so many bits in each row: of other values than those of fixed size, the offsets."""
-        bits: dict[pa.DataType, int] = {}
-        for type_ in set(self.stored.types):
-            try:
-                bits[type_] = type_.bit_width
-            except ValueError:
-                bits[type_] = 32
-        return Counter(bits[type_] for type_ in self.stored.types)
-
-    @property
-    def least_bits(self) -> int:
-        """Bits of a row in Arrow's memory, without texts and elements."""
-        return sum(bits * count for bits, count in self._bits.items())
-
-    @cached_property
-    def row_width(self) -> int:
-        """Bytes of a row in Arrow's memory, without texts and elements, while it is decoded."""
-        return (self.least_bits + 8 * self._bits[1] + 7) // 8  # Each boolean takes a byte more.
 
 
 @dataclass(frozen=True)
@@ -124,7 +58,7 @@ class GroupRead:
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """One read of a file: the columns of the result, and the row groups in the order they are read.
+    """One read of a file: the stored columns of the result, and the row groups in the order they are read.
 
     Of row groups whose rows have to be filtered, the columns of the filter are read first, and those of the result only
     where a row matches.
@@ -133,7 +67,7 @@ class ScanPlan:
     output: Projection
     groups: tuple[GroupRead, ...]
     filter: FilterPlan | None = None
-    filter_columns: Projection | None = None
+    assemble: Assemble | None = None
 
     @cached_property
     def whole_buckets(self) -> frozenset[int]:
@@ -141,316 +75,216 @@ class ScanPlan:
         wanted = {read.bucket: set(read.columns) for read in self.output.buckets}
         return frozenset(
             read.bucket
-            for read in (self.filter_columns.buckets if self.filter_columns else ())
+            for read in (self.filter.projection.buckets if self.filter else ())
             if len(wanted.get(read.bucket, set()).union(read.columns)) == read.nodes.num_columns
         )
 
-
-def plan_buckets(schema: SchemaBlock, columns: Sequence[int]) -> list[BucketRead]:
-    """Group sorted indices by bucket, ascending; the order of `columns` is the order of the result."""
-    wanted = defaultdict(list)
-    num_buckets, num_columns = schema.num_buckets, schema.num_columns
-    for place, column in enumerate(columns):
-        wanted[column * num_buckets // num_columns].append(place)  # as `schema.bucket_of`, without a call per column
-    reads = []
-    for bucket, places in sorted(wanted.items()):
-        nodes = schema.bucket_nodes(bucket)
-        reads.append(BucketRead(bucket, nodes, [columns[place] - nodes.first_column for place in places], places))
-    return reads
+    def projections(self, read: GroupRead) -> list[Projection]:
+        """The columns that are read of a row group, in this order."""
+        return [self.filter.projection, self.output] if self.filter and read.is_filtered else [self.output]
 
 
 def plan_scan(
     output: Projection,
     row_groups: Iterable[int],
     filter_: FilterPlan | None = None,
-    filter_columns: Projection | None = None,
+    assemble: Assemble | None = None,
 ) -> ScanPlan:
     """Decide which row groups are read: with a filter, those that may have a matching row.
 
     Where statistics say that all rows match, the columns of the result are read as without a filter.
     """
-    if filter_ is None:
-        return ScanPlan(output, tuple(map(GroupRead, row_groups)))
-    kept = [group for group in row_groups if not filter_.rules_out(group)]
-    reads = tuple(GroupRead(group, not filter_.takes_all(group)) for group in kept)
-    return ScanPlan(output, reads, filter_, filter_columns)
+    reads = (
+        GroupRead(group, filter_ is not None and not filter_.takes_all(group))
+        for group in row_groups
+        if filter_ is None or not filter_.rules_out(group)
+    )
+    return ScanPlan(output, tuple(reads), filter_, assemble)
+
+
+class Estimate(NamedTuple):
+    """About how many bytes reading columns of a row group takes, as far as the index tells.
+
+    Strings and elements count as far as they are stored: in columns of few distinct values they may be many more.
+    """
+
+    fetched: int
+    inflated: int
+    decoded: int
+
+
+def estimate_bytes(tail: Tail, columns: Projection, group: int) -> Estimate:
+    fetched = inflated = share_inflated = 0
+    for read in columns.buckets:
+        entry, num_columns = tail.entry(group, read.bucket), read.nodes.num_columns
+        if entry.mode == MONOLITHIC:
+            fetched += entry.size
+            inflated += entry.uncompressed_size
+            share_inflated += entry.uncompressed_size * len(read.columns) // num_columns
+        else:
+            share = entry.size * len(read.columns) // num_columns
+            fetched += share
+            inflated += share * PAGE_RATIO
+            share_inflated += share * PAGE_RATIO
+    return Estimate(fetched, inflated, max(share_inflated, tail.index.rows(group) * columns.row_width))
 
 
 # --- carrying it out ----------------------------------------------------------------------------------------------
 
 
-def _weight(bucket: FetchedBucket) -> int:
-    """About how many bytes are still to be decompressed."""
-    if bucket.entry.mode == MONOLITHIC:
-        return 0 if bucket.block is not None else bucket.entry.uncompressed_size
-    return PAGE_RATIO * sum(len(slot) for _, slot in bucket.closed_slots())
+class Decoded(list[pa.RecordBatch]):
+    """Batches of a row group, with the allowance in which they count for as long as this list exists."""
 
-
-def estimate_decoded(tail: Tail, columns: Projection, group: int) -> int:
-    """About how many bytes columns of a row group are once they are decoded, of what is known without reading them.
-
-    Values of fixed width and offsets are counted, and bytes of texts and elements as far as they are stored: of columns
-    with few different values, such as constants, they may be many more.
-    """
-    stored = 0
-    for read in columns.buckets:
-        entry = tail.entry(group, read.bucket)
-        size = entry.uncompressed_size if entry.mode == MONOLITHIC else entry.size * PAGE_RATIO
-        stored += size * len(read.columns) // read.nodes.num_columns
-    return max(stored, tail.index.rows(group) * columns.row_width)
+    def __init__(self, batches: Iterable[pa.RecordBatch], account: Allowance) -> None:
+        super().__init__(batches)
+        self.account = account
 
 
 class Scanner:
     """Carries out scans of one file."""
 
     def __init__(self, source: Source, tail: Tail, memory_limit: int, cache: BucketCache | None = None) -> None:
-        self.source = source
         self.tail = tail
         self.memory_limit = memory_limit
-        self._cache = cache
-        self._is_closed = False
+        self.buckets = BucketReader(source, tail, cache)
 
-    def close(self) -> None:
-        """Close the file and let the cache go, so that no read works by chance of what is in it."""
-        self._is_closed = True
-        self.source.close()
-        if self._cache is not None:
-            self._cache.close()
-
-    @property
-    def _is_compressed(self) -> bool:
-        """Whether blocks are decompressed, and count; else they are the bytes of the file."""
-        return self.tail.footer.compression is Compression.ZSTD
-
-    def batches(self, plan: ScanPlan, allowance: Allowance) -> Iterator[pa.RecordBatch]:
-        """The result of a scan, one batch for each row group that has rows. All of them count, because all are kept."""
-        for read in plan.groups:
-            batch = self._whole(plan, read, allowance)
-            if batch is not None:
-                yield batch
-
-    def slices(
+    def batches(
         self,
         plan: ScanPlan,
+        *,
+        kept: Allowance | None = None,
         batch_size: int | None = None,
-        fetched: Mapping[int, FetchedBucket] = MappingProxyType({}),
+        fetched: Mapping[int, Bucket] = NONE_FETCHED,
     ) -> Iterator[pa.RecordBatch]:
-        """The result of a scan, of which only one batch is held at a time, with what it takes to make it.
+        """The result of a scan.
 
-        A row group that is large once it is decoded comes in several batches, so that memory is needed for a batch and
-        what is stored of the row group. How large it will be can only be estimated: if it takes more than the memory
-        limit, slices become smaller. Of a plan with a single row group, some buckets may be `fetched` already.
+        With `kept`, there is one batch for each row group, and all of them count there, because all are kept. Without,
+        the caller holds one batch at a time: a row group that is large once it is decoded comes in several batches, so
+        that memory is needed for one of them and for the inflated buckets. Their size is estimated; a slice that takes
+        more than the memory limit is cut again. Of a plan with a single row group, some buckets may be `fetched`.
         """
         for read in plan.groups:
-            num_rows = self.tail.index.rows(read.row_group)
-            step = self._slice_rows(plan, read, batch_size)
-            if step >= num_rows:
+            group = _GroupScan(self, plan, read, kept, fetched)
+            step, start = group.num_rows if kept is not None else self._rows_at_once(plan, read, batch_size), 0
+            while start < group.num_rows:
+                span = range(start, min(start + step, group.num_rows))
                 try:
-                    batch = self._whole(plan, read, Allowance(min(self.memory_limit, MAX_SLICE_BYTES)), fetched)
+                    batch = group.read(span)
                 except MemoryLimitError:
-                    step = num_rows // 4
+                    if not group.can_retry or (group.is_sliced and len(span) == 1):
+                        raise
+                    group.is_sliced = True
+                    step = max(1, len(span) // 4)
                 else:
+                    start = span.stop
                     if batch is not None:
                         yield batch
                     del batch
-                    continue
-            yield from self._sliced(plan, read, max(1, step), fetched)
 
-    def fetch_first(self, plan: ScanPlan) -> dict[int, FetchedBucket]:
-        """Fetch what `slices` reads first of a plan with a single row group."""
-        (read,) = plan.groups
-        columns = plan.filter_columns if read.is_filtered and plan.filter_columns is not None else plan.output
-        whole = plan.whole_buckets if read.is_filtered else frozenset[int]()
-        buckets = self.fetch_buckets(read.row_group, columns.buckets, whole=whole)
-        return {part.bucket: bucket for part, bucket in zip(columns.buckets, buckets, strict=True)}
-
-    def _slice_rows(self, plan: ScanPlan, read: GroupRead, batch_size: int | None) -> int:
-        """How many rows of a row group to decode at a time."""
-        num_rows, target = self.tail.index.rows(read.row_group), min(SLICE_BYTES, self.memory_limit // 4)
-        if not plan.output.buckets and not read.is_filtered:
-            return num_rows
-        columns = [plan.output] + [plan.filter_columns] * (read.is_filtered and plan.filter_columns is not None)
-        if sum(num_rows * MAX_WIDTH * len(part.stored) for part in columns if part) <= target:
-            return num_rows  # Few rows, as in most wide tables: not worth an estimate.
-        size = sum(estimate_decoded(self.tail, part, read.row_group) for part in columns if part)
-        return slice_rows(num_rows, size, target, batch_size)
-
-    def _whole(
+    def units(
         self,
         plan: ScanPlan,
-        read: GroupRead,
-        allowance: Allowance,
-        fetched: Mapping[int, FetchedBucket] = MappingProxyType({}),
-    ) -> pa.RecordBatch | None:
-        """The matching rows of a row group; None if there are none, and then no column of the result was read."""
-        group, num_rows = read.row_group, self.tail.index.rows(read.row_group)
-        if num_rows == 0:
-            return None
-        if plan.filter is None or plan.filter_columns is None or not read.is_filtered:
-            return self.decode(group, plan.output, self.fetch_buckets(group, plan.output.buckets, fetched), allowance)
-        columns = plan.filter_columns
-        buckets = self.fetch_buckets(group, columns.buckets, fetched, whole=plan.whole_buckets)
-        inflated, compared = allowance.part(), allowance.part()
-        rows = plan.filter.matching_rows(self.decode(group, columns, buckets, compared, keep=inflated))
-        del compared
-        if not len(rows):
-            return None
-        if not plan.output.buckets:
-            return columnless_batch(len(rows))
-        known = {read.bucket: bucket for read, bucket in zip(columns.buckets, buckets, strict=True)}
-        buckets = self.fetch_buckets(group, plan.output.buckets, known)
-        if len(rows) * _FEW_ROWS < num_rows or len(rows) == num_rows:
-            selected = None if len(rows) == num_rows else rows
-            return self.decode(group, plan.output, buckets, allowance, rows=selected)
-        decoded = allowance.part()
-        batch = self.decode(group, plan.output, buckets, decoded, then_take=rows)
-        allowance.take(size_of(batch))
-        return batch
+        kept: Allowance | None = None,
+        batch_size: int | None = None,
+        ahead: Allowance | None = None,
+    ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
+        """The row groups of a plan as units of reading ahead; the result of each are its batches.
 
-    def _sliced(
-        self, plan: ScanPlan, read: GroupRead, step: int, fetched: Mapping[int, FetchedBucket]
-    ) -> Iterator[pa.RecordBatch]:
-        """The matching rows of a row group, `step` rows at a time, or fewer where these turn out to be too large."""
-        group, num_rows = read.row_group, self.tail.index.rows(read.row_group)
-        filter_, first = (plan.filter, plan.filter_columns) if read.is_filtered else (None, None)
-        inflated = Allowance(self.memory_limit)
-        opened = dict(fetched)
-        if first is not None:
-            self._open_buckets(group, first, opened, plan.whole_buckets, inflated)
-        is_output_open, start = False, 0
-        while start < num_rows:
-            span = range(start, min(start + step, num_rows))
-            rows: pa.UInt64Array | range = span
-            try:
-                if filter_ is not None and first is not None:
-                    rows = filter_.matching_rows(self._decode_slice(group, first, opened, span, inflated), start)
-                if len(rows) and plan.output.buckets:
-                    if not is_output_open:
-                        is_output_open = True
-                        self._open_buckets(group, plan.output, opened, frozenset(), inflated)
-                    yield self._decode_slice(group, plan.output, opened, rows, inflated)
-                elif len(rows):
-                    yield columnless_batch(len(rows))
-            except MemoryLimitError:
-                if len(span) == 1 or inflated.left == 0:
-                    raise
-                step = max(1, len(span) // 4)
+        With `kept`, all batches of the read stay in memory and count there. Otherwise, a row group that is read before
+        its turn counts in `ahead`, unless it is large or larger than was estimated: then it is decoded when its batches
+        are asked for, as are all without `ahead`.
+        """
+        if kept is not None:
+            self._check_fits(plan, kept)
+        for read in plan.groups:
+            one = plan if len(plan.groups) == 1 else replace(plan, groups=(read,))
+            size = 0
+            if ahead is not None:
+                size = sum(sum(estimate_bytes(self.tail, part, read.row_group)) for part in plan.projections(read))
+            if kept is not None:
+                yield Unit(lambda one=one: Decoded(self.batches(one, kept=kept), kept), size)  # type: ignore[misc]
+            elif ahead is not None:
+                yield Unit(partial(self._read_ahead, one, size, batch_size, ahead), size)
             else:
-                start = span.stop
+                yield Unit(partial(self.batches, one, batch_size=batch_size))
 
-    def _decode_slice(
-        self,
-        group: int,
-        columns: Projection,
-        opened: Mapping[int, FetchedBucket],
-        rows: pa.UInt64Array | range,
-        inflated: Allowance,
-    ) -> pa.RecordBatch:
-        """Some rows from buckets that are decompressed; a single row may take all memory that is left."""
-        limit = self.memory_limit if len(rows) == 1 else min(self.memory_limit, inflated.held + MAX_SLICE_BYTES)
-        buckets = [opened[read.bucket] for read in columns.buckets]
-        return self.decode(group, columns, buckets, Allowance(limit, inflated.held), rows=rows, keep=inflated)
+    def _read_ahead(
+        self, plan: ScanPlan, size: int, batch_size: int | None, ahead: Allowance
+    ) -> Iterable[pa.RecordBatch]:
+        """The batches of one row group: decoded now if they take no more than was estimated, else when asked for."""
+        if size <= MAX_SLICE_BYTES:
+            account = ahead.part(min(self.memory_limit, 2 * size + SLACK))
+            with suppress(MemoryLimitError):
+                return Decoded(self.batches(plan, kept=account), account)
+        (read,) = plan.groups
+        first = plan.projections(read)[0]
+        whole = plan.whole_buckets if read.is_filtered else frozenset[int]()
+        buckets = self.buckets.fetch(read.row_group, first.buckets, whole=whole)
+        return self.batches(plan, batch_size=batch_size, fetched={bucket.number: bucket for bucket in buckets})
 
-    def _open_buckets(
-        self, group: int, columns: Projection, opened: dict[int, FetchedBucket], whole: Set[int], allowance: Allowance
-    ) -> None:
-        """Fetch and decompress the buckets of some columns, for slices to be decoded from them.
-
-        If they are too large, so that no slice of them can be decoded either, nothing is left of the allowance.
-        """
-        buckets = self.fetch_buckets(group, columns.buckets, opened, whole)
+    def _check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
+        """Refuse a read whose values of fixed width alone exceed the allowance, before memory is filled with others."""
+        rows = sum(self.tail.index.rows(read.row_group) for read in plan.groups if not read.is_filtered)
+        if rows * MAX_WIDTH * len(plan.output.schema) <= kept.left:
+            return  # The exact width takes a look at every column.
         try:
-            self.decode(group, columns, buckets, allowance, rows=range(0), keep=allowance)
-        except MemoryLimitError:
-            allowance.take(allowance.left)
-            raise
-        opened.update((read.bucket, bucket) for read, bucket in zip(columns.buckets, buckets, strict=True))
+            kept.part().take(rows * plan.output.least_bits // 8)
+        except MemoryLimitError as error:
+            raise error.locate(path=self.buckets.source.name, section="index") from None
 
-    def fetch_buckets(
-        self,
-        group: int,
-        reads: Sequence[BucketRead],
-        fetched: Mapping[int, FetchedBucket] = MappingProxyType({}),
-        whole: Set[int] = frozenset(),
-    ) -> list[FetchedBucket]:
-        """Read buckets of a row group, in two rounds at most.
-
-        The first round reads whole buckets and the directories of paged ones, the second the slots of those. Of buckets
-        among `fetched`, or in the cache, only slots that are missing are read. Buckets among `whole` are read in one
-        piece, paged or not, because all of their columns will be wanted.
-        """
-        if self._is_closed:  # Not every source has something to close.
-            raise ValueError(f"read of a closed file: {self.source.name or 'in memory'}")
-        buckets, ranges = [], []
-        for read in reads:
-            known = fetched.get(read.bucket)
-            if known is None and self._cache is not None:
-                known = self._cache.get(group, read.bucket)
-            bucket = known or FetchedBucket(self.tail.entry(group, read.bucket))
-            size = 0 if known is not None else bucket.entry.size
-            if bucket.entry.mode == PAGED and not read.whole and read.bucket not in whole:
-                size = min(size, directory_size(read.nodes))
-            buckets.append(bucket)
-            ranges.append(Range(bucket.entry.offset, size))
-        for bucket, data in zip(buckets, fetch(self.source, ranges), strict=True):
-            bucket.data = bucket.data or data
-        missing: list[tuple[FetchedBucket, int, Range]] = []
-        for read, bucket in zip(reads, buckets, strict=True):
-            if bucket.entry.mode == PAGED:
-                try:
-                    missing += _find_slots(read, bucket)
-                except MosaicError as error:
-                    raise self.locate(error, group, read) from None
-        slots = fetch(self.source, [where for _, _, where in missing])
-        for (bucket, node, _), data in zip(missing, slots, strict=True):
-            bucket.slots[node] = data
-        return buckets
+    def _rows_at_once(self, plan: ScanPlan, read: GroupRead, batch_size: int | None) -> int:
+        """The number of rows of a row group to decode at a time."""
+        num_rows, target = self.tail.index.rows(read.row_group), min(SLICE_BYTES, self.memory_limit // 4)
+        columns = [part for part in plan.projections(read) if part.buckets]
+        if num_rows * MAX_WIDTH * sum(len(part.schema) for part in columns) <= target:
+            return num_rows  # Few rows, as in most wide tables: not worth an estimate.
+        size = sum(estimate_bytes(self.tail, part, read.row_group).decoded for part in columns)
+        return slice_rows(num_rows, size, target, batch_size)
 
     def decode(
         self,
         group: int,
         columns: Projection,
-        buckets: Sequence[FetchedBucket],
+        buckets: Sequence[Bucket],
         allowance: Allowance,
         *,
         rows: pa.UInt64Array | range | None = None,
-        then_take: pa.UInt64Array | None = None,
         keep: Allowance | None = None,
     ) -> pa.RecordBatch:
-        """Columns of a row group from the buckets that were fetched for them, all rows or some, in ascending order.
+        """Columns of a row group from the buckets that were fetched for them: all rows or some, in ascending order.
 
-        `rows` are selected before they are decoded, `then_take` afterwards, which is faster if they are many.
-
-        With `keep`, buckets stay decompressed, so that more of their columns can be decoded later, and what they take
-        counts there. What is decompressed and decoded counts before memory is allocated for it.
+        With `keep`, buckets stay inflated, so that more of their columns or rows can be decoded later, and count there.
+        Bytes count before memory is allocated for them.
         """
-        num_rows, selected, first = self.tail.index.rows(group), None, -1
+        num_rows = self.tail.index.rows(group) if rows is None else len(rows)
+        selected, first = None, -1
         if isinstance(rows, range):
             first = rows.start
         elif rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
         opened = allowance if keep is None else keep
-        batch = Batch(len(columns.stored), num_rows if rows is None else len(rows), allowance)
-        weights = [_weight(bucket) for bucket in buckets]
+        batch = Batch(len(columns.schema), num_rows, allowance)
+        weights = [bucket.uninflated_bytes for bucket in buckets]
         runs = threads.share_out(weights, threads.cpu_count())
-        cache = self._cache if self._cache is not None and self._cache.takes(sum(weights)) else None
+        cache = self.buckets.cache
+        if cache is not None and not cache.takes(sum(weights)):
+            cache = None
 
         def decode_run(run: range) -> None:
-            reads, fetched = columns.buckets[run.start : run.stop], buckets[run.start : run.stop]
-            inflated = self.inflate_pages(group, reads, fetched, opened)
-            for at, read, bucket in zip(run, reads, fetched, strict=True):
+            inflated = self.buckets.inflate_pages(buckets[run.start : run.stop], opened)
+            for i in run:
+                bucket, read, is_block = buckets[i], columns.buckets[i], buckets[i].entry.mode == MONOLITHIC
+                if is_block and bucket.block is None and self.buckets.is_compressed:
+                    inflated += bucket.entry.uncompressed_size
                 try:
-                    if bucket.entry.mode == MONOLITHIC and bucket.block is None and self._is_compressed:
-                        inflated += bucket.entry.uncompressed_size
-                    views = self.views(read.nodes, bucket, num_rows, opened)
-                    batch.decode(views, read.columns, read.places, selected, first)
+                    batch.decode(self.buckets.views(bucket, opened), read.columns, read.outputs, selected, first)
                 except MosaicError as error:
-                    raise self.locate(error, group, read) from None
-                if cache is not None and _weight(bucket) == 0 and weights[at] > 0:
-                    cache.put(group, read.bucket, bucket, read.nodes)
+                    raise self.buckets.locate(error, bucket) from None
+                if cache is not None and bucket.uninflated_bytes == 0 and weights[i] > 0:
+                    cache.put(bucket)
                 if keep is None:
-                    bucket.pages, bucket.block = {}, None
-                    if bucket.entry.mode == MONOLITHIC:
+                    bucket.release()
+                    if is_block:  # Pages of a run share memory, which is free when the last of them is released.
                         allowance.give(inflated)
                         inflated = 0
             if keep is None:
@@ -458,84 +292,114 @@ class Scanner:
 
         for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
             pass
-        result = pa.RecordBatch._import_from_c(batch.address(), columns.stored)
-        if then_take is not None:
-            result = result.take(then_take)
-        if columns.assembly is None:
-            return result
+        return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
+
+
+class _GroupScan:
+    """One row group of a scan: its buckets as far as they were fetched, and the memory that they take.
+
+    It is *sliced* if its buckets stay inflated while rows are decoded from them; otherwise all rows are decoded at
+    once, and each bucket is released as soon as it is decoded. `can_retry` says whether a read that took too much
+    memory may succeed with slices, or with smaller ones.
+    """
+
+    def __init__(
+        self,
+        scanner: Scanner,
+        plan: ScanPlan,
+        read: GroupRead,
+        kept: Allowance | None,
+        fetched: Mapping[int, Bucket],
+    ) -> None:
+        self._scanner = scanner
+        self._plan = plan
+        self._filter = plan.filter if read.is_filtered else None
+        self._group = read.row_group
+        self._kept = kept
+        self._buckets = dict(fetched)
+        self._inflated = Allowance(scanner.memory_limit)
+        #: The projections whose buckets are inflated, for slices to be decoded from them.
+        self._opened: set[int] = set()
+        self.num_rows = scanner.tail.index.rows(read.row_group)
+        self.is_sliced = False
+        self.can_retry = kept is None
+
+    def read(self, span: range) -> pa.RecordBatch | None:
+        """The matching rows among some rows, None if there are none: then no column of the result was fetched."""
+        self.is_sliced = self.is_sliced or len(span) < self.num_rows
+        if self.is_sliced:
+            return self._read(span, None)
+        limit = self._scanner.memory_limit
+        account = Allowance(min(limit, MAX_SLICE_BYTES)) if self._kept is None else self._kept
+        self._inflated = account.part()
         try:
-            return columns.assembly.assemble(result, allowance.take)
-        except MosaicError as error:
-            raise error.locate(path=self.source.name, row_group=group) from None
+            return self._read(span, account)
+        finally:
+            self._buckets.clear()
+            self._inflated = Allowance(limit)
 
-    def inflate_pages(
-        self, group: int, reads: Sequence[BucketRead], buckets: Sequence[FetchedBucket], allowance: Allowance
-    ) -> int:
-        """Decompress the slots of paged buckets, all in one call; return how many bytes they had taken."""
-        closed: list[tuple[BucketRead, FetchedBucket, int, memoryview]] = []
-        for read, bucket in zip(reads, buckets, strict=True):
-            for node, slot in bucket.closed_slots():
-                if len(slot):
-                    closed.append((read, bucket, node, slot))
-                else:
-                    bucket.pages[node] = None
+    def _read(self, span: range, account: Allowance | None) -> pa.RecordBatch | None:
+        plan, rows, num_rows = self._plan, None, len(span)
+        if self._filter is not None:
+            compared = None if account is None else account.part()
+            batch = self._decode(self._filter.projection, span, None, compared, self._inflated)[0]
+            rows = self._filter.matching_rows(batch)
+            del batch, compared
+            num_rows = len(rows)
+            if num_rows == 0:
+                return None
+        if not plan.output.buckets:
+            return columnless_batch(num_rows)
+        keep = self._inflated if account is None else None
+        batch, account = self._decode(plan.output, span, None if num_rows == len(span) else rows, account, keep)
+        if plan.assemble is None:
+            return batch
         try:
-            pages = inflate_slots([slot for _, _, _, slot in closed], allowance.take)
-        except MemoryLimitError as error:
-            raise error.locate(path=self.source.name, row_group=group) from None
+            return plan.assemble(batch, account.take)
         except MosaicError as error:
-            read, _, error.place["column"], _ = closed[error.place["column"]]
-            raise self.locate(error, group, read) from None
-        taken = 0
-        for (_, bucket, node, _), page in zip(closed, pages, strict=True):
-            bucket.pages[node] = page
-            taken += len(page)
-        return taken
+            raise error.locate(path=self._scanner.buckets.source.name, row_group=self._group) from None
 
-    def views(self, nodes: BucketNodes, bucket: FetchedBucket, num_rows: int, allowance: Allowance) -> BucketViews:
-        """Find the columns of the bucket of a row group of `num_rows` rows. Pages are decompressed already."""
-        if bucket.entry.mode == MONOLITHIC:
-            if bucket.block is None:
-                block: bytes | memoryview = bucket.data
-                if self._is_compressed:
-                    allowance.take(bucket.entry.uncompressed_size)
-                    block = inflate_bucket(bucket.data, bucket.entry.uncompressed_size)
-                bucket.block = view_block(nodes, block, num_rows)
-            return bucket.block
-        if bucket.entry.mode == EMPTY:
-            bucket.pages = dict.fromkeys(range(nodes.num_nodes))
-            bucket.child_rows = [0] * (nodes.num_nodes - nodes.num_columns)
-        return view_pages(nodes, bucket.pages, [num_rows] * nodes.num_columns + bucket.child_rows)
+    def _decode(
+        self,
+        columns: Projection,
+        span: range,
+        rows: pa.UInt64Array | None,
+        account: Allowance | None,
+        keep: Allowance | None,
+    ) -> tuple[pa.RecordBatch, Allowance]:
+        """Columns of some rows, or of those of them that match; and the allowance in which they count.
 
-    def locate(self, error: MosaicError, group: int, read: BucketRead) -> MosaicError:
-        """Add the place to an error about a bucket, and the name of a physical column that kernels know by number."""
-        node = error.place.get("column")
-        if isinstance(node, int):
-            names = self.tail.schema.names()[read.nodes.first_column :]
-            error.place["column"] = read.nodes.paths(names)[node][1]
-        return error.locate(path=self.source.name, row_group=group, bucket=read.bucket)
-
-
-def _find_slots(read: BucketRead, bucket: FetchedBucket) -> Iterator[tuple[FetchedBucket, int, Range]]:
-    """Take the wanted slots from the bytes of a paged bucket; yield those that are still to be read."""
-    entry, data = bucket.entry, bucket.data
-    directory = parse_directory(data, read.nodes, entry.size, read.physical)
-    bucket.child_rows = directory.child_rows
-    for node, (offset, size) in zip(read.physical, directory.slots, strict=True):
-        if node in bucket.slots:
-            continue
-        if len(data) == entry.size:
-            bucket.slots[node] = data[offset : offset + size]
-        else:
-            yield bucket, node, Range(entry.offset + offset, size)
+        `rows` are indices into `span`. Without an account, the span is a slice, for which all buckets are inflated
+        first: one row may take all memory that is left then, several rows only a part of it.
+        """
+        whole = self._plan.whole_buckets if columns is not self._plan.output else frozenset[int]()
+        buckets = self._scanner.buckets.fetch(self._group, columns.buckets, self._buckets, whole)
+        self._buckets.update((bucket.number, bucket) for bucket in buckets)
+        decode = partial(self._scanner.decode, self._group, columns, buckets)
+        wanted: pa.UInt64Array | range | None = None if len(span) == self.num_rows else span
+        if account is None:
+            if id(columns) not in self._opened:
+                try:
+                    decode(self._inflated, rows=range(0), keep=self._inflated)
+                except MemoryLimitError:
+                    self.can_retry = False
+                    raise
+                self._opened.add(id(columns))
+            limit, held = self._scanner.memory_limit, self._inflated.held
+            account = Allowance(limit if len(span) == 1 else min(limit, held + MAX_SLICE_BYTES), held)
+        if rows is None:
+            return decode(account, rows=wanted, keep=keep), account
+        if len(rows) * _FEW_ROWS < len(span):
+            return decode(account, rows=_add(rows, span.start), keep=keep), account
+        decoded = account.part()
+        batch = decode(decoded, rows=wanted, keep=keep).take(rows)
+        account.take(size_of(batch))
+        return batch, account
 
 
-def check_fits(scanner: Scanner, plan: ScanPlan, kept: Allowance) -> None:
-    """Refuse a read whose values of fixed width alone take more than is left, before memory is filled with others."""
-    rows = sum(scanner.tail.index.rows(read.row_group) for read in plan.groups if not read.is_filtered)
-    if rows * MAX_WIDTH * len(plan.output.stored) <= kept.left:
-        return  # not worth a look at every column
-    try:
-        kept.part().take(rows * plan.output.least_bits // 8)
-    except MemoryLimitError as error:
-        raise error.locate(path=scanner.source.name, section="index") from None
+def _add(rows: pa.UInt64Array, start: int) -> pa.UInt64Array:
+    if start == 0:
+        return rows
+    import pyarrow.compute as pc  # The filter has loaded it already.
+
+    return pc.add(rows, pa.scalar(start, pa.uint64()))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti._core.index import RowGroupIndex
@@ -39,17 +37,13 @@ class Tail:
         """Where a bucket of a row group is; an entry with mode EMPTY where nothing is stored for it."""
         return BucketEntry.decode(*self.index.bucket(group, bucket))
 
-    def stored_bytes(self, group: int, buckets: Set[int] | range) -> int:
+    def stored_bytes(self, group: int, buckets: Collection[int]) -> int:
         """Bytes of some buckets of a row group in the file."""
         return sum(self.entry(group, bucket).size for bucket in buckets)
 
     def statistics(self, group: int, wanted: Set[int] | None = None) -> list[StatisticsRecord]:
         """The statistics of a row group, for all columns that have them or those of the `wanted`."""
         return [StatisticsRecord._make(record) for record in self.index.statistics(group, wanted)]
-
-    def arrow_schema(self, positions: list[int], names: list[str]) -> pa.Schema:
-        """The Arrow schema of some columns, whose names the caller knows."""
-        return pa.Schema._import_from_c_capsule(self.schema.arrow_schema(positions, names))
 
 
 def parse_schema(section: bytes, compression: Compression) -> tuple[SchemaBlock, int]:

@@ -15,8 +15,8 @@ import smalti
 from smalti.errors import UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
 from smalti.logical.intake import arrow_batches
+from smalti.logical.mapping import ColumnMapping, SharedSchemas
 from smalti.logical.types import is_legacy_timestamp
-from smalti.mosaic.columns import Columns, SharedSchemas
 
 __all__ = ["ColumnStatistics", "MosaicReader", "MosaicWriter", "WriterOptions", "read_table", "write_table"]
 
@@ -138,9 +138,9 @@ class KnownSchemas:
 
     def forget(self) -> None:
         self.shared = SharedSchemas()
-        self._last: tuple[Columns | None, list[_Name]] = None, []
+        self._last: tuple[ColumnMapping | None, list[_Name]] = None, []
 
-    def names(self, columns: Columns) -> list[_Name]:
+    def names(self, columns: ColumnMapping) -> list[_Name]:
         last, names = self._last
         if last is not columns:
             names = [_Name(name) for name in columns.names]

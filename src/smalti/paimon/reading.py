@@ -24,8 +24,8 @@ from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 from smalti._compat.arrow import columnless_batch
 from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import widen_array
+from smalti.logical.mapping import SharedSchemas
 from smalti.logical.widen import widen
-from smalti.mosaic.columns import SharedSchemas
 from smalti.paimon.engine import engine
 from smalti.paimon.tables import PaimonTable
 from smalti.predicate import Filter, filter_batch

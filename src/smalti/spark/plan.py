@@ -18,8 +18,8 @@ import pyarrow as pa
 from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
+from smalti.logical.mapping import SharedSchemas
 from smalti.logical.widen import unify_schemas
-from smalti.mosaic.columns import SharedSchemas
 from smalti.spark.choice import choose_files, fit_partitions
 from smalti.spark.facts import (
     FileFacts,

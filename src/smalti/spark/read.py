@@ -22,8 +22,8 @@ from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import Span, WrappedSource
+from smalti.logical.mapping import SharedSchemas
 from smalti.memory import size_of
-from smalti.mosaic.columns import SharedSchemas
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, file_uri, stored_part

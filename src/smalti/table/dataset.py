@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError, no_column
-from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, is_local, locate
 from smalti.logical.adapt import check_schema, null_array
+from smalti.logical.mapping import ColumnMapping, SharedSchemas, field_in_list
+from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
-from smalti.mosaic.columns import Columns, SharedSchemas, field_in_list
 from smalti.readahead import Budget, started
 from smalti.spec import FILE_SUFFIX
 from smalti.table.adapt import Adapter, adapt_batch
@@ -111,7 +111,7 @@ class MosaicDataset(Dataset):
         )
         #: The different columns that files have, each with the paths of the files that have them; None until every file
         #: has been opened.
-        self._variants: dict[Columns, list[str]] | None = None
+        self._variants: dict[ColumnMapping, list[str]] | None = None
 
     def _apart(self) -> MosaicDataset:
         """The same files with what is known of them, for one read. Another thread may list the table anew meanwhile."""
@@ -216,7 +216,7 @@ class MosaicDataset(Dataset):
     def _survey(self, kept: OpenFiles | None = None) -> None:
         """Learn which columns the files have, unless that is known."""
         if self._schema is None and self._variants is None:
-            variants: dict[Columns, list[str]] = {}
+            variants: dict[ColumnMapping, list[str]] = {}
             for path, columns in self._visit(lambda opened: opened.columns, kept):
                 variants.setdefault(columns, []).append(path)
             self._variants = variants
@@ -278,7 +278,7 @@ class MosaicDataset(Dataset):
 
     def _read_once(self, names: list[str] | None, scan: Scan, kept: Allowance) -> pa.Table:
         """Read all files to a table before the types of their columns are known, and bring batches to them then."""
-        variants: dict[Columns, list[str]] = {}
+        variants: dict[ColumnMapping, list[str]] = {}
 
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
             present = None if names is None else nearest(opened.columns, names)
@@ -440,7 +440,7 @@ class OpenFiles:
         return self._files.pop(path, None)
 
 
-def nearest(columns: Columns, names: Sequence[str]) -> list[str]:
+def nearest(columns: ColumnMapping, names: Sequence[str]) -> list[str]:
     """The columns of a file that are read for names: a struct that lacks a field is read to know where it is null."""
     present = columns.present(names)
     if len(present) == len(names):

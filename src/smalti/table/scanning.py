@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
-from smalti.mosaic.units import Decoded
+from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
 from smalti.table.listing import FoundFile
@@ -99,7 +99,7 @@ def _units(
     budget: Budget,
 ) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
     """The row groups of all files. A file that is still being opened is waited for by the one who asks for units."""
-    ahead = Allowance(budget.memory_limit) if kept is None and budget.readahead else None
+    ahead = Allowance(budget.memory_limit) if budget.readahead else None
     for file, opening in zip(files, openings, strict=True):
         while not opening.done():
             yield opening

@@ -1,0 +1,252 @@
+"""One bucket of a row group: fetched, inflated and viewed as columns. A read does not ask whether it is paged.
+
+A bucket is also the unit that an open file caches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
+
+from smalti._core.allowance import Allowance
+from smalti._core.batch import BucketViews, view_block, view_pages
+from smalti._core.nodes import BucketNodes
+from smalti.errors import MemoryLimitError, MosaicError
+from smalti.format.bucket import directory_size, inflate_slots, parse_directory
+from smalti.format.compression import Page, inflate_bucket
+from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
+from smalti.io import Range, Source, fetch
+from smalti.mosaic.columns import BucketRead
+from smalti.mosaic.tail import Tail
+from smalti.spec import Compression
+
+#: Bytes that a compressed byte of a page stands for, about: a paged bucket does not say how large it is uncompressed,
+#: and pages rarely shrink to less than a quarter. Work is shared out and memory is budgeted by this.
+PAGE_RATIO = 4
+#: Bytes that a bucket, and a column in it, take in memory beside their content, about: many are tiny.
+BUCKET_COST, COLUMN_COST = 1000, 200
+NONE_FETCHED: Mapping[int, Bucket] = MappingProxyType({})
+
+
+class Bucket:
+    """The bytes of a bucket that were fetched, and the columns that were inflated from them.
+
+    `data` is all of the bucket, or only the directory of a paged one if not all columns are wanted.
+    """
+
+    __slots__ = ("block", "child_rows", "data", "entry", "group", "nodes", "number", "pages", "slots")
+
+    def __init__(self, group: int, number: int, nodes: BucketNodes, entry: BucketEntry) -> None:
+        self.group = group
+        self.number = number
+        self.nodes = nodes
+        self.entry = entry
+        self.data = memoryview(b"")
+        #: Of a paged bucket: the rows of each physical column below an array or map, see `Directory`.
+        self.child_rows: list[int] = []
+        #: Of a paged bucket: the compressed pages by physical column, as far as they were fetched.
+        self.slots: dict[int, memoryview] = {}
+        #: Of a paged bucket: the inflated pages by physical column, None for a column that is ALL_NULL.
+        self.pages: dict[int, Page | None] = {}
+        #: Of a monolithic bucket: the columns of its inflated block.
+        self.block: BucketViews | None = None
+
+    def uninflated_slots(self) -> list[tuple[int, memoryview]]:
+        return [(node, slot) for node, slot in self.slots.items() if node not in self.pages]
+
+    @property
+    def uninflated_bytes(self) -> int:
+        """The number of bytes that inflating the rest of the bucket makes, about."""
+        if self.entry.mode == MONOLITHIC:
+            return 0 if self.block is not None else self.entry.uncompressed_size
+        return PAGE_RATIO * sum(len(slot) for _, slot in self.uninflated_slots())
+
+    def release(self) -> None:
+        """Drop the inflated bytes."""
+        self.pages, self.block = {}, None
+
+    def copy(self) -> Bucket:
+        """The same bytes for another reader, which may add columns."""
+        copy = Bucket(self.group, self.number, self.nodes, self.entry)
+        copy.data, copy.child_rows, copy.block = self.data, self.child_rows, self.block
+        copy.slots, copy.pages = dict(self.slots), dict(self.pages)
+        return copy
+
+    def detached(self) -> tuple[Bucket, int]:
+        """The inflated bytes without the fetched ones, and the memory that they take with their objects.
+
+        Pages are copied, because many of them share one piece of memory.
+        """
+        kept = Bucket(self.group, self.number, self.nodes, self.entry)
+        if self.block is not None:
+            kept.block = self.block
+            return kept, BUCKET_COST + COLUMN_COST * self.nodes.num_nodes + self.entry.uncompressed_size
+        kept.data, kept.child_rows = memoryview(bytes(self.data[: directory_size(self.nodes)])), self.child_rows
+        kept.pages = {node: page and bytes(page) for node, page in self.pages.items()}  # type: ignore[arg-type]
+        kept.slots = dict.fromkeys(kept.pages, memoryview(b""))
+        size = len(kept.data) + sum(len(page) for page in kept.pages.values() if page is not None)
+        return kept, BUCKET_COST + COLUMN_COST * len(kept.pages) + size
+
+
+class BucketCache:
+    """The inflated buckets that were used last, up to a number of bytes. Safe to use from several threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[tuple[int, int], tuple[Bucket, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.num_bytes = 0
+
+    def takes(self, num_bytes: int) -> bool:
+        """Whether a read of this size is cached: a large one would drive all others out."""
+        return num_bytes <= self._max_bytes // 4
+
+    def get(self, group: int, bucket: int) -> Bucket | None:
+        with self._lock:
+            found = self._kept.get((group, bucket))
+            if found is None:
+                return None
+            self._kept.move_to_end((group, bucket))
+        return found[0].copy()
+
+    def put(self, bucket: Bucket) -> None:
+        """Cache an inflated bucket in place of an earlier state of it, and drop the oldest ones."""
+        key = bucket.group, bucket.number
+        kept, size = bucket.detached()
+        with self._lock:
+            _, before = self._kept.pop(key, (None, 0))
+            self._kept[key] = kept, size
+            self.num_bytes += size - before
+            while self.num_bytes > self._max_bytes:
+                _, (_, size) = self._kept.popitem(last=False)
+                self.num_bytes -= size
+
+    def close(self) -> None:
+        """Drop everything, and cache nothing more."""
+        with self._lock:
+            self._max_bytes = self.num_bytes = 0
+            self._kept.clear()
+
+
+class BucketReader:
+    """Fetches and inflates the buckets of one file."""
+
+    def __init__(self, source: Source, tail: Tail, cache: BucketCache | None = None) -> None:
+        self.source = source
+        self.tail = tail
+        self.cache = cache
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the file and its cache, so that no read of a closed file works by chance."""
+        self._is_closed = True
+        self.source.close()
+        if self.cache is not None:
+            self.cache.close()
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether blocks are inflated, and count as memory; otherwise they are the bytes of the file."""
+        return self.tail.footer.compression is Compression.ZSTD
+
+    def fetch(
+        self,
+        group: int,
+        reads: Sequence[BucketRead],
+        fetched: Mapping[int, Bucket] = NONE_FETCHED,
+        whole: Set[int] = frozenset(),
+    ) -> list[Bucket]:
+        """Read buckets of a row group, in two rounds of requests at most.
+
+        The first round reads whole buckets and the directories of paged ones, the second the slots of those. Of buckets
+        in `fetched`, or in the cache, only missing slots are read. Buckets in `whole` are read in one piece, paged or
+        not, because all of their columns will be wanted.
+        """
+        if self._is_closed:  # Not every source has something to close.
+            raise ValueError(f"read of a closed file: {self.source.name or 'in memory'}")
+        buckets, ranges = [], []
+        for read in reads:
+            bucket = fetched.get(read.bucket)
+            if bucket is None and self.cache is not None:
+                bucket = self.cache.get(group, read.bucket)
+            size = 0
+            if bucket is None:
+                bucket = Bucket(group, read.bucket, read.nodes, self.tail.entry(group, read.bucket))
+                size = bucket.entry.size
+                if bucket.entry.mode == PAGED and not read.whole and read.bucket not in whole:
+                    size = min(size, directory_size(read.nodes))
+            buckets.append(bucket)
+            ranges.append(Range(bucket.entry.offset, size))
+        for bucket, data in zip(buckets, fetch(self.source, ranges), strict=True):
+            bucket.data = bucket.data or data
+        missing: list[tuple[Bucket, int, Range]] = []
+        for read, bucket in zip(reads, buckets, strict=True):
+            if bucket.entry.mode == PAGED:
+                try:
+                    missing += _missing_slots(bucket, read.physical)
+                except MosaicError as error:
+                    raise self.locate(error, bucket) from None
+        slots = fetch(self.source, [where for _, _, where in missing])
+        for (bucket, node, _), data in zip(missing, slots, strict=True):
+            bucket.slots[node] = data
+        return buckets
+
+    def inflate_pages(self, buckets: Sequence[Bucket], allowance: Allowance) -> int:
+        """Inflate the slots of paged buckets, all in one call; return the number of bytes that this took."""
+        closed: list[tuple[Bucket, int, memoryview]] = []
+        for bucket in buckets:
+            for node, slot in bucket.uninflated_slots():
+                if len(slot):
+                    closed.append((bucket, node, slot))
+                else:
+                    bucket.pages[node] = None
+        try:
+            pages = inflate_slots([slot for _, _, slot in closed], allowance.take)
+        except MemoryLimitError as error:
+            raise error.locate(path=self.source.name, row_group=buckets[0].group) from None
+        except MosaicError as error:
+            bucket, error.place["column"], _ = closed[error.place["column"]]
+            raise self.locate(error, bucket) from None
+        for (bucket, node, _), page in zip(closed, pages, strict=True):
+            bucket.pages[node] = page
+        return sum(map(len, pages))
+
+    def views(self, bucket: Bucket, allowance: Allowance) -> BucketViews:
+        """Find the columns of a bucket. Inflates a monolithic one; pages must be inflated already."""
+        nodes, num_rows = bucket.nodes, self.tail.index.rows(bucket.group)
+        if bucket.entry.mode == MONOLITHIC:
+            if bucket.block is None:
+                block: bytes | memoryview = bucket.data
+                if self.is_compressed:
+                    allowance.take(bucket.entry.uncompressed_size)
+                    block = inflate_bucket(bucket.data, bucket.entry.uncompressed_size)
+                bucket.block = view_block(nodes, block, num_rows)
+            return bucket.block
+        if bucket.entry.mode == EMPTY:
+            bucket.pages = dict.fromkeys(range(nodes.num_nodes))
+            bucket.child_rows = [0] * (nodes.num_nodes - nodes.num_columns)
+        return view_pages(nodes, bucket.pages, [num_rows] * nodes.num_columns + bucket.child_rows)
+
+    def locate(self, error: MosaicError, bucket: Bucket) -> MosaicError:
+        """Add the bucket to an error, and the name of a physical column that kernels know by number."""
+        node = error.place.get("column")
+        if isinstance(node, int):
+            names = self.tail.schema.names()[bucket.nodes.first_column :]
+            error.place["column"] = bucket.nodes.paths(names)[node][1]
+        return error.locate(path=self.source.name, row_group=bucket.group, bucket=bucket.number)
+
+
+def _missing_slots(bucket: Bucket, wanted: list[int]) -> Iterator[tuple[Bucket, int, Range]]:
+    """Cut the wanted slots out of the fetched bytes of a paged bucket; yield the slots that are still to be fetched."""
+    entry, data = bucket.entry, bucket.data
+    directory = parse_directory(data, bucket.nodes, entry.size, wanted)
+    bucket.child_rows = directory.child_rows
+    for node, (offset, size) in zip(wanted, directory.slots, strict=True):
+        if node in bucket.slots:
+            continue
+        if len(data) == entry.size:
+            bucket.slots[node] = data[offset : offset + size]
+        else:
+            yield bucket, node, Range(entry.offset + offset, size)

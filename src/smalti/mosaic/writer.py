@@ -1,0 +1,374 @@
+"""Writing stored columns: gather row groups, encode and compress buckets, then schema block, index and footer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from concurrent.futures import Future
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from smalti import threads
+from smalti._core.encode import EncodedBucket, choose_paged
+from smalti._core.input import Feeds, InputBatch
+from smalti._core.names import pack_schema_block
+from smalti._core.nodes import BucketNodes
+from smalti._core.schema import SchemaBlock
+from smalti.errors import SchemaError
+from smalti.format.bucket import pack_directory, pack_slots
+from smalti.format.companion import ENVELOPE_SIZE, pack_companion
+from smalti.format.compression import deflate
+from smalti.format.footer import Footer
+from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
+from smalti.format.schema import pack_schema_section, with_num_buckets
+from smalti.format.statistics import StatisticsRecord
+from smalti.io.sinks import Sink
+from smalti.mosaic.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions, row_group_bytes
+from smalti.options import LAYOUTS, WriterOptions
+from smalti.spec import (
+    DEFAULT_NUM_BUCKETS,
+    DEFAULT_PAGE_SIZE_THRESHOLD,
+    FOOTER_SIZE,
+    MAX_BLOCK_SIZE,
+    MAX_PAGED_CHILDREN,
+    MAX_ROW_GROUP_SIZE,
+    MAX_ROWS,
+    MAX_UINT32,
+    MAX_UNBACKED_ROWS,
+    Compression,
+)
+
+#: Bounds of a column that take more bytes together are left out unless they are asked for.
+MAX_AUTO_BOUNDS = 128
+#: A batch, the first of some of its rows, and their number.
+Slice = tuple[InputBatch, int, int]
+
+
+class OpenRowGroup:
+    """The row group that is being filled: slices of batches, until it is full in bytes or in rows."""
+
+    def __init__(self, nodes: BucketNodes, indices: list[int], options: WriterOptions) -> None:
+        self._nodes = nodes
+        self._indices = indices
+        wanted = options.row_group_max_bytes or row_group_bytes(len(indices))
+        self._max_bytes = min(wanted, MAX_ROW_GROUP_SIZE)
+        self._max_rows = min(options.row_group_max_rows or MAX_UNBACKED_ROWS, MAX_UNBACKED_ROWS)
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self.slices: list[Slice] = []
+        self.num_rows = 0
+        self.num_bytes = 0
+        self._num_owned = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.num_bytes >= self._max_bytes or self.num_rows >= self._max_rows
+
+    def take(self, batch: InputBatch, start: int) -> int:
+        """Add the rows from `start` that fit, at least one to an empty row group; return their number."""
+        rows = min(batch.num_rows - start, self._max_rows - self.num_rows)
+        left = self._max_bytes - self.num_bytes
+        while (size := Feeds(self._nodes, self._indices, [(batch, start, rows)]).measure()) > left:
+            if rows == 1:
+                if self.num_rows:
+                    return 0
+                break
+            # Rows are alike more often than not: aim a little below the number that their average suggests.
+            rows = max(1, min(rows - 1, rows * left * 31 // (size * 32)))
+        self.slices.append((batch, start, rows))
+        self.num_rows += rows
+        self.num_bytes += size
+        return rows
+
+    def own(self, copy: bool) -> None:
+        """Prepare the rows that were added since the last call for staying; `copy` says whether they are borrowed."""
+        if copy:
+            self.slices[self._num_owned :] = [_copied(piece) for piece in self.slices[self._num_owned :]]
+        self._num_owned = len(self.slices)
+
+
+def _copied(piece: Slice) -> Slice:
+    """The same rows in memory that no one else can change."""
+    batch, start, num_rows = piece
+    rows = batch.batch.slice(start, num_rows)
+    return InputBatch(pa.ipc.read_record_batch(rows.serialize(), rows.schema)), 0, num_rows
+
+
+class StoredWriter:
+    """Writes batches of stored columns to a sink; the caller commits it.
+
+    A column's *index* is that in the schema and the batches, its *position* that among the sorted names.
+
+    Parameters
+    ----------
+    sink : Sink
+    schema : pyarrow.Schema
+        The stored columns.
+    descriptors : list of bytes
+        Their packed types.
+    options : WriterOptions
+    statistics : list of int
+        Indices of the columns that get statistics.
+    vectors : set of int
+        Indices of columns that hold vectors, which are often noise and need not be compressed.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        schema: pa.Schema,
+        descriptors: list[bytes],
+        options: WriterOptions,
+        statistics: list[int],
+        vectors: Set[int],
+    ) -> None:
+        self._sink = sink
+        self._schema = schema
+        self._options = options
+        self._vectors = vectors
+        self._threads = options.threads or threads.cpu_count()
+        names = [name.encode() for name in schema.names]
+        #: Indices of the columns by position.
+        self._indices = sorted(range(len(names)), key=names.__getitem__)
+        positions = [0] * len(names)
+        for position, index in enumerate(self._indices):
+            positions[index] = position
+        num_buckets = max(1, min(options.num_buckets or DEFAULT_NUM_BUCKETS, len(names)))
+        by_position = [names[i] for i in self._indices], [descriptors[i] for i in self._indices]
+        self._packed_block = pack_schema_block(*by_position, positions, num_buckets)
+        self._block = SchemaBlock(self._packed_block)
+        self._all_nodes = self._block.nodes(0, len(names))
+        self._statistics = [positions[index] for index in statistics]
+        self._open = OpenRowGroup(self._all_nodes, self._indices, options)
+        self._raw_bytes = 0
+        self._index: list[bytes] = []
+        self._schema_section: Future[bytes] | None = None
+        self.num_rows = 0
+        #: Bytes that were written.
+        self.num_bytes = 0
+        #: Rows of the largest row group, or elements of an array or map column in it.
+        self.most_rows = 0
+        #: Statistics of each row group, with the stored field that each is about.
+        self.records: list[list[tuple[StatisticsRecord, pa.Field]]] = []
+        #: None until the first row group is there to choose by.
+        self.layout: LayoutChoice | None = None
+        fixed = self._fixed_layout()
+        if fixed is not None:
+            self._lay_out(fixed)
+
+    @property
+    def num_row_groups(self) -> int:
+        return len(self._index)
+
+    # --- the layout -----------------------------------------------------------------------------------------------
+
+    def _fixed_layout(self) -> LayoutChoice | None:
+        """The layout if there is nothing to choose: it was asked for, or every bucket has one column anyway."""
+        num_buckets, threshold = self._block.num_buckets, self._options.page_size_threshold
+        if self._options.is_layout_given:
+            return LayoutChoice(
+                num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD if threshold is None else threshold, "asked for"
+            )
+        if len(self._indices) <= num_buckets:
+            return LayoutChoice(num_buckets, MAX_UINT32, "every column has a bucket of its own")
+        return None
+
+    def _lay_out(self, layout: LayoutChoice) -> None:
+        """Follow a choice: assign columns and statistics to buckets."""
+        num_columns, before = len(self._indices), self._block.num_buckets
+        if layout.num_buckets != before:
+            self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
+            self._block = SchemaBlock(self._packed_block)
+        self.layout = layout
+        block, options = self._packed_block, self._options
+        # Compressed beside the first buckets, since it is not needed before the end of the file. The function does not
+        # hold the writer, so that an abandoned writer is collected, with its temporary file, when its last user is.
+        self._schema_section = threads.start(
+            lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads
+        )
+        buckets = range(layout.num_buckets if num_columns else 0)
+        self._bucket_nodes = [self._block.bucket_nodes(bucket) for bucket in buckets]
+        self._bucket_statistics: dict[int, list[int]] = {}
+        for position in self._statistics:
+            bucket = self._block.bucket_of(position)
+            wanted = self._bucket_statistics.setdefault(bucket, [])
+            wanted.append(position - self._bucket_nodes[bucket].first_column)
+
+    def _no_rows(self) -> LayoutChoice:
+        return LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")
+
+    def weigh(self, batches: Iterable[InputBatch]) -> dict[str, LayoutChoice]:
+        """The layout that each aim would choose, by the rows of the first row group. Writes nothing."""
+        for batch in batches:
+            if batch.num_rows:
+                self._open.take(batch, 0)
+            if self._open.is_full:
+                break
+        if self.layout is not None or not self._open.num_rows:
+            return dict.fromkeys(LAYOUTS, self.layout or self._no_rows())
+        samples = self._samples(self._open.slices, self._open.num_bytes)
+        return {aim: choose_layout(aim, len(self._indices), samples) for aim in LAYOUTS}
+
+    def _samples(self, slices: list[Slice], raw_bytes: int) -> list[Sample]:
+        """A few buckets of the first row group, compressed in several ways; see `choose_layout`."""
+        num_buckets = self._block.num_buckets
+        # There are fewer bytes once they are encoded, so these are never too many samples.
+        regions = plan_regions(num_buckets, raw_bytes // num_buckets)
+        return list(threads.ordered_map(partial(self._sample, slices), regions, min(self._threads, len(regions))))
+
+    def _sample(self, slices: list[Slice], region: range) -> Sample:
+        """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
+        first, end = self._block.bucket_columns(region[0])[0], self._block.bucket_columns(region[-1])[1]
+        whole = self._encode(slices, self._block.nodes(first, end), [])
+        blocks = {}
+        for count in (1, len(region), SPLITS * len(region)):
+            num_buckets = min(len(self._indices), self._block.num_buckets * count // len(region))
+            if num_buckets in blocks:
+                continue
+            cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
+            parts = [whole]
+            if count > 1:
+                parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
+            blocks[num_buckets] = sum(len(_deflate(part.monolithic(), self._options)) for part in parts)
+        pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
+        paged_bytes = None
+        if self._options.codec is Compression.ZSTD:
+            slots = pack_slots(pages, self._options.compression_level, self._options.checksum)
+            paged_bytes = sum(map(len, slots)) + 4 * len(slots)
+        raw_bytes = sum(len(page) for page in pages if page is not None)
+        return Sample(end - first, raw_bytes, num_pages, page_bytes, blocks, paged_bytes)
+
+    # --- row groups -----------------------------------------------------------------------------------------------
+
+    def add(self, batch: InputBatch) -> None:
+        """Check the values of a batch, then hand its rows to row groups, and write each that is full."""
+        if batch.num_rows == 0:
+            return
+        problem = Feeds(self._all_nodes, self._indices, [(batch, 0, batch.num_rows)]).check()
+        if problem is not None:
+            node, reason, found = problem
+            raise SchemaError(reason, column=self._all_nodes.paths(self._block.names())[node][1], found=found)
+        start = 0
+        while start < batch.num_rows:
+            start += self._open.take(batch, start)
+            if start < batch.num_rows or self._open.is_full:
+                self._flush()
+
+    def own(self, copy: bool) -> None:
+        """Take over the rows that stay in memory because their row group is not full; `copy` if they are borrowed."""
+        self._open.own(copy)
+
+    def drop(self) -> None:
+        """Drop the rows that were not written yet."""
+        self._open.clear()
+
+    def _flush(self) -> None:
+        """Encode and write the open row group."""
+        slices, num_rows = self._open.slices, self._open.num_rows
+        if not num_rows:
+            return
+        self._raw_bytes += self._open.num_bytes
+        self._open.clear()
+        if self.layout is None:
+            samples = self._samples(slices, self._raw_bytes)
+            self._lay_out(choose_layout(self._options.layout, len(self._indices), samples))
+        entries: list[BucketEntry] = []
+        records: list[StatisticsRecord] = []
+        buckets = range(len(self._bucket_nodes))
+        encode = partial(self._encode_bucket, slices)
+        results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
+        for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_nodes, results, strict=True):
+            entries.append(BucketEntry(mode, self.num_bytes, sum(map(len, blobs)), uncompressed_size))
+            self._put(*blobs)
+            self.most_rows = max(self.most_rows, num_rows, *encoded.child_rows)
+            first = nodes.first_column
+            records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
+        if self._options.stats_columns == "auto":
+            records = [record for record in records if record.bound_bytes <= MAX_AUTO_BOUNDS]
+        fields = [self._schema.field(self._indices[record.column]) for record in records]
+        packed = [record.pack(field.type) for record, field in zip(records, fields, strict=True)]
+        self.num_rows += num_rows
+        self._index.append(pack_row_group(num_rows, entries, packed))
+        self.records.append(list(zip(records, fields, strict=True)))
+
+    def _encode_bucket(self, slices: list[Slice], bucket: int) -> tuple[str, list[bytes], int, EncodedBucket]:
+        """The mode of a bucket, its bytes, the size of its block (0 when paged), and its encoded columns."""
+        nodes, options = self._bucket_nodes[bucket], self._options
+        assert self.layout is not None
+        encoded = self._encode(slices, nodes, self._bucket_statistics.get(bucket, []))
+        may_store = not self._vectors.isdisjoint(self._columns_of(nodes))
+        if (
+            options.codec is Compression.ZSTD
+            and choose_paged(*encoded.counted(), self.layout.page_size_threshold)
+            and len(encoded.child_rows) <= MAX_PAGED_CHILDREN
+        ):
+            pages = encoded.pages()
+            self._check_readable(max((len(page) for page in pages if page is not None), default=0), encoded)
+            slots = pack_slots(pages, options.compression_level, options.checksum, may_store)
+            return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
+        block = encoded.monolithic()
+        self._check_readable(len(block) if options.codec is Compression.ZSTD else 0, encoded)
+        return MONOLITHIC, [_deflate(block, options, may_store)], len(block), encoded
+
+    @staticmethod
+    def _check_readable(num_bytes: int, encoded: EncodedBucket) -> None:
+        """Refuse what our reader would refuse. Only a row group of a single row, which cannot be cut, is so large."""
+        if num_bytes > MAX_BLOCK_SIZE:
+            raise SchemaError("a row is too large for a bucket", found=num_bytes, expected=f"{MAX_BLOCK_SIZE} bytes")
+        if max(encoded.child_rows, default=0) > MAX_ROWS:
+            expected = f"at most {MAX_ROWS}"
+            raise SchemaError("a row has too many elements", found=max(encoded.child_rows), expected=expected)
+
+    def _columns_of(self, nodes: BucketNodes) -> list[int]:
+        """Indices of the columns of a bucket."""
+        return self._indices[nodes.first_column : nodes.first_column + nodes.num_columns]
+
+    def _encode(self, slices: list[Slice], nodes: BucketNodes, statistics: list[int]) -> EncodedBucket:
+        feeds = Feeds(nodes, self._columns_of(nodes), slices)
+        return EncodedBucket(feeds, self._options.dict_max_entries, self._options.dict_max_bytes, statistics)
+
+    def _put(self, *blobs: bytes) -> None:
+        for blob in blobs:
+            self._sink.write(blob)
+            self.num_bytes += len(blob)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def estimate(self, describe: Callable[[int], bytes] | None) -> int:
+        """About how many bytes the file would have if it ended here and open rows compressed like the others."""
+        ratio = 1.0
+        if self._options.codec is Compression.ZSTD and self._raw_bytes:
+            ratio = self.num_bytes / self._raw_bytes
+        index = sum(map(len, self._index)) + (8 + 18 * self._block.num_buckets if self._open.num_rows else 0)
+        schema = self._packed_block if self._schema_section is None else self._schema_section.result()
+        companion = 0 if describe is None else ENVELOPE_SIZE + len(describe(self.most_rows))
+        return self.num_bytes + int(self._open.num_bytes * ratio) + len(schema) + companion + index + FOOTER_SIZE
+
+    def finish(self, describe: Callable[[int], bytes] | None) -> None:
+        """Write the open row group, then schema block, companion, index and footer.
+
+        `describe` makes the description in the companion, from the rows of the largest row group, or its elements;
+        without it there is no companion.
+        """
+        self._flush()
+        if self.layout is None:
+            self._lay_out(self._no_rows())
+        assert self._schema_section is not None
+        schema_offset, schema_section = self.num_bytes, self._schema_section.result()
+        index_offset = schema_offset + len(schema_section)
+        description = b"" if describe is None else describe(self.most_rows)
+        if describe is not None:
+            index_offset += ENVELOPE_SIZE + len(description)
+        footer = Footer(index_offset, schema_offset, self._block.num_buckets, len(self._index), self._options.codec)
+        end = b"".join(self._index) + footer.pack()
+        self._put(schema_section, b"" if describe is None else pack_companion(description, end), end)
+
+
+def _deflate(block: Any, options: WriterOptions, may_store: bool = False) -> Any:
+    if options.codec is Compression.NONE:
+        return block
+    return deflate(block, options.compression_level, options.checksum, may_store)
