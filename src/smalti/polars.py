@@ -1,6 +1,6 @@
 """Mosaic files and tables as lazy frames of Polars. The only module that imports Polars.
 
-Polars passes columns, number of rows and predicate of a query. Conditions of the predicate on single columns are applied
+Polars passes columns, number of rows and predicate of a query. Conditions of the predicate on single columns apply
 while reading, so that statistics prune row groups and files; then Polars applies the whole predicate.
 """
 
