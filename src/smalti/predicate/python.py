@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import re
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -157,43 +156,20 @@ class _Unknown:
     span: slice
 
 
-@dataclass(frozen=True)
-class _Negated:
-    part: _Part
-    depth: int
+#: A part of an expression. Until the expression is complete, the operands of `And`, `Or` and `Not` can be any part.
+_Part: TypeAlias = "t.Tree | _Field | _Literal | _Unknown"
 
 
-@dataclass
-class _Chain:
-    """Parts that are joined by `kind`. Programs make filters of thousands of parts, each nested in the next."""
-
-    kind: type[t.And] | type[t.Or]
-    parts: deque[_Part]
-    depth: int
-
-
-#: A part of an expression that has been read. `_Negated` and `_Chain` are not trees yet: they may be nested too deep.
-_Part: TypeAlias = "t.Condition | t.And | t.Or | t.Not | t.Constant | _Field | _Literal | _Unknown | _Negated | _Chain"
-
-
-def _depth(part: _Part) -> int:
-    return part.depth if isinstance(part, (_Chain, _Negated)) else 1
-
-
-def _chained(kind: type[t.And] | type[t.Or], one: _Part, other: _Part) -> _Chain:
-    """Join two parts to one chain. A part that is a chain of the same kind is merged into it, the shorter one moves."""
-    ours, theirs = (
-        part if isinstance(part, _Chain) and part.kind is kind else _Chain(kind, deque([part]), _depth(part) + 1)
-        for part in (one, other)
-    )
-    depth = max(ours.depth, theirs.depth)
-    if len(ours.parts) < len(theirs.parts):
-        theirs.parts.extendleft(reversed(ours.parts))
-        ours = theirs
-    else:
-        ours.parts.extend(theirs.parts)
-    ours.depth = depth
-    return ours
+def _joined(part: Any) -> list[_Part]:
+    """The parts that are joined by And, or by Or. Programs make chains of thousands, each nested in the next."""
+    parts, waiting = [], [part]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is type(part):
+            waiting += (each.right, each.left)
+        else:
+            parts.append(each)
+    return parts
 
 
 def _serialised(expression: pc.Expression) -> pa.RecordBatch:
@@ -291,10 +267,10 @@ class _Parser:
     def _finish(self, call: _Call, span: slice) -> _Part:
         kind, parts = _JOINS.get(call.function), call.parts
         if kind is not None and len(parts) == 2:
-            return _chained(kind, *parts)
+            return kind(*cast("Any", parts))
         if call.function == "invert" and len(parts) == 1:
-            part = parts[0]
-            return part.part if isinstance(part, _Negated) else _Negated(part, _depth(part) + 1)
+            operand: Any = parts[0]
+            return operand.operand if isinstance(operand, t.Not) else t.Not(operand)
         if call.function == "struct_field" and isinstance(parts[0], _Field):
             return self._field_at(parts[0].name + "".join(_struct_path(call.options["field_ref"].as_py())), span)
         known: _Part | None = _condition(call.function, parts, call.options)
@@ -304,14 +280,14 @@ class _Parser:
             raise t.too_deep()
         return _Unknown(span)
 
-    def _to_tree(self, part: _Part) -> t.Tree:
-        if _depth(part) > t.MAX_DEPTH:
+    def _to_tree(self, part: _Part, depth: int = 1) -> t.Tree:
+        if depth > t.MAX_DEPTH:
             raise t.too_deep()
         match part:
-            case _Chain(kind, parts):
-                return t.join(kind, [self._to_tree(each) for each in parts])
-            case _Negated(inner):
-                return t.Not(self._to_tree(inner))
+            case t.And() | t.Or():
+                return t.join(type(part), [self._to_tree(each, depth + 1) for each in _joined(part)])
+            case t.Not(operand):
+                return t.Not(self._to_tree(operand, depth + 1))
             case _Literal(value) if pt.is_boolean(value.type):
                 return t.Constant(value.as_py())
             case _Field() | _Literal() | _Unknown():
