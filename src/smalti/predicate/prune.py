@@ -30,7 +30,7 @@ _Bound: TypeAlias = "pa.Array | pa.Scalar"
 
 
 class Outcome(Enum):
-    """What is known about the rows of a row group."""
+    """How many rows of a row group, or of a file, can match."""
 
     NONE = "cannot match"
     SOME = "might match"
@@ -136,7 +136,7 @@ class _Pruner:
             fitted = fit_condition(tree, {name: each.min.type for name, each in zip(names, columns, strict=True)})
             return self._ask_condition(fitted, columns)
         except (SchemaError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            return self.unknown  # what cannot be compared is for the row filter to report
+            return self.unknown  # Filtering the rows will raise the error.
 
     def _ask_condition(self, tree: t.Condition, columns: list[GroupStatistics]) -> _Answer:
         """The answer for a condition on columns that all have statistics."""
