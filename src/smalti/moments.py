@@ -61,14 +61,19 @@ def in_seconds(scalar: Any) -> Fraction:
     return Fraction(scalar.value, TICKS[scalar.type.unit])
 
 
-def scalar_text(scalar: Any) -> str:
-    """An Arrow scalar as text: as Python shows its value if Python has one, else in ISO 8601 or as a number."""
+def scalar_text(scalar: Any, limit: int | None = None) -> str:
+    """An Arrow scalar, or a Python value, as a string: as Python shows it if it can, else in ISO 8601 or as a number.
+
+    More characters than `limit` are cut off.
+    """
     while isinstance(scalar, (pa.DictionaryScalar, pa.RunEndEncodedScalar, pa.ExtensionScalar)):
         scalar = scalar.value
-    value = python_value(scalar)
-    if not isinstance(value, pa.Scalar):
-        return str(value)
-    return str(scalar.value) if pt.is_duration(scalar.type) else str(moment_texts(pa.array([scalar], scalar.type))[0])
+    value = python_value(scalar) if isinstance(scalar, pa.Scalar) else scalar
+    if isinstance(value, pa.Scalar):
+        is_number = pt.is_duration(scalar.type)
+        value = scalar.value if is_number else moment_texts(pa.array([scalar], scalar.type))[0]
+    text = str(value)
+    return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def python_value(scalar: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 from smalti.errors import MosaicError
 from smalti.spec import MAX_UINT32, Compression
 
-#: What a layout can be chosen for.
+#: Aims that a layout can be chosen for.
 LAYOUTS = ("balanced", "small", "fast")
 
 
@@ -54,14 +54,14 @@ class WriterOptions:
     row_group_max_rows : int, optional
         Most rows of a row group; by default there is no limit.
     dict_max_bytes, dict_max_entries : int
-        Largest dictionary, in bytes (of text, binary, long decimals and nanosecond timestamps) and in entries. 0 or 1
-        entries turn dictionaries off.
+        Largest dictionary, in bytes (of strings, binary, long decimals and nanosecond timestamps) and in entries. 0 or
+        1 entries turn dictionaries off.
     page_size_threshold : int, optional
         A bucket is paged, so that single columns can be read from it, if its columns have at least this many bytes on
         average. By default it is chosen, or 32 KiB if `num_buckets` is given.
     stats_columns : sequence of str, "all" or "auto"
         Columns whose minimum, maximum and number of nulls are stored for each row group. "all" means all columns that
-        have an order. "auto", the default, means the same for tables of up to 100 columns, except for long texts, and
+        have an order. "auto", the default, means the same for tables of up to 100 columns, except for long strings, and
         no columns for wider tables: every open reads all statistics, which in a table of 10,000 columns takes longer
         than the reading itself. If `num_buckets` or `page_size_threshold` is given, "auto" means no columns.
     checksum : bool
@@ -139,7 +139,7 @@ class WriterOptions:
 
     @classmethod
     def of(cls, options: WriterOptions | None, values: Mapping[str, Any]) -> WriterOptions:
-        """Options given whole, or by name; an unknown name is refused with the ones that exist."""
+        """Return options that are given as an object or by name. Raise TypeError for unknown names, or for both."""
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:

@@ -1,7 +1,7 @@
 """Mosaic files and tables as lazy frames of Polars. The only module that imports Polars.
 
-Polars says which columns and how many rows a query needs, and passes its predicate along. What the predicate says about
-single columns is applied while reading, so that statistics skip row groups and files; then Polars applies all of it.
+Polars passes columns, number of rows and predicate of a query. Conditions of the predicate on single columns apply
+while reading, so that statistics prune row groups and files; then Polars applies the whole predicate.
 """
 
 from __future__ import annotations
@@ -22,20 +22,25 @@ from smalti.extras import optional_module
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem
+from smalti.logical.types import is_binary_like, is_string_like
 from smalti.predicate import tree as t
 from smalti.table.reading import open_any
 
 optional_module("polars")
 
-import polars as pl  # noqa: E402 (what is missing is said by the line above)
+import polars as pl  # noqa: E402 (the line above raises with advice if Polars is missing)
 from polars.io.plugins import register_io_source  # noqa: E402
 
-#: Whether plans show a name for a source: Polars 2 does, and pypaimon allows none but Polars 1.
+#: Whether plans can show a name for a source: since Polars 2. pypaimon requires Polars 1.
 _HAS_NAMES = "explain_name" in signature(register_io_source).parameters
-#: Polars' names of comparisons. Those of `_NAN_MATCHES` hold for NaN, which is the largest number to Polars and equals
-#: itself, while it matches nothing in Arrow.
+#: Polars' names of comparisons, and what they become when their sides are swapped. To Polars NaN is the largest number
+#: and equals itself, so that the comparisons of `_NAN_MATCHES` can hold for it, while it matches nothing in Arrow.
 _COMPARISONS = {"Eq": "equal", "Lt": "less", "LtEq": "less_equal", "Gt": "greater", "GtEq": "greater_equal"}
+_SWAPPED = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
 _NAN_MATCHES = ("Gt", "GtEq")
+_JOINS: dict[str, type[t.And] | type[t.Or]] = {"And": t.And, "LogicalAnd": t.And, "Or": t.Or, "LogicalOr": t.Or}
+#: Types of different size or layout that are compared exactly.
+_COMPARABLE = (pt.is_integer, is_string_like, is_binary_like)
 
 
 def scan_mosaic(
@@ -77,7 +82,7 @@ def _frames(
     n_rows: int | None,
     batch_size: int | None,  # noqa: ARG001 (a hint; row groups are the batches that cost least)
 ) -> Iterator[pl.DataFrame]:
-    """What Polars calls to read. The first `n_rows` are meant before the predicate, so with them all rows are read."""
+    """Read for Polars. `n_rows` counts rows before the predicate, so a filter is applied only without it."""
     filters = None if predicate is None or n_rows is not None else parse_predicate(predicate, origin)
     left = n_rows
     for batch in origin.scan(with_columns, filters).to_batches():
@@ -95,7 +100,7 @@ def _frames(
 
 
 def _polars_schema(origin: Scannable) -> Mapping[str, pl.DataType]:
-    """Names and types. Each type is looked at once: asking Polars for 10,000 would take longer than a read."""
+    """Names and types. Polars is asked once for each different type: 10,000 questions take longer than a read."""
     if isinstance(origin, MosaicFile):
         names, kinds = origin.columns.names, origin.columns.kinds
     else:
@@ -120,8 +125,7 @@ def _polars_schema(origin: Scannable) -> Mapping[str, pl.DataType]:
 def parse_predicate(predicate: pl.Expr, origin: Scannable) -> t.Tree | None:
     """A filter that keeps every row for which a predicate of Polars is true, and maybe more; None keeps all.
 
-    Polars' own form of expressions as JSON is not a promise. What is not understood is left to Polars, which filters
-    the rows in any case.
+    Polars' JSON form of expressions is not stable. Unknown parts are left to Polars, which filters the rows anyway.
     """
     try:
         parsed = json.loads(predicate.meta.serialize(format="json"))
@@ -133,12 +137,12 @@ def parse_predicate(predicate: pl.Expr, origin: Scannable) -> t.Tree | None:
         return None
 
 
-def _joined(node: Any, operators: tuple[str, ...]) -> list[Any]:
-    """What is joined by some operators. Programs make chains of thousands, each around the one before."""
+def _joined(node: Any, kind: type[t.And] | type[t.Or]) -> list[Any]:
+    """The parts that are joined by And or by Or. Programs make chains of thousands, each nested in the next."""
     parts, waiting = [], [node]
     while waiting:
         match waiting.pop():
-            case {"BinaryExpr": {"left": left, "op": op, "right": right}} if op in operators:
+            case {"BinaryExpr": {"left": left, "op": op, "right": right}} if _JOINS.get(op) is kind:
                 waiting += (right, left)
             case part:
                 parts.append(part)
@@ -147,19 +151,15 @@ def _joined(node: Any, operators: tuple[str, ...]) -> list[Any]:
 
 def _parse(node: Any, types: Mapping[str, pa.DataType]) -> t.Tree | None:
     match node:
-        case {"BinaryExpr": {"op": "And" | "LogicalAnd"}}:
-            parts = [_parse(part, types) for part in _joined(node, ("And", "LogicalAnd"))]
-            said = [part for part in parts if part is not None]
-            return t.join(t.And, said) if said else None
-        case {"BinaryExpr": {"op": "Or" | "LogicalOr"}}:
-            parts = [_parse(part, types) for part in _joined(node, ("Or", "LogicalOr"))]
-            said = [part for part in parts if part is not None]
-            return t.join(t.Or, said) if len(said) == len(parts) else None
+        case {"BinaryExpr": {"op": op}} if op in _JOINS:
+            parts = [_parse(part, types) for part in _joined(node, _JOINS[op])]
+            known = [part for part in parts if part is not None]
+            is_usable = known if _JOINS[op] is t.And else len(known) == len(parts)
+            return t.join(_JOINS[op], known) if is_usable else None
         case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": _} as literal}}:
             return _compare(name, op, literal, types)
         case {"BinaryExpr": {"left": {"Literal": _} as literal, "op": op, "right": {"Column": name}}}:
-            swapped = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
-            return _compare(name, swapped.get(op, op), literal, types)
+            return _compare(name, _SWAPPED.get(op, op), literal, types)
         case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNull"}}}:
             return t.IsNull(name)
         case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNotNull"}}}:
@@ -188,11 +188,11 @@ def _is_in(name: str, values: pa.Scalar | None, type_: pa.DataType) -> t.Tree | 
     if not isinstance(values, (pa.ListScalar, pa.LargeListScalar)) or values.values is None:
         return None
     entries = values.values
-    return t.IsIn(name, entries) if not entries.null_count and _plain(entries.type) == _plain(type_) else None
+    return t.IsIn(name, entries) if not entries.null_count and _is_comparable(type_, entries.type) else None
 
 
 def _value(literal: Any) -> pa.Scalar | None:
-    """The value of a literal, evaluated by Polars itself, in the type that files have for it."""
+    """The value of a literal, evaluated by Polars itself; None if it is not one value."""
     if "Literal" not in literal:
         return None
     try:
@@ -200,30 +200,9 @@ def _value(literal: Any) -> pa.Scalar | None:
     except (pl.exceptions.PolarsError, ValueError, TypeError):
         return None
     array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return _stored(array)[0] if len(array) == 1 else None
-
-
-def _stored(array: pa.Array) -> pa.Array:
-    """Polars' large strings and lists as the ordinary ones that files have."""
-    if pt.is_large_string(array.type):
-        return array.cast(pa.string())
-    if pt.is_large_binary(array.type):
-        return array.cast(pa.binary())
-    if pt.is_large_list(array.type):
-        value = array.type.value_type
-        return array.cast(pa.list_(pa.string() if pt.is_large_string(value) else value))
-    return array
+    return array[0] if len(array) == 1 else None
 
 
 def _is_comparable(column: pa.DataType, value: pa.DataType) -> bool:
-    """Whether Arrow compares the two as Polars does."""
-    return _plain(column) == _plain(value) or (pt.is_integer(column) and pt.is_integer(value))
-
-
-def _plain(type_: pa.DataType) -> pa.DataType:
-    """Texts and bytes in one layout: what Polars has written has views of them."""
-    if pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_):
-        return pa.string()
-    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_):
-        return pa.binary()
-    return type_
+    """Whether a filter compares the two types as Polars does. Polars has only one type of strings, and one of bytes."""
+    return column == value or any(is_kind(column) and is_kind(value) for is_kind in _COMPARABLE)

@@ -12,7 +12,8 @@ import pytest
 
 import smalti
 from smalti.cli.main import main
-from smalti.predicate.text import WhereError, parse_where
+from smalti.errors import SchemaError
+from smalti.predicate.text import parse_where
 from tests.cli.conftest import mixed_table
 
 ROWS = mixed_table().to_pylist()
@@ -87,7 +88,7 @@ def test_keeps_the_rows_it_says(mixed: Path, text: str, condition: Callable[[dic
     ("text", "message"),
     [
         ("nme = 'x'", "no column 'nme'; did you mean 'name'"),
-        ("name > 5", "--where: column 'name' cannot be compared with this: found number '5', expected string"),
+        ("name > 5", "column 'name' cannot be compared with this: found number '5', expected string"),
         ("id = 'x'", "expected int32"),
         ("id = true", "expected int32"),
         ("flag = 1", "expected bool"),
@@ -102,7 +103,7 @@ def test_keeps_the_rows_it_says(mixed: Path, text: str, condition: Callable[[dic
     ],
 )
 def test_types_are_checked(mixed: Path, text: str, message: str) -> None:
-    with smalti.open(mixed) as file, pytest.raises(WhereError) as refused:
+    with smalti.open(mixed) as file, pytest.raises(SchemaError) as refused:
         parse_where(text, file.schema)
     assert message in str(refused.value)
 
@@ -136,7 +137,7 @@ def test_times_and_moments_are_exact(tmp_path: Path) -> None:
     }.items():
         assert kept(path, text) == rows, text
     for text in ("n = '12:00:00+02:00'", "n = '12:00:00Z'", "n = '24:00'", "t = '1970-01-01T00:00Z'", "z = '12:00'"):
-        with smalti.open(path) as file, pytest.raises(WhereError, match="cannot be compared with this"):
+        with smalti.open(path) as file, pytest.raises(SchemaError, match="cannot be compared with this"):
             parse_where(text, file.schema)
 
 

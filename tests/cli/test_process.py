@@ -72,7 +72,7 @@ def test_looking_needs_no_engine(mixed: Path) -> None:
         (["schema", "docs/images"], "No files of a known format"),
         (["schema", "LICENSE"], "not a Mosaic file: bad magic"),
         (["head", "nosuch://bucket/x"], "nosuch"),
-        (["cat", "tests/data/golden/array_basic.mosaic", "--where", "x ="], "--where: found the end"),
+        (["cat", "tests/data/golden/array_basic.mosaic", "--where", "x ="], "--where: not a condition: found the end"),
         (["cat", "tests/data/golden/array_basic.mosaic", "-c", "nope"], "no column 'nope'"),
         (["report", "tests/data/golden/array_basic.mosaic", "-o", "/nonexistent/x.html"], "No such file"),
     ],

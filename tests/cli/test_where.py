@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smalti.predicate.text import WhereError, parse_where
+from smalti.errors import SchemaError
+from smalti.predicate.text import parse_where
 from smalti.predicate.tree import And, Compare, CompareColumns, IsIn, IsNull, Not, Or, Tree
 from tests.files import read, written
 
@@ -124,7 +125,7 @@ def test_small_numbers_are_not_zero(text: str, column: pa.Array) -> None:
         ("a in ()", "a value"),
         ("a in (5,)", "a value"),
         ("a in (5 6)", "',' or ')'"),
-        ("a in (b)", "'b' for text"),
+        ("a in (b)", "'b' for a string"),
         ("a is 5", "'null' or 'not null'"),
         ("a not 5", "'in', 'between' or 'like' after 'not'"),
         ("a = null", "is null"),
@@ -134,7 +135,7 @@ def test_small_numbers_are_not_zero(text: str, column: pa.Array) -> None:
         ("a = 1.2.3", "cannot read this"),
         ("a ; drop", "'; drop' at character 3"),
         ("a + 1 > 2", "cannot read this"),
-        ("a like 'x%'", "column 'a' is not text"),
+        ("a like 'x%'", "column 'a' has no strings"),
         ("s like 5", "a pattern in single quotes"),
         ("a between 1", "'and' and the upper end"),
         ("a between 1 and 'x'", "cannot be compared"),
@@ -150,15 +151,14 @@ def test_small_numbers_are_not_zero(text: str, column: pa.Array) -> None:
     ],
 )
 def test_refuses_and_says_where(text: str, message: str) -> None:
-    with pytest.raises(WhereError) as refused:
+    with pytest.raises(SchemaError) as refused:
         parse_where(text, SCHEMA)
     assert message in str(refused.value)
-    assert str(refused.value).startswith("--where")
 
 
 @given(st.text(alphabet="ab()<>=!'\"` ,.0123456789-+eandorinotull", max_size=40))
 def test_never_raises_anything_else(text: str) -> None:
-    with contextlib.suppress(WhereError):
+    with contextlib.suppress(SchemaError):
         parse_where(text, SCHEMA)
 
 

@@ -13,7 +13,8 @@ import pytest
 
 import smalti
 import smalti.duckdb
-from smalti.duckdb import ArrowTable, Scanner, _parse, named_columns
+from smalti._compat.duckdb import named_columns, parse_statement
+from smalti.duckdb import ArrowTable, Scanner
 
 NAN = float("nan")
 COLUMNS = {
@@ -244,7 +245,7 @@ def test_columns_and_conditions_reach_the_file(
     ],
 )
 def test_names_of_a_statement(connection: duckdb.DuckDBPyConnection, sql: str, names: set[str] | None) -> None:
-    found = named_columns(_parse(connection, sql))
+    found = named_columns(parse_statement(connection, sql))
     assert (found is None) == (names is None)
     if found is not None and names is not None:
         assert names <= found

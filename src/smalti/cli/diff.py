@@ -20,7 +20,7 @@ from smalti.cli.sources import batches_of, open_table, schema_of, shown_paths
 from smalti.file.plain import plain_values
 from smalti.file.streams import Scannable
 from smalti.logical.arrays import to_stored, widen_values
-from smalti.logical.types import is_list_like, storage_type
+from smalti.logical.types import is_binary_like, is_list_like, is_string_like, storage_type
 from smalti.logical.widen import widen
 from smalti.units import show_count
 
@@ -148,10 +148,10 @@ def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = Non
 
 
 def plain_layout(type_: Any) -> pa.DataType:
-    """A type in the layout that Arrow uses by default: a text is a text, with offsets of 32 or 64 bits or as a view."""
-    if pt.is_large_string(type_) or pt.is_string_view(type_):
+    """A type in Arrow's default layout: strings, bytes and lists with offsets of 32 bits."""
+    if is_string_like(type_):
         return pa.string()
-    if pt.is_large_binary(type_) or pt.is_binary_view(type_):
+    if is_binary_like(type_) and not pt.is_fixed_size_binary(type_):
         return pa.binary()
     if pt.is_struct(type_):
         return pa.struct([field.with_type(plain_layout(field.type)) for field in type_])

@@ -16,12 +16,11 @@ from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import csv_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
-from smalti.errors import SchemaError
+from smalti.errors import MosaicError, SchemaError
 from smalti.file.plain import json_lines
 from smalti.file.streams import Scannable
 from smalti.logical.arrays import take_rows
 from smalti.logical.tree import field_paths
-from smalti.predicate.literals import WhereError
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
 from smalti.table.dataset import MosaicDataset
@@ -101,18 +100,21 @@ def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | 
 
 
 def _condition(text: str, table: Scannable) -> Any:
-    """The condition that a text says of a table.
+    """Parse the condition of `--where` for the columns of a table.
 
-    If files disagree on the type of a column, one on partition columns may leave those that agree.
+    If files disagree on the type of a column, a condition on partition columns may leave only files that agree.
     """
     try:
         schema = schema_of(table)
     except SchemaError as disagreement:
         try:
             return parse_where(text, getattr(table, "partition_schema", pa.schema([])))
-        except WhereError:
+        except SchemaError:
             raise disagreement from None
-    return parse_where(text, schema)
+    try:
+        return parse_where(text, schema)
+    except SchemaError as error:
+        raise MosaicError(f"--where: {error}") from None
 
 
 def _limit(options: argparse.Namespace) -> int | None:

@@ -20,14 +20,13 @@ import pyarrow.types as pt
 
 from smalti.logical.arrays import list_elements, struct_fields
 from smalti.logical.tree import unique_names
-from smalti.logical.types import is_list_like
+from smalti.logical.types import is_binary_like, is_list_like
 from smalti.moments import moment_texts
 
 #: The stubs of pyarrow have no functions for runs.
 _runs: Any = pc
 #: Writes bytes as text.
 ShowBytes = Callable[[bytes], str]
-_BYTES = (pt.is_binary, pt.is_large_binary, pt.is_fixed_size_binary, pt.is_binary_view)
 
 
 def in_base64(data: bytes) -> str:
@@ -71,7 +70,7 @@ def _plain(array: Any, type_: Any, show: ShowBytes) -> list[Any]:
         places: Any = pa.array(range(len(values)), pa.int64())
         runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, places)
         return _chosen(values, _runs.run_end_decode(runs.slice(array.offset, len(array))))
-    if any(is_kind(type_) for is_kind in _BYTES):
+    if is_binary_like(type_):
         return [None if value is None else show(value) for value in array.to_pylist()]
     if pt.is_floating(type_):
         return [None if value is None else _json_number(float(value)) for value in array.to_pylist()]

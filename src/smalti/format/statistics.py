@@ -39,13 +39,8 @@ class ColumnStatistics:
 
     def __repr__(self) -> str:
         ends = (self.min, self.max)
-        low, high = (show_bound(end) if isinstance(end, pa.Scalar) else repr(end) for end in ends)
+        low, high = (scalar_text(end) if isinstance(end, pa.Scalar) else repr(end) for end in ends)
         return f"ColumnStatistics(null_count={self.null_count}, min={low}, max={high})"
-
-
-def show_bound(bound: Any) -> str:
-    """A bound as text, also one that Python has no value for."""
-    return scalar_text(bound) if isinstance(bound, pa.Scalar) else str(bound)
 
 
 class StatisticsRecord(NamedTuple):

@@ -204,19 +204,14 @@ def _listed(counts: list[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts)
 
 
-def _shown(scalar: pa.Scalar) -> str:
-    text = scalar_text(scalar)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
 #: The columns of the table: name, type, and how to fill it from the name and the measure of a column.
 _COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int | None]]] = [
     ("column", pa.string(), lambda name, _: name),
     ("type", pa.string(), lambda _, found: str(found.type)),
     ("rows", pa.int64(), lambda _, found: found.rows),
     ("nulls", pa.int64(), lambda _, found: found.nulls),
-    ("min", pa.string(), lambda _, found: _shown(found.bounds[0]) if len(found.bounds) else None),
-    ("max", pa.string(), lambda _, found: _shown(found.bounds[1]) if len(found.bounds) else None),
+    ("min", pa.string(), lambda _, found: scalar_text(found.bounds[0], MAX_SHOWN) if len(found.bounds) else None),
+    ("max", pa.string(), lambda _, found: scalar_text(found.bounds[1], MAX_SHOWN) if len(found.bounds) else None),
     ("distinct", pa.int64(), lambda _, found: _distinct(found)),
     ("histogram", pa.string(), lambda _, found: histogram(found.sample)),
     (

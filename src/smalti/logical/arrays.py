@@ -28,7 +28,14 @@ from smalti.logical.tree import (
     with_entry,
     without_extensions,
 )
-from smalti.logical.types import contains_type, is_legacy_timestamp, is_list_like, storage_type
+from smalti.logical.types import (
+    contains_type,
+    is_binary_like,
+    is_legacy_timestamp,
+    is_list_like,
+    is_string_like,
+    storage_type,
+)
 from smalti.memory import size_of
 from smalti.spec import MAX_BLOCK_SIZE
 
@@ -391,9 +398,9 @@ def _some_value(type_: Any) -> Any:
         return False
     if pt.is_fixed_size_binary(type_):
         return bytes(type_.byte_width)
-    if pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_):
+    if is_string_like(type_):
         return ""
-    if pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_):
+    if is_binary_like(type_):
         return b""
     if pt.is_fixed_size_list(type_):
         return [None if type_.value_field.nullable else _some_value(type_.value_type)] * type_.list_size

@@ -89,6 +89,17 @@ def is_list_like(type_: pa.DataType) -> TypeGuard[pa.ListType]:
     return type_.id in _LISTS
 
 
+def is_string_like(type_: pa.DataType) -> bool:
+    """Whether a type is a string, of any layout."""
+    return pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)
+
+
+def is_binary_like(type_: pa.DataType) -> bool:
+    """Whether a type is binary, of any layout or of a fixed size."""
+    is_variable = pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_)
+    return is_variable or pt.is_fixed_size_binary(type_)
+
+
 def storage_kind(type_: Any) -> pa.DataType:
     """A type without what is wrapped around it: extension, dictionary, runs."""
     if isinstance(type_, pa.BaseExtensionType):

@@ -10,12 +10,17 @@ import pyarrow.types as pt
 
 from smalti.errors import SchemaError
 from smalti.logical.tree import parts_of_both, with_entry
-from smalti.logical.types import is_list_like, is_long_decimal, keeps_units, storage_type
+from smalti.logical.types import (
+    is_binary_like,
+    is_list_like,
+    is_long_decimal,
+    is_string_like,
+    keeps_units,
+    storage_type,
+)
 from smalti.spec import MAX_DECIMAL_PRECISION
 
 _SIGNED: dict[int, pa.DataType] = {16: pa.int16(), 32: pa.int32(), 64: pa.int64(), 128: pa.decimal128(20, 0)}
-_TEXTS = pt.is_string, pt.is_large_string, pt.is_string_view
-_BYTES = pt.is_binary, pt.is_large_binary, pt.is_binary_view, pt.is_fixed_size_binary
 _UNITS = ["s", "ms", "us", "ns"]
 
 
@@ -78,13 +83,10 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 
 
 def _widen_texts(a: Any, b: Any) -> pa.DataType | None:
-    families: list[tuple[Any, pa.DataType, pa.DataType]] = [
-        (_TEXTS, pa.string(), pa.large_string()),
-        (_BYTES, pa.binary(), pa.large_binary()),
-    ]
-    for kinds, plain, large in families:
-        if all(any(is_kind(t) for is_kind in kinds) for t in (a, b)):
-            return large if large in (a, b) else plain
+    if is_string_like(a) and is_string_like(b):
+        return pa.large_string() if pa.large_string() in (a, b) else pa.string()
+    if is_binary_like(a) and is_binary_like(b):
+        return pa.large_binary() if pa.large_binary() in (a, b) else pa.binary()
     return None
 
 

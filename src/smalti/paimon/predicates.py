@@ -53,7 +53,7 @@ def to_predicate(tree: t.Tree, builder: PredicateBuilder, types: pa.Schema) -> P
         case t.IsIn(column, pa.Array() as values):
             literals = _literals(column, values, types)
             return builder.is_in(column, literals) if literals else None
-        case t.MatchText(column, op, text):
+        case t.MatchString(column, op, text):
             is_text = _is_column(column, types) and pt.is_string(types.field(column).type)
             return getattr(builder, _TEXT_MATCHES[op])(column, text) if is_text else None
         case t.IsNull(column, False):

@@ -1,9 +1,8 @@
-"""Two columns compared with each other, exactly, also where Arrow would round one of them, or has no place for it."""
+"""Two columns compared with each other, exactly, also where Arrow would round one of them, or refuse."""
 
 from __future__ import annotations
 
-import operator
-from fractions import Fraction
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pyarrow as pa
@@ -13,14 +12,7 @@ import pyarrow.types as pt
 from smalti.predicate import tree as t
 from smalti.predicate.fitting import as_comparable, exact_number, step_of
 
-_PYTHON = {
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-}
+_PYTHON = {"equal": eq, "not_equal": ne, "less": lt, "less_equal": le, "greater": gt, "greater_equal": ge}
 #: Decimals are rounded by less than this share of themselves when Arrow makes floating-point numbers of them.
 _ROUNDED = 1e-12
 
@@ -51,14 +43,14 @@ def compare_arrays(op: str, left: Any, right: Any) -> Any:
 
 
 def _with_sign(array: Any) -> Any:
-    """Integers of 64 bits without sign as decimals: Arrow would compare them with others as integers with sign."""
+    """Cast uint64 to decimals: Arrow would compare them with other types as signed integers."""
     return array.cast(pa.decimal128(20, 0)) if pt.is_uint64(array.type) else array
 
 
 def _compare_units(op: str, left: Any, right: Any) -> Any:
-    """Moments, times or durations of two units. In the finer one, the values of the other could be out of range.
+    """Compare moments, times or durations of two units. Values of the coarse unit can be out of range in the fine one.
 
-    A coarse value is compared with the fine one, rounded down. Where they are equal, the fine one may still be more.
+    A coarse value is compared with the fine value rounded down. Where they are equal, the fine one may still be more.
     """
     ratio = step_of(left.type) / step_of(right.type)
     if ratio < 1:
@@ -82,10 +74,10 @@ def _ticks(array: Any) -> Any:
 
 
 def _compare_integers(op: str, whole: Any, floating: Any) -> Any:
-    """Integers and floating-point numbers, where Arrow refuses integers of more than 53 bits.
+    """Compare integers with floating-point numbers, where Arrow refuses integers of more than 53 bits.
 
-    Rounded to a floating-point number, an integer keeps its order among them, unless it becomes equal to one: then
-    that is a whole number, and is compared as such, or 2^63, which is above all integers.
+    Rounding an integer to a floating-point number keeps its order among them, unless the two become equal. Then the
+    floating-point number is whole, and is compared as an integer, or it is 2^63, which is above all integers.
     """
     compare = getattr(pc, op)
     rounded, floating = whole.cast(pa.float64(), safe=False), floating.cast(pa.float64())
@@ -96,14 +88,10 @@ def _compare_integers(op: str, whole: Any, floating: Any) -> Any:
 
 
 def _compare_decimals(op: str, decimals: Any, floating: Any) -> Any:
-    """Decimals and floating-point numbers: rounded where they are far from each other, and exact elsewhere."""
+    """Compare decimals with floating-point numbers: rounded where they are far from each other, exactly elsewhere."""
     rounded, floating = decimals.cast(pa.float64()), floating.cast(pa.float64())
     is_near = pc.less_equal(pc.abs(pc.subtract(rounded, floating)), pc.multiply(pc.abs(floating), _ROUNDED))
     is_near = is_near.fill_null(False)
     pairs = zip(decimals.filter(is_near).to_pylist(), floating.filter(is_near).to_pylist(), strict=True)
-    exact = [_PYTHON[op](exact_number(one), _exact_float(other)) for one, other in pairs]
+    exact = [_PYTHON[op](exact_number(one), exact_number(other)) for one, other in pairs]
     return pc.replace_with_mask(getattr(pc, op)(rounded, floating), is_near, pa.array(exact, pa.bool_()))
-
-
-def _exact_float(number: float) -> Fraction | float:
-    return Fraction(number) if abs(number) < float("inf") else number

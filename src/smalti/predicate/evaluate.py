@@ -1,4 +1,4 @@
-"""Filters applied to rows: a tree as the mask that decides about each row of a batch."""
+"""Apply filters to rows: compute the mask of a tree for a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from smalti.predicate.fitting import as_comparable, fit_condition
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter ready to use; `nested` are the names in it that can only mean fields of structs."""
+    """A parsed filter; `nested` are the names in it that can only mean fields of structs."""
 
     tree: t.Tree
     nested: frozenset[str] = frozenset()
@@ -35,23 +35,21 @@ class Filter:
 
 
 def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
-    """The filter with values in the types that columns are compared as, by name.
+    """The filter with each value in the type that its column is compared in; `types` are those types by column name.
 
-    Columns are compared as they are stored, mostly, and people write values of the types that they know. Arrow would
-    round values, refuse some, and crash if a null has another type.
+    Columns are mostly compared as they are stored, and people write values of the types that they were given in. Arrow
+    would round values, refuse some, and crash if a null has another type.
 
     Raises
     ------
     SchemaError
-        If a column of such a type cannot be compared as the filter says.
+        If a column of its type cannot be compared as the filter says.
     """
 
     def fit(tree: t.Tree) -> t.Tree:
         match tree:
-            case t.And(left, right):
-                return t.And(fit(left), fit(right))
-            case t.Or(left, right):
-                return t.Or(fit(left), fit(right))
+            case t.And(left, right) | t.Or(left, right):
+                return type(tree)(fit(left), fit(right))
             case t.Not(operand):
                 return t.Not(fit(operand))
             case t.Constant():
@@ -68,7 +66,7 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
 
 
 def _check_computed(tree: t.Tree, names: Sequence[str], types: Mapping[str, pa.DataType]) -> None:
-    """Refuse what Arrow cannot compute of columns of these types."""
+    """Raise if Arrow cannot compute the tree for columns of these types."""
     names = list(dict.fromkeys(names))
     if not types.keys() >= set(names):
         return
@@ -105,15 +103,15 @@ def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
             return pa.nulls(batch.num_rows, pa.bool_())
         case t.Compare(column, op, value):
             return getattr(pc, op)(as_comparable(batch.column(column)), as_comparable(value))
-        case t.MatchText(column, op, text):
+        case t.MatchString(column, op, substring):
             array = batch.column(column)
-            return pa.nulls(len(array), pa.bool_()) if pt.is_null(array.type) else getattr(pc, op)(array, text)
+            return pa.nulls(len(array), pa.bool_()) if pt.is_null(array.type) else getattr(pc, op)(array, substring)
         case t.CompareColumns(left_name, op, right_name):
             return compare_arrays(op, batch.column(left_name), batch.column(right_name))
         case t.IsIn(column, values):
             array = as_comparable(batch.column(column))
             found = pc.is_in(array, value_set=as_comparable(values))
-            # Arrow's "is in" says false of a null, where SQL says null.
+            # Arrow's `is_in` is false for a null, and SQL's is null.
             return pc.if_else(array.is_valid(), found, pa.scalar(None, pa.bool_())) if array.null_count else found
         case t.IsNull(column, nan_is_null):
             return pc.is_null(batch.column(column), nan_is_null=nan_is_null)

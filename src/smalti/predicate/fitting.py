@@ -1,8 +1,8 @@
 """Values of filters brought to the types of the columns that they are compared with, without a change of meaning.
 
-A value is an exact number, here: of seconds, if it is a moment or a duration. A type has some numbers and not others.
-Between two of them, nothing is equal to the value, and a comparison with it is one with the number below. So no value
-is ever rounded, none is too large, and Arrow compares nothing but values of one type.
+A value is an exact number: of seconds, if it is a moment or a duration. A type has only some numbers. Between two of
+them, nothing equals the value, and a comparison with the value is one with the number below it. So no value is ever
+rounded, none is too large, and Arrow only compares values of one type.
 """
 
 from __future__ import annotations
@@ -19,37 +19,42 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
+from smalti.logical.types import is_binary_like, is_string_like
+from smalti.moments import DAY, TICKS, in_seconds
 from smalti.predicate import tree as t
 
-#: Kinds of types, and what tells them. Values of one kind can be compared; so can texts and bytes.
-_KINDS: tuple[tuple[str, Callable[[Any], bool]], ...] = (
-    ("number", lambda type_: pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_)),
-    ("moment", lambda type_: pt.is_date(type_) or (pt.is_timestamp(type_) and type_.tz is None)),
-    ("moment with a zone", pt.is_timestamp),
-    ("time", pt.is_time),
-    ("duration", pt.is_duration),
-    ("boolean", pt.is_boolean),
-    ("text", lambda type_: pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)),
-    ("bytes", lambda t: pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t) or pt.is_fixed_size_binary(t)),
-    ("null", pt.is_null),
-)
-_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+#: Kinds of types, each with its test. Values of one kind can be compared; so can strings and bytes.
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "number": lambda type_: pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_),
+    "moment": lambda type_: pt.is_date(type_) or (pt.is_timestamp(type_) and type_.tz is None),
+    "moment with a zone": pt.is_timestamp,
+    "time": pt.is_time,
+    "duration": pt.is_duration,
+    "boolean": pt.is_boolean,
+    "string": is_string_like,
+    "bytes": is_binary_like,
+    "null": pt.is_null,
+}
+#: Kinds whose values are compared as they are; the others are compared as numbers.
+_NOT_NUMBERS = ("boolean", "string", "bytes")
 #: Numbers beyond these powers of ten are beyond every type, or nearer to zero than all numbers of any type.
 _LARGEST, _SMALLEST = 400, -400
-#: Enough digits for every number that a type has. More of them are cut off so that none is mistaken for such a number.
+#: Enough digits for every number that a type has. ROUND_05UP keeps longer numbers from becoming equal to one of them.
 _ENOUGH = Context(prec=1200, rounding=ROUND_05UP, Emin=-9999, Emax=9999)
 #: Types between which Arrow casts values only if none changes.
-_CAST_EXACTLY = (pt.is_integer, pt.is_decimal, pt.is_duration, lambda type_: kind_of(type_) == "text")
+_CAST_EXACTLY = (pt.is_integer, pt.is_decimal, pt.is_duration, is_string_like)
 _FLOATS = {16: "e", 32: "f", 64: "d"}
 
 
 def kind_of(type_: pa.DataType) -> str:
-    """What a type has values of; for types that are not compared, their own name."""
-    return next((kind for kind, is_kind in _KINDS if is_kind(type_)), str(type_))
+    """The kind of a type; for types that cannot be compared, their own name."""
+    return next((kind for kind, is_kind in _KINDS.items() if is_kind(type_)), str(type_))
 
 
-def exact_number(number: Decimal) -> Fraction | float:
-    """A decimal number as a fraction, or as one that compares like it with the numbers of every type."""
+def exact_number(number: Decimal | float) -> Fraction | float:
+    """A number as a fraction that compares like it with the numbers of every type; infinity and NaN as floats."""
+    if not isinstance(number, Decimal):
+        return Fraction(number) if isinstance(number, int) or isfinite(number) else float(number)
     if not number.is_finite() or not number:
         return float(number) if not number.is_finite() else Fraction(0)
     if _SMALLEST < number.adjusted() < _LARGEST:
@@ -59,7 +64,7 @@ def exact_number(number: Decimal) -> Fraction | float:
 
 
 def fit_condition(tree: t.Condition, types: Mapping[str, pa.DataType]) -> t.Condition:
-    """One condition with its value in the type of its column, as far as that is known.
+    """One condition with its value in the type of its column, as far as the type is known.
 
     Raises
     ------
@@ -75,16 +80,16 @@ def fit_condition(tree: t.Condition, types: Mapping[str, pa.DataType]) -> t.Cond
     [2.0]
     """
     match tree:
-        case t.Compare(column, _, value) if column in types:
-            return _fit_compare(tree, _unwrapped(value), types[column])
+        case t.Compare(column, op, value) if column in types:
+            return t.Compare(column, *_fit_compare(column, op, _unwrapped(value), types[column]))
         case t.IsIn(column, values) if column in types:
             return t.IsIn(column, _fit_set(column, values, types[column]))
-        case t.MatchText(column, op) if column in types:
-            if kind_of(types[column]) not in ("text", "bytes", "null"):
-                raise _refusal(column, types[column], f"a text, by {op}")
+        case t.MatchString(column, op) if column in types:
+            if kind_of(types[column]) not in ("string", "bytes", "null"):
+                raise _refusal(column, types[column], f"a string, by {op}")
         case t.CompareColumns(left, _, right) if left in types and right in types:
             kinds = [kind_of(types[name]) for name in (left, right)]
-            if "null" not in kinds and not (_is_compared(kinds[0]) and _are_alike(*kinds)):
+            if "null" not in kinds and not _are_comparable(*kinds):
                 raise _refusal(left, types[left], f"column {right!r} of type {types[right]}")
     return tree
 
@@ -94,16 +99,12 @@ def _refusal(column: str, type_: pa.DataType, found: object) -> SchemaError:
     return SchemaError(reason, column=column, found=found, expected=f"what compares with {type_}")
 
 
-def _is_compared(kind: str) -> bool:
-    return any(kind == each for each, _ in _KINDS)
-
-
-def _are_alike(one: str, other: str) -> bool:
-    return one == other or {one, other} == {"text", "bytes"}
+def _are_comparable(one: str, other: str) -> bool:
+    return (one == other and one in _KINDS) or {one, other} == {"string", "bytes"}
 
 
 def _unwrapped(value: Any) -> t.Value:
-    """A value of an extension type or a dictionary as what it holds: columns are compared as they are stored."""
+    """The value inside an extension type or a dictionary: columns are compared as they are stored."""
     while isinstance(value, (pa.ExtensionScalar, pa.DictionaryScalar)) and value.is_valid:
         value = value.value
     plain: t.Value = value
@@ -111,34 +112,29 @@ def _unwrapped(value: Any) -> t.Value:
 
 
 def _measure(column: str, value: t.Value, type_: pa.DataType) -> Any:
-    """What is compared of a value that is not null: an exact number, a text or bytes, or whether it is true."""
+    """The Python value to compare, of a value that is not null: an exact number, a string, bytes or a boolean."""
     kind = value.kind if isinstance(value, t.Exact) else kind_of(value.type)
-    if not _is_compared(kind) or not _are_alike(kind, kind_of(type_)):
+    if not _are_comparable(kind, kind_of(type_)):
         raise _refusal(column, type_, kind if isinstance(value, t.Exact) else f"{value.type} {value}")
     if isinstance(value, t.Exact):
         return value.amount
-    if kind in ("boolean", "text", "bytes"):
+    if kind in _NOT_NUMBERS:
         return value.as_py()
-    if kind != "number":
-        ticks: Any = value
-        return ticks.value * step_of(value.type)
-    number: Any = value.as_py()
-    if isinstance(number, Decimal):
-        return exact_number(number)
-    return Fraction(number) if isfinite(number) else float(number)
+    number: Any = value
+    return exact_number(number.as_py()) if kind == "number" else in_seconds(value)
 
 
 def step_of(type_: Any) -> Fraction:
-    """How far the numbers of a type are apart, of seconds if it is about time."""
+    """The distance between two numbers of a type; in seconds, if the type is about time."""
     if pt.is_decimal(type_):
         return Fraction(1, 10**type_.scale) if type_.scale > 0 else Fraction(10**-type_.scale)
     if pt.is_date(type_):
-        return Fraction(86_400) if pt.is_date32(type_) else Fraction(1, 1000)
-    return Fraction(1) if pt.is_integer(type_) else Fraction(1, _TICKS[type_.unit])
+        return Fraction(DAY) if pt.is_date32(type_) else Fraction(1, 1000)
+    return Fraction(1) if pt.is_integer(type_) else Fraction(1, TICKS[type_.unit])
 
 
 def _limits(type_: Any) -> tuple[int, int]:
-    """The least and the most steps that a type holds."""
+    """The least and the greatest number of a type, in steps."""
     if pt.is_decimal(type_):
         return 1 - 10**type_.precision, 10**type_.precision - 1
     if pt.is_unsigned_integer(type_):
@@ -146,18 +142,22 @@ def _limits(type_: Any) -> tuple[int, int]:
     return -(1 << type_.bit_width - 1), (1 << type_.bit_width - 1) - 1
 
 
-def _below(amount: Fraction | float, type_: pa.DataType) -> tuple[int | float | None, bool]:
-    """The greatest number of a type that is not above another one, in steps, and whether it is that one.
+def _below(amount: Fraction | float, type_: pa.DataType) -> tuple[Any, bool]:
+    """The greatest number of a type that is not above `amount`, in steps, and whether the two are the same.
+
+    Below the least number there is None, and so there is below NaN in types that have no NaN.
 
     Examples
     --------
     >>> _below(Fraction(5, 2), pa.decimal128(3, 2)), _below(Fraction(-129), pa.int8()), _below(inf, pa.int8())
     ((250, True), (None, False), (127, False))
-    >>> _below(Fraction(10) ** 39, pa.float32()), _below(inf, pa.float32())
-    ((3.4028234663852886e+38, False), (inf, True))
+    >>> _below(Fraction(10) ** 39, pa.float32()), _below(inf, pa.float32()), _below(nan, pa.float32())
+    ((3.4028234663852886e+38, False), (inf, True), (nan, True))
     """
+    if amount != amount:
+        return (nan, True) if pt.is_floating(type_) else (None, False)
     if pt.is_floating(type_):
-        near = float_below(amount, type_.bit_width)
+        near = _float_below(amount, type_.bit_width)
         return near, near == amount
     low, high = _limits(type_)
     if amount in (inf, -inf):
@@ -167,20 +167,20 @@ def _below(amount: Fraction | float, type_: pa.DataType) -> tuple[int | float | 
     return None if whole < low else min(whole, high), low <= whole == steps <= high
 
 
-def float_below(amount: Fraction | float, bits: int) -> float:
-    """The greatest floating-point number of so many bits that is not above another number."""
+def _float_below(amount: Fraction | float, bits: int) -> float:
+    """The greatest floating-point number of `bits` bits that is not above `amount`."""
     near = nearest_float(amount, bits)
     if near <= amount:
         return near
-    code, size = ">" + _FLOATS[bits], bits // 8
+    code = ">" + _FLOATS[bits]
     pattern = int.from_bytes(struct.pack(code, near), "big")
     pattern = pattern - 1 if near > 0 else pattern + 1 if near < 0 else (1 << bits - 1) + 1
-    below: float = struct.unpack(code, pattern.to_bytes(size, "big"))[0]
+    below: float = struct.unpack(code, pattern.to_bytes(bits // 8, "big"))[0]
     return below
 
 
 def nearest_float(amount: Fraction | float, bits: int) -> float:
-    """A floating-point number of so many bits next to another number; beyond the largest one it is infinite."""
+    """The floating-point number of `bits` bits next to `amount`; beyond the largest one it is infinite."""
     try:
         near: float = struct.unpack(_FLOATS[bits], struct.pack(_FLOATS[bits], float(amount)))[0]
         return near
@@ -189,7 +189,7 @@ def nearest_float(amount: Fraction | float, bits: int) -> float:
 
 
 def _array(steps: Iterable[int | float], type_: pa.DataType) -> pa.Array:
-    """Numbers of a type, as `_below` tells them."""
+    """An array of numbers of a type that are given in steps."""
     if pt.is_float16(type_):
         return pa.array(list(steps), pa.float32()).cast(type_)
     if not pt.is_decimal(type_):
@@ -198,57 +198,51 @@ def _array(steps: Iterable[int | float], type_: pa.DataType) -> pa.Array:
     return pa.array([Decimal(each).scaleb(-type_.scale, context) for each in steps], type_)
 
 
-def _comparable(type_: pa.DataType) -> pa.DataType:
-    if pt.is_decimal(type_) and type_.scale < 0:
-        return (pa.decimal256 if pt.is_decimal256(type_) else pa.decimal128)(type_.precision, 0)
-    return pa.float32() if pt.is_float16(type_) else type_
-
-
 def as_comparable(array: Any) -> Any:
     """An array or a scalar in a type that Arrow compares.
 
-    It compares no half floats, all of which are floats of twice the size, and no decimals with a negative scale, which
-    are compared by their digits.
+    Arrow compares no half floats, which become floats, and no decimals of negative scale, which become their digits.
     """
-    type_ = _comparable(array.type)
-    if type_ == array.type:
+    type_ = array.type
+    is_half = pt.is_float16(type_)
+    if not is_half and not (pt.is_decimal(type_) and type_.scale < 0):
         return array
     if isinstance(array, pa.Scalar):
-        return as_comparable(pa.array([array], array.type))[0]
-    if pt.is_float16(array.type):
-        return array.cast(type_)
-    return pa.Array.from_buffers(type_, len(array), array.buffers(), offset=array.offset)
+        return as_comparable(pa.array([array], type_))[0]
+    if is_half:
+        return array.cast(pa.float32())
+    digits = (pa.decimal256 if pt.is_decimal256(type_) else pa.decimal128)(type_.precision, 0)
+    return pa.Array.from_buffers(digits, len(array), array.buffers(), offset=array.offset)
 
 
-def _fit_compare(tree: t.Compare, value: t.Value, type_: pa.DataType) -> t.Compare:
-    column, op = tree.column, tree.op
+def _fit_compare(column: str, op: str, value: t.Value, type_: pa.DataType) -> tuple[str, pa.Scalar]:
+    """The operator and the value of the column's type that give the same answer for every value of the column."""
+    is_comparable = kind_of(type_) in _KINDS
     if pt.is_null(type_) or not (isinstance(value, t.Exact) or value.is_valid):
-        if not _is_compared(kind_of(type_)):
+        if not is_comparable:
             raise _refusal(column, type_, "null")
-        return t.Compare(column, op, pa.scalar(None, type_))
-    if isinstance(value, pa.Scalar) and value.type == type_ and _is_compared(kind_of(type_)):
-        return t.Compare(column, op, value)
+        return op, pa.scalar(None, type_)
+    if isinstance(value, pa.Scalar) and value.type == type_ and is_comparable:
+        return op, value
     amount = _measure(column, value, type_)
     if not isinstance(amount, (Fraction, float)):
-        return t.Compare(column, op, _plain_scalar(amount, type_))
-    is_never_less = amount != amount
-    if pt.is_floating(type_) and is_never_less:
-        return t.Compare(column, op, _array([nan], type_)[0])
-    number, is_equal = (None, False) if is_never_less else _below(amount, type_)
-    if is_equal and number is not None:
-        return t.Compare(column, op, _array([number], type_)[0])
-    if pt.is_floating(type_) and op in ("equal", "not_equal"):
-        return t.Compare(column, op, _array([nan], type_)[0])  # which equals no number either, nor itself
-    if number is not None and op not in ("equal", "not_equal"):
-        return t.Compare(column, "less_equal" if op.startswith("less") else "greater", _array([number], type_)[0])
-    # Every value of the column gives the same answer, and so it does in a comparison with the least number there is.
-    is_true = op == "not_equal" or (op.startswith("greater") and not is_never_less)
-    return t.Compare(column, "greater_equal" if is_true else "less", _array(_limits(type_)[:1], type_)[0])
+        return op, _plain_scalar(amount, type_)
+    number, is_same = _below(amount, type_)
+    is_equality = op in ("equal", "not_equal")
+    if not is_same and pt.is_floating(type_) and is_equality:
+        number, is_same = nan, True  # NaN equals no number either.
+    if not is_same and (number is None or is_equality):
+        # Every value of the column gives the same answer. So does a comparison with the least number of the type.
+        is_true = op == "not_equal" or (op.startswith("greater") and amount == amount)
+        op, number = "greater_equal" if is_true else "less", _limits(type_)[0]
+    elif not is_same:
+        op = "less_equal" if op.startswith("less") else "greater"
+    return op, _array([number], type_)[0]
 
 
 def _plain_scalar(value: str | bytes | bool, type_: pa.DataType) -> pa.Scalar:
-    """A text as bytes and bytes as a text, if that is what is compared. Bytes that are no text stay what they are."""
-    if kind_of(type_) == "bytes":
+    """A boolean, or a string or bytes as the one of the two that `type_` is. Bytes that are not UTF-8 stay bytes."""
+    if is_binary_like(type_):
         return pa.scalar(value.encode() if isinstance(value, str) else value, pa.binary())
     try:
         return pa.scalar(value.decode() if isinstance(value, bytes) else value, type_)
@@ -257,10 +251,10 @@ def _plain_scalar(value: str | bytes | bool, type_: pa.DataType) -> pa.Scalar:
 
 
 def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
-    """Values to look for among those of a type. One that the type does not have is none of them."""
+    """The values as an array of a type. Drop values that the type does not have: no value of the column equals them."""
     while isinstance(values, (pa.ExtensionArray, pa.DictionaryArray)):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values.dictionary_decode()
-    if not _is_compared(kind_of(type_)):
+    if kind_of(type_) not in _KINDS:
         raise _refusal(column, type_, "a list of values")
     if isinstance(values, pa.Array):
         if values.type == type_:
@@ -271,15 +265,13 @@ def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
     if pt.is_null(type_) or (isinstance(values, pa.Array) and pt.is_null(values.type)):
         return pa.array([], type_)
     amounts = [_measure(column, _unwrapped(value), type_) for value in values]
-    if kind_of(type_) in ("boolean", "text", "bytes"):
+    if kind_of(type_) in _NOT_NUMBERS:
         plain = [_plain_scalar(amount, type_) for amount in amounts]
         held: list[Any] = [each.as_py() for each in plain if kind_of(each.type) == kind_of(type_)]
         if pt.is_fixed_size_binary(type_):
             held = [each for each in held if len(each) == type_.byte_width]
         return pa.array(held, type_)
-    found: list[int | float] = [nan] if pt.is_floating(type_) and any(amount != amount for amount in amounts) else []
-    for amount in amounts:
-        number, is_equal = (None, False) if amount != amount else _below(amount, type_)
-        if number is not None and is_equal:
-            found += (0.0, -0.0) if number == 0 and pt.is_floating(type_) else (number,)
-    return _array(found, type_)
+    numbers = [number for number, is_same in (_below(amount, type_) for amount in amounts) if is_same]
+    if pt.is_floating(type_) and 0 in numbers:
+        numbers += (0.0, -0.0)  # They are equal, though not to Arrow's `is_in`.
+    return _array(numbers, type_)

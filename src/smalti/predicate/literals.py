@@ -1,7 +1,7 @@
-"""Values of the `--where` language as scalars of the type of the column they are compared with.
+"""Literals of the language of `predicate.text` as values of the type of the column they are compared with.
 
-Types are matched here, strictly, and not left to Arrow's implicit casts: a text compared with a number is a mistake,
-and Arrow's message for it names kernels instead of columns.
+Types are matched strictly, and not left to Arrow's implicit casts: a string compared with a number is a mistake, and
+Arrow's message for it names kernels instead of columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import isfinite
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.errors import MosaicError
+from smalti.errors import SchemaError
 from smalti.predicate.fitting import exact_number, kind_of, nearest_float
 from smalti.predicate.tree import Exact, Value
 
@@ -24,12 +24,8 @@ _ANY_SIZE = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _CLOCK = r"(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?)?"
 _TIME = re.compile(_CLOCK, re.ASCII)
 _MOMENT = re.compile(rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK}(?P<zone>[Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII)
-#: `date '…'` and the like; the words stay usable as names.
+#: The words of `date '…'` and the like, which columns can have as names too.
 TYPED = ("date", "time", "timestamp")
-
-
-class WhereError(MosaicError):
-    """A condition that cannot be understood; says where."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +36,14 @@ class Literal:
     text: str
 
 
-def is_number(type_: pa.DataType) -> bool:
-    return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_))
-
-
 def to_value(value: Literal, column: str, type_: pa.DataType) -> Value:
-    """A value as what it means to a column of a type."""
+    """The value that a literal means for a column of a type."""
     kind = value.kind
-    if kind == "number" and is_number(type_):
+    if kind == kind_of(type_) == "number":
         return Exact("number", _number(value.text, type_))
     if kind == "boolean" and pt.is_boolean(type_):
         return pa.scalar(value.text == "true")
-    if kind == "string" and kind_of(type_) in ("text", "bytes"):
+    if kind == "string" and kind_of(type_) in ("string", "bytes"):
         return pa.scalar(value.text)
     if (
         (pt.is_date(type_) and kind in ("string", "date"))
@@ -59,8 +51,11 @@ def to_value(value: Literal, column: str, type_: pa.DataType) -> Value:
         or (pt.is_timestamp(type_) and kind in ("string", "date", "timestamp"))
     ):
         return Exact(kind_of(type_), _seconds(value.text, column, type_))
-    found, expected = f"{kind} {value.text!r}", str(type_)
-    raise WhereError(f"--where: column {column!r} cannot be compared with this", found=found, expected=expected)
+    raise _refusal(column, f"{kind} {value.text!r}", str(type_))
+
+
+def _refusal(column: str, found: str, expected: str) -> SchemaError:
+    return SchemaError(f"column {column!r} cannot be compared with this", found=found, expected=expected)
 
 
 def _number(text: str, type_: pa.DataType) -> Fraction | float:
@@ -75,7 +70,7 @@ def _number(text: str, type_: pa.DataType) -> Fraction | float:
     """
     digits, mark, exponent = text.lower().partition("e")
     power = exponent.lstrip("+-0") or "0"
-    if len(power) > 9:  # Python has no decimals with such an exponent. Whatever the digits are, it is as good as this.
+    if len(power) > 9:  # Python has no decimals with such an exponent, and no type has such a number.
         power = "9" * 9
     number = _ANY_SIZE.create_decimal(f"{digits}e-{power}" if exponent.startswith("-") else f"{digits}e{power}")
     exact = exact_number(number)
@@ -83,7 +78,7 @@ def _number(text: str, type_: pa.DataType) -> Fraction | float:
         return exact
     near = nearest_float(exact, type_.bit_width)
     if not near or not isfinite(near):
-        return exact  # No number beyond those of the type is taken for infinite, and none for zero.
+        return exact  # A number beyond the type's is neither infinity nor zero.
     shown = f"{near:.{max(0, len(number.normalize(_ANY_SIZE).as_tuple().digits) - 1)}e}"
     return Fraction(near) if Decimal(shown) == number else exact
 
@@ -111,8 +106,4 @@ def _seconds(written: str, column: str, type_: pa.DataType) -> Fraction:
         example = "2026-01-31" if pt.is_date(type_) else "12:34:56"
         if isinstance(type_, pa.TimestampType):
             example = "2026-01-31T12:34:56" + ("Z" if type_.tz else "")
-        raise WhereError(
-            f"--where: column {column!r} cannot be compared with this",
-            found=written,
-            expected=f"{type_}, such as {example}",
-        ) from None
+        raise _refusal(column, written, f"{type_}, such as {example}") from None

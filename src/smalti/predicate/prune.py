@@ -1,9 +1,9 @@
-"""What statistics and partition values prove about a filter, for all row groups or files at once.
+"""Prune row groups by their statistics and files by their partition values: decide which cannot have matching rows.
 
 For every condition three questions are answered: may it be true, may it be false, may it be null for some row?
 "Unknown" is yes to all. Values are brought to the type of the bounds and compared by Arrow's kernels, as they are when
-rows are filtered, so that the two cannot disagree. NaN hides from minimum and maximum: in floating-point columns every
-comparison may be false.
+rows are filtered, so that the two cannot disagree. NaN is in neither minimum nor maximum: in floating-point columns
+every comparison may be false.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import reduce
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
@@ -21,14 +22,15 @@ from smalti.predicate import tree as t
 from smalti.predicate.comparing import compare_arrays
 from smalti.predicate.fitting import fit_condition
 
-#: More values of an "is in" than this are compared all at once, with one row group after the other.
+#: Up to this many values of an `IsIn` are compared one by one with all row groups; more are compared all at once, with
+#: one row group after the other.
 MANY_VALUES = 64
 #: One side of a comparison: a bound for each row group, or a value that is the same for all.
 _Bound: TypeAlias = "pa.Array | pa.Scalar"
 
 
 class Outcome(Enum):
-    """What is known about the rows of a row group."""
+    """How many rows of a row group, or of a file, can match."""
 
     NONE = "cannot match"
     SOME = "might match"
@@ -57,16 +59,7 @@ class _Answer:
 
 
 def prune(tree: t.Tree, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> list[Outcome]:
-    """Decide about every row group.
-
-    Parameters
-    ----------
-    tree : Tree
-    statistics : mapping of column name to GroupStatistics
-        Columns without statistics are left out.
-    num_rows : list of int
-        Rows of each row group.
-    """
+    """Decide about every row group, from `statistics` of the columns that have any and the rows of each row group."""
     answer = _Pruner(statistics, num_rows).ask(tree)
     return [
         Outcome.NONE if not rows or not true else Outcome.SOME if false or null else Outcome.ALL
@@ -75,7 +68,7 @@ def prune(tree: t.Tree, statistics: Mapping[str, GroupStatistics], num_rows: lis
 
 
 def prune_partitions(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
-    """Tell for each file whether it may have rows that match.
+    """Decide for each file whether it may have rows that match.
 
     To a filter, a partition value is a column that has this value in every row; a column left out is unknown.
 
@@ -89,7 +82,7 @@ def prune_partitions(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]
 
 
 def undecided(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]) -> t.Tree | None:
-    """What of a filter is left for rows, because the partitions of all files meet the rest; None if nothing is.
+    """The conditions of a filter that partition values do not decide for all files; None if they decide everything.
 
     Examples
     --------
@@ -143,7 +136,7 @@ class _Pruner:
             fitted = fit_condition(tree, {name: each.min.type for name, each in zip(names, columns, strict=True)})
             return self._ask_condition(fitted, columns)
         except (SchemaError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            return self.unknown  # what cannot be compared is for the row filter to report
+            return self.unknown  # Filtering the rows will raise the error.
 
     def _ask_condition(self, tree: t.Condition, columns: list[GroupStatistics]) -> _Answer:
         """The answer for a condition on columns that all have statistics."""
@@ -161,45 +154,36 @@ class _Pruner:
             case t.Compare(_, _, pa.Scalar(is_valid=False)):
                 return _Answer(self.never, self.never, self.always)
             case t.Compare(_, op, pa.Scalar() as value):
-                true, false = (self.never, self.always) if _is_nan(value) else self._compare(op, column, value)
+                is_nan = floating and value.as_py() != value.as_py()
+                true, false = (self.never, self.always) if is_nan else _compare_value(op, column, value)
             case t.CompareColumns(_, op):
                 true, false = _compare_bounds(op, column.min, column.max, others[0].min, others[0].max)
             case t.IsIn(_, pa.Array() as values):
-                true, false = self._look_for(values, column)
-            case t.MatchText(_, "starts_with", text):
-                true, false = _compare_prefix(column.min, column.max, text)
-            case t.MatchText(_, op, text):
-                # The bounds of a partition value are the same, and decide; others say nothing about texts in between.
-                matches, differ = getattr(pc, op)(column.min, text), _may(pc.not_equal(column.min, column.max))
+                true, false = self._is_in(values, column)
+            case t.MatchString(_, "starts_with", prefix):
+                true, false = _compare_prefix(column.min, column.max, prefix)
+            case t.MatchString(_, op, substring):
+                # The bounds of a partition value are the same, and decide; others say nothing about strings in between.
+                matches, differ = getattr(pc, op)(column.min, substring), _may(pc.not_equal(column.min, column.max))
                 true, false = _either(_may(matches), differ), _either(_may(pc.invert(matches)), differ)
         if floating:
-            false = self.always  # some value may be NaN; and 0.0 is not -0.0 where a list is looked through
+            false = self.always  # Some value may be NaN, and 0.0 is not -0.0 in an `IsIn`.
         return _Answer(_both(true, may_value), _both(false, may_value), may_null)
 
-    def _look_for(self, values: pa.Array, column: GroupStatistics) -> tuple[list[bool], list[bool]]:
-        """May the column be among the values, may it be something else?
-
-        Values are compared with all row groups, or row groups with all values: there may be very many of either.
-        """
-        true, false = self.never, self.always
-        if len(values) <= MANY_VALUES:
-            for value in values:
-                equal, unequal = self._compare("equal", column, value)
-                true, false = _either(true, equal), _both(false, unequal)
-            return true, false
+    def _is_in(self, values: pa.Array, column: GroupStatistics) -> tuple[list[bool], list[bool]]:
+        """May the column be among the values, may it be something else?"""
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-            return self.always, self.always  # as in `_compare`
-        found = [_between(values, low, high) for low, high in zip(column.min, column.max, strict=True)]
-        return [hit for hit, _ in found], [not is_only for _, is_only in found]
+            return self.always, self.always  # The bounds do not say whether the column has NaN.
+        if len(values) <= MANY_VALUES:
+            found = [_compare_value("equal", column, value) for value in values]
+            equal, unequal = [true for true, _ in found], [false for _, false in found]
+            return reduce(_either, equal, self.never), reduce(_both, unequal, self.always)
+        hits = [_between(values, low, high) for low, high in zip(column.min, column.max, strict=True)]
+        return [hit for hit, _ in hits], [not is_only for _, is_only in hits]
 
-    def _compare(self, op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[list[bool], list[bool]]:
-        if _is_nan(value):  # which is looked for here: the bounds do not say whether the column holds it
-            return self.always, self.always
-        return _compare_bounds(op, column.min, column.max, value, value)
 
-
-def _is_nan(value: pa.Scalar) -> bool:
-    return pa.types.is_floating(value.type) and value.as_py() != value.as_py()
+def _compare_value(op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[list[bool], list[bool]]:
+    return _compare_bounds(op, column.min, column.max, value, value)
 
 
 def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bound) -> tuple[list[bool], list[bool]]:
@@ -222,7 +206,7 @@ def _answers(op: str, left: _Bound, right: _Bound) -> Any:
 
 
 def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, bool]:
-    """Whether one of the values may lie from `low` to `high`, and whether it is all that can."""
+    """Whether one of the values may lie from `low` to `high`, and whether no other value can."""
     if not (low.is_valid and high.is_valid):
         return True, False
     hit = bool(pc.any(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))).as_py())
@@ -230,10 +214,10 @@ def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, b
 
 
 def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bool], list[bool]]:
-    """May texts from `low` to `high` begin with a prefix, may they not?
+    """May strings from `low` to `high` begin with a prefix, may they not?
 
-    Texts that do lie together in the order of texts, from the prefix itself on: some may if `high` is not before the
-    prefix and `low` not behind all of them, and all do if both bounds do.
+    Strings that do are neighbours in sorted order, from the prefix itself on. Some may be in range if `high` is not
+    before the prefix and `low` is not behind all of them; all strings do if both bounds do.
     """
     first = pa.scalar(prefix)
     low_begins, high_begins = pc.starts_with(low, prefix), pc.starts_with(high, prefix)
@@ -242,8 +226,7 @@ def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bo
 
 
 def _may(answers: _Bound) -> list[bool]:
-    """Arrow's comparison is null where statistics are unknown, and there everything is possible."""
-    # One side of a comparison is an array, and so is the answer.
+    """Whether each answer may be true: Arrow's comparison is null where statistics are unknown."""
     return [answer is not False for answer in cast("pa.BooleanArray", answers).to_pylist()]
 
 

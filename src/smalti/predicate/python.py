@@ -1,8 +1,8 @@
 """Filters as Python programs write them, pyarrow's tuples and its expressions, parsed to a tree.
 
-Expressions cannot be walked from Python, but Arrow's own serialised form of them can: a prefix list of
-calls, field references and literals in the metadata of a one-row batch. Whatever in it has no meaning here becomes
-`Opaque`: it is still applied to rows, it just skips nothing.
+Expressions cannot be walked from Python, but Arrow's own serialised form of them can: a prefix list of calls, field
+references and literals in the metadata of a one-row batch. A part of it that has no form in the tree becomes `Opaque`:
+it is still applied to rows, but cannot prune.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import re
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,26 +35,23 @@ AnyFilter: TypeAlias = (
 _JOINS: dict[str, type[t.And] | type[t.Or]] = {"and_kleene": t.And, "and": t.And, "or_kleene": t.Or, "or": t.Or}
 #: Arrow's numbers for what its "is in" does with nulls in the list of values.
 _MATCH_NULL, _SKIP_NULL = 0, 1
-#: Values that Arrow makes arrays of without a change, or refuses.
-_ALIKE = (int, float, str, bytes, type(None))
-#: Stack of the thread in which Arrow serialises an expression, by recursion: more than it takes to delete it again.
+#: Python types whose values Arrow puts into arrays unchanged, or refuses.
+_UNCHANGED = (int, float, str, bytes, type(None))
+#: Stack of the thread in which Arrow serialises an expression, by recursion: more than deleting the expression takes.
 _STACK_BYTES = 256 << 20
 _stack_size = threading.Lock()
 
 
 def normalize_filters(filters: object) -> Filter:
-    """Bring `filters` to one form.
+    """Parse `filters`, in any form of `AnyFilter`, to a `Filter`.
 
-    Parameters
-    ----------
-    filters : pyarrow.compute.Expression, list of tuples, list of lists of tuples, Tree or Filter
-        As in `pyarrow.parquet.read_table`: tuples are (column, op, value), joined by AND; outer lists by OR. The value
-        may be an expression, such as another column.
+    Tuples are (column, op, value), as in `pyarrow.parquet.read_table`. The value may be an expression, such as another
+    column.
     """
     if isinstance(filters, Filter):
         return filters
     if isinstance(filters, pc.Expression):
-        return _parse(filters)
+        return _Parser(_serialised(filters)).parse()
     return Filter(t.check_depth(filters if isinstance(filters, t.Tree) else _from_tuples(filters)))
 
 
@@ -75,20 +71,19 @@ def _from_tuple(condition: object) -> t.Tree:
         raise SchemaError("a filter must be (column, op, value)", found=condition)
     name, op, value = condition
     if op in t.OPERATORS and isinstance(value, pc.Expression):
-        return _parse(getattr(pc, t.OPERATORS[op])(pc.field(name), value)).tree
+        return normalize_filters(getattr(pc, t.OPERATORS[op])(pc.field(name), value)).tree
     if op in t.OPERATORS:
         return t.Compare(name, t.OPERATORS[op], _value(name, value))
     if op not in ("in", "not in"):
         raise SchemaError("unknown operator in a filter", found=op, expected=", ".join([*t.OPERATORS, "in", "not in"]))
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise SchemaError(f"operator {op!r} takes a list, tuple or set", found=value)
-    values: Any = value
-    matches = _is_in(name, pa.array(values)) if hasattr(values, "__array_interface__") else _among(name, list(values))
+    matches = _among(name, value)
     return matches if op == "in" else t.Not(matches)
 
 
 def _value(column: str, value: Any) -> t.Value:
-    """A value of Python's. What Arrow has no type for is kept as the exact number that it is."""
+    """A Python value. A number that no Arrow type can hold is kept exactly."""
     if isinstance(value, datetime.time) and value.tzinfo is not None:
         raise SchemaError("a filter has a time of day with a zone", column=column, found=value, expected="no zone")
     if isinstance(value, Fraction):
@@ -103,23 +98,23 @@ def _value(column: str, value: Any) -> t.Value:
         return value if isinstance(value, pa.Scalar) else pa.scalar(value)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         if isinstance(value, (int, Decimal)):
-            return t.Exact("number", Fraction(value) if isinstance(value, int) else exact_number(value))
+            return t.Exact("number", exact_number(value))
         if isinstance(value, datetime.timedelta):
             return t.Exact("duration", Fraction(value // datetime.timedelta.resolution, 10**6))
         raise SchemaError("a filter has a value that Arrow has no type for", column=column, found=value) from None
 
 
-def _among(column: str, values: list[Any]) -> t.Tree:
+def _among(column: str, values: Any) -> t.Tree:
     """Pyarrow's "in" for tuples. A list of values of one type becomes an array at once: there may be very many."""
-    if all(isinstance(value, _ALIKE) for value in values):
+    if hasattr(values, "__array_interface__"):
+        return _is_in(column, pa.array(values))
+    values = list(values)
+    if all(isinstance(value, _UNCHANGED) for value in values):
         with suppress(pa.ArrowException, OverflowError):
             array = pa.array(values)
-            if not pt.is_floating(array.type):
-                return _is_in(column, array)
-            zeros = (
-                [0.0, -0.0] if pc.any(pc.equal(array, pa.scalar(0.0))).as_py() else []
-            )  # They are equal, though not to Arrow.
-            return _is_in(column, pa.concat_arrays([array.cast(pa.float64()), pa.array(zeros, pa.float64())]))
+            if pt.is_float64(array.type) and pc.any(pc.equal(array, pa.scalar(0.0))).as_py():
+                array = pa.concat_arrays([array, pa.array([0.0, -0.0])])  # They are equal, but not in `is_in`.
+            return _is_in(column, array)
     nulls = [value is None or (isinstance(value, pa.Scalar) and not value.is_valid) for value in values]
     given = [_value(column, value) for value, is_null in zip(values, nulls, strict=True) if not is_null]
     return _found(column, tuple(given), match_null=any(nulls))
@@ -130,7 +125,7 @@ def _is_in(name: str, values: pa.Array, nulls: int = _MATCH_NULL) -> t.Tree:
 
 
 def _found(name: str, values: pa.Array | tuple[t.Value, ...], *, match_null: bool) -> t.Tree:
-    """Arrow's "is in", which is never null: a null is found where the list has one, and else it is not in the list."""
+    """Arrow's `is_in`, which is never null: a null matches if the list has a null."""
     matches = t.IsIn(name, values)
     return t.Or(matches, t.IsNull(name)) if match_null else t.And(matches, t.Not(t.IsNull(name)))
 
@@ -140,7 +135,7 @@ def _found(name: str, values: pa.Array | tuple[t.Value, ...], *, match_null: boo
 
 @dataclass(frozen=True)
 class _Field:
-    """A column by itself; the call around it may give it a meaning."""
+    """A column by itself, until the call around it is complete."""
 
     name: str
     span: slice
@@ -156,78 +151,29 @@ class _Literal:
 
 @dataclass(frozen=True)
 class _Unknown:
-    """A call that the tree cannot say."""
+    """A call that has no form in the tree."""
 
-    names: tuple[str, ...]
     span: slice
 
 
-@dataclass(frozen=True)
-class _Negated:
-    part: _Part
-    depth: int
+#: A part of an expression. Until the expression is complete, the operands of `And`, `Or` and `Not` can be any part.
+_Part: TypeAlias = "t.Tree | _Field | _Literal | _Unknown"
 
 
-@dataclass
-class _Chain:
-    """Parts that are joined by `kind`. Programs make filters of thousands of them, each around the one before."""
-
-    kind: type[t.And] | type[t.Or]
-    parts: deque[_Part]
-    depth: int
-
-
-#: A part of an expression that has been read. Those that have a depth are conditions around others.
-_Part: TypeAlias = "t.Condition | t.And | t.Or | t.Not | t.Constant | _Field | _Literal | _Unknown | _Negated | _Chain"
-
-
-def _depth(part: _Part) -> int:
-    return part.depth if isinstance(part, (_Chain, _Negated)) else 1
-
-
-def _chained(kind: type[t.And] | type[t.Or], one: _Part, other: _Part) -> _Chain:
-    """Two parts as one chain, which takes in those that are of its kind."""
-    ours, theirs = (
-        part if isinstance(part, _Chain) and part.kind is kind else _Chain(kind, deque([part]), _depth(part) + 1)
-        for part in (one, other)
-    )
-    depth = max(ours.depth, theirs.depth)
-    if len(ours.parts) < len(theirs.parts):
-        theirs.parts.extendleft(reversed(ours.parts))
-        ours = theirs
-    else:
-        ours.parts.extend(theirs.parts)
-    ours.depth = depth
-    return ours
-
-
-def _negated(part: _Part) -> _Part:
-    return part.part if isinstance(part, _Negated) else _Negated(part, _depth(part) + 1)
-
-
-def _names(parts: list[_Part]) -> tuple[str, ...]:
-    """The columns that parts read. Parts may be nested deeper than Python's functions may call each other."""
-    names: dict[str, None] = {}
-    waiting = parts[::-1]
+def _joined(part: Any) -> list[_Part]:
+    """The parts that are joined by And, or by Or. Programs make chains of thousands, each nested in the next."""
+    parts, waiting = [], [part]
     while waiting:
-        match waiting.pop():
-            case _Field(name):
-                names[name] = None
-            case _Unknown(found):
-                names.update(dict.fromkeys(found))
-            case _Negated(part):
-                waiting.append(part)
-            case _Chain(_, inner):
-                waiting.extend(reversed(inner))
-            case _Literal():
-                pass
-            case tree:
-                names.update(dict.fromkeys(t.columns_of(tree)))
-    return tuple(names)
+        each = waiting.pop()
+        if type(each) is type(part):
+            waiting += (each.right, each.left)
+        else:
+            parts.append(each)
+    return parts
 
 
 def _serialised(expression: pc.Expression) -> pa.RecordBatch:
-    """An expression in Arrow's own form. Arrow writes it by recursion, which takes a large stack if it is deep."""
+    """Serialise an expression, in a thread with a large stack: Arrow does it by recursion, however deep it is."""
     done: list[Any] = []
 
     def serialise() -> None:
@@ -241,7 +187,7 @@ def _serialised(expression: pc.Expression) -> pa.RecordBatch:
         before = threading.stack_size(_STACK_BYTES)
         try:
             thread.start()
-        except RuntimeError:  # There is no room for such a stack.
+        except RuntimeError:  # There is no memory for such a stack.
             serialise()
         finally:
             threading.stack_size(before)
@@ -253,13 +199,9 @@ def _serialised(expression: pc.Expression) -> pa.RecordBatch:
     return pa.ipc.open_file(buffer).get_batch(0)
 
 
-def _parse(expression: pc.Expression) -> Filter:
-    return _Parser(_serialised(expression)).parse()
-
-
 @dataclass
 class _Call:
-    """A call that is not complete. `height` is how deep calls are nested in it."""
+    """A call that is not complete. `height` is the depth of the calls nested in it."""
 
     function: str
     start: int
@@ -269,66 +211,66 @@ class _Call:
 
 
 class _Parser:
-    """From the serialised form of an expression to a tree.
+    """Parses the serialised form of an expression to a tree.
 
-    Calls that are not complete wait in a list: there may be more of them than Python can have functions at work.
+    Calls that are not complete wait in a list, because they may be nested deeper than Python's recursion limit.
     """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
         self._pairs = schema_metadata(batch.schema.__arrow_c_schema__())
-        #: Names that were written as a way into structs, field by field.
-        self._nested: set[str] = set()
-        #: Where such a name begins in the list, where it ends, and the path that files know the field by.
+        #: Fields of structs that were written as a path: by the index where the path begins in the list, the index
+        #: behind its end, and its names joined by dots, which is how files name the field.
         self._paths: dict[int, tuple[int, str]] = {}
 
     def parse(self) -> Filter:
         waiting: list[_Call] = []
         part: _Part
-        places = iter(range(len(self._pairs)))
-        for place in places:
-            kind, value = self._pairs[place]
+        indices = iter(range(len(self._pairs)))
+        for index in indices:
+            kind, value = self._pairs[index]
             height = 1
             if kind == b"call":
-                waiting.append(_Call(value.decode(), place))
+                waiting.append(_Call(value.decode(), index))
                 continue
             if kind == b"options":
                 waiting[-1].options.update(dict(cast("Any", self._batch.column(int(value))[0])))
                 continue
             if kind == b"end":
                 call = waiting.pop()
-                part, height = self._finish(call, slice(call.start, place + 1)), call.height + 1
+                part, height = self._finish(call, slice(call.start, index + 1)), call.height + 1
             else:
-                part = self._leaf(kind, value, place, places)
+                part = self._leaf(kind, value, index, indices)
             if not waiting:
-                return Filter(t.check_depth(self._settle(part)), frozenset(self._nested))
+                nested = frozenset(path for _, path in self._paths.values())
+                return Filter(t.check_depth(self._to_tree(part)), nested)
             waiting[-1].parts.append(part)
             waiting[-1].height = max(waiting[-1].height, height)
         raise MosaicError("filter ends early")
 
-    def _leaf(self, kind: bytes, value: bytes, place: int, places: Iterator[int]) -> _Part:
-        """A field or a literal of the prefix list."""
+    def _leaf(self, kind: bytes, value: bytes, index: int, indices: Iterator[int]) -> _Part:
+        """A field or a literal of the prefix list. A field of a struct takes several indices."""
         if kind == b"field_ref":
-            return _Field(value.decode(), slice(place, place + 1))
-        if kind == b"nested_field_ref":  # a field of a struct, which files know by its path
+            return _Field(value.decode(), slice(index, index + 1))
+        if kind == b"nested_field_ref":
             count = int(value)
-            path = [self._pairs[next(places)][1].decode() for _ in range(count)]
-            return self._field_at(".".join(path), slice(place, place + 1 + count))
+            path = [self._pairs[next(indices)][1].decode() for _ in range(count)]
+            return self._field_at(".".join(path), slice(index, index + 1 + count))
         if kind == b"literal":
-            return _Literal(self._batch.column(int(value))[0], slice(place, place + 1))
+            return _Literal(self._batch.column(int(value))[0], slice(index, index + 1))
         raise MosaicError("filter uses a part this version does not know", found=f"{kind!r} {value!r}")
 
     def _field_at(self, path: str, span: slice) -> _Field:
-        self._nested.add(path)
         self._paths[span.start] = span.stop, path
         return _Field(path, span)
 
     def _finish(self, call: _Call, span: slice) -> _Part:
         kind, parts = _JOINS.get(call.function), call.parts
         if kind is not None and len(parts) == 2:
-            return _chained(kind, *parts)
+            return kind(*cast("Any", parts))
         if call.function == "invert" and len(parts) == 1:
-            return _negated(parts[0])
+            operand: Any = parts[0]
+            return operand.operand if isinstance(operand, t.Not) else t.Not(operand)
         if call.function == "struct_field" and isinstance(parts[0], _Field):
             return self._field_at(parts[0].name + "".join(_struct_path(call.options["field_ref"].as_py())), span)
         known: _Part | None = _condition(call.function, parts, call.options)
@@ -336,32 +278,32 @@ class _Parser:
             return known
         if call.height > t.MAX_DEPTH:
             raise t.too_deep()
-        return _Unknown(_names(parts), span)
+        return _Unknown(span)
 
-    def _settle(self, part: _Part) -> t.Tree:
-        if _depth(part) > t.MAX_DEPTH:
+    def _to_tree(self, part: _Part, depth: int = 1) -> t.Tree:
+        if depth > t.MAX_DEPTH:
             raise t.too_deep()
         match part:
-            case _Chain(kind, parts):
-                return t.join(kind, [self._settle(each) for each in parts])
-            case _Negated(inner):
-                return t.Not(self._settle(inner))
+            case t.And() | t.Or():
+                return t.join(type(part), [self._to_tree(each, depth + 1) for each in _joined(part)])
+            case t.Not(operand):
+                return t.Not(self._to_tree(operand, depth + 1))
             case _Literal(value) if pt.is_boolean(value.type):
                 return t.Constant(value.as_py())
             case _Field() | _Literal() | _Unknown():
-                return t.Opaque(_names([part]), expression=self._expression(part.span))
+                return self._opaque(part.span)
         return part
 
-    def _expression(self, span: slice) -> pc.Expression:
-        """A part of the expression by itself, with the paths of fields as their names."""
+    def _opaque(self, span: slice) -> t.Opaque:
+        """A part of the expression by itself, in which the names of fields of structs are their paths."""
         pairs: list[tuple[bytes, bytes]] = []
         columns: list[pa.Array] = []
-        place = span.start
-        while place < span.stop:
-            kind, value = self._pairs[place]
-            place += 1
-            if place - 1 in self._paths:
-                place, path = self._paths[place - 1]
+        index = span.start
+        while index < span.stop:
+            kind, value = self._pairs[index]
+            index += 1
+            if index - 1 in self._paths:
+                index, path = self._paths[index - 1]
                 kind, value = b"field_ref", path.encode()
             elif kind in (b"literal", b"options"):
                 columns.append(self._batch.column(int(value)))
@@ -369,13 +311,13 @@ class _Parser:
             pairs.append((kind, value))
         if not columns:  # A batch without columns has no row, and Arrow asks for one.
             columns = [pa.nulls(1)]
-        metadata: Any = pa.KeyValueMetadata(cast("Any", pairs))  # which has one key many times
+        metadata: Any = pa.KeyValueMetadata(cast("Any", pairs))  # A dictionary would have each key once.
         schema = pa.schema([("", column.type) for column in columns], metadata=metadata)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, schema) as writer:
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-        expression: Any = pc.Expression
-        return cast("pc.Expression", expression._deserialize(sink.getvalue()))
+        names = tuple(dict.fromkeys(value.decode() for kind, value in pairs if kind == b"field_ref"))
+        return t.Opaque(names, expression=cast("Any", pc.Expression)._deserialize(sink.getvalue()))
 
 
 _STEP = re.compile(r"\.((?:[^.\\\[]|\\.)*)")
@@ -389,30 +331,17 @@ def _struct_path(written: str) -> Iterator[str]:
     >>> list(_struct_path(r".at.x\.y"))
     ['.at', '.x.y']
     """
-    place = 0
-    while place < len(written):
-        step = _STEP.match(written, place)
+    index = 0
+    while index < len(written):
+        step = _STEP.match(written, index)
         if step is None:
             raise SchemaError("a filter names a field of a struct by its number", found=written, expected="its name")
         yield "." + re.sub(r"\\(.)", r"\1", step[1])
-        place = step.end()
-
-
-def _match_like(name: str, pattern: str) -> t.Condition | None:
-    """SQL's LIKE, where the pattern is a text with `%` at its ends at most."""
-    text = pattern.strip("%")
-    if not text or any(wildcard in text for wildcard in "%_\\"):
-        return None
-    if text == pattern:
-        return t.Compare(name, "equal", pa.scalar(text))
-    anywhere = pattern.startswith("%") and pattern.endswith("%")
-    return t.MatchText(
-        name, "match_substring" if anywhere else "ends_with" if pattern.startswith("%") else "starts_with", text
-    )
+        index = step.end()
 
 
 def _condition(function: str, parts: list[_Part], options: dict[str, pa.Scalar]) -> Any:
-    """What the tree has for a call; None if it has nothing."""
+    """The form that a call has in the tree, or None."""
     match function, parts:
         case _, [_Field(name), _Literal(value)] if function in t.COMPARISONS:
             return t.Compare(name, function, value)
@@ -433,9 +362,9 @@ def _condition(function: str, parts: list[_Part], options: dict[str, pa.Scalar])
             t.And(t.IsIn(column, _) as found, t.Not(t.IsNull())),
             _Literal(value),
         ] if column == name and not value.is_valid:
-            return found  # DuckDB's "in", which is null where the column is
-        case _, [_Field(name)] if function in t.TEXT_MATCHES and not options["ignore_case"].as_py():
-            return t.MatchText(name, function, options["pattern"].as_py())
+            return found  # DuckDB's form of "in", which is null where the column is null
+        case _, [_Field(name)] if function in t.STRING_MATCHES and not options["ignore_case"].as_py():
+            return t.MatchString(name, function, options["pattern"].as_py())
         case "match_like", [_Field(name)] if not options["ignore_case"].as_py():
-            return _match_like(name, options["pattern"].as_py())
+            return t.match_like(name, options["pattern"].as_py())
     return None

@@ -1,11 +1,11 @@
-"""Filters as text, the language of the command line's `--where`, parsed to a tree.
+"""Filters as text, in a language like that of SQL's WHERE, parsed to a tree.
 
     a > 5 and (b is not null or name not in ('x', 'y')) and "odd name" = date '2026-01-31'
     id between 5 and 9 and name like 'sensor%' and unit not like '_C'
 
 Names are bare (letters, digits, `_` and `.`) or in double quotes or backticks, strings in single quotes, either with
-the quote doubled inside. Keywords are case-insensitive. There are no functions and no arithmetic: what this cannot
-say, pyarrow's expressions can. Names and values are checked against a schema as they are met.
+the quote doubled inside. Keywords are case-insensitive. There are no functions and no arithmetic, which pyarrow's
+expressions have. Names and values are checked against a schema while they are parsed.
 """
 
 from __future__ import annotations
@@ -18,29 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.errors import SchemaError, suggestion
-from smalti.logical.types import storage_kind
-from smalti.predicate.fitting import fit_condition
-from smalti.predicate.literals import TYPED, Literal, WhereError, is_number, to_value
-from smalti.predicate.tree import (
-    OPERATORS,
-    SWAPPED,
-    And,
-    Compare,
-    CompareColumns,
-    IsIn,
-    IsNull,
-    MatchText,
-    Not,
-    Opaque,
-    Or,
-    Tree,
-    check_depth,
-    join,
-)
+from smalti.errors import SchemaError, no_column
+from smalti.logical.types import is_string_like, storage_kind
+from smalti.predicate import tree as t
+from smalti.predicate.fitting import fit_condition, kind_of
+from smalti.predicate.literals import TYPED, Literal, to_value
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
-#: Words that mean something after a column only, and stay usable as names of columns.
+#: Words that are keywords only after a column, so that columns can have them as names.
 _AFTER_COLUMN = frozenset({"between", "like", "ilike"})
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -65,13 +50,13 @@ class _Token:
     at: int
 
 
-def parse_where(text: str, schema: pa.Schema) -> Tree:
+def parse_where(text: str, schema: pa.Schema) -> t.Tree:
     """The tree of a condition on columns of `schema`.
 
     Raises
     ------
-    WhereError
-        If the text is not a condition, names a column that is not there, or compares it with what has another type.
+    SchemaError
+        If the text is not a condition, names a column that does not exist, or compares it with a value of another type.
 
     Examples
     --------
@@ -82,31 +67,7 @@ def parse_where(text: str, schema: pa.Schema) -> Tree:
     tree = parser.either(1)
     if parser.token.kind != "end":
         parser.fail("'and', 'or' or the end")
-    try:
-        return check_depth(tree)
-    except SchemaError as error:
-        raise WhereError(f"--where: {error.reason}", expected=error.expected) from None
-
-
-def like_tree(column: str, pattern: str, type_: pa.DataType, *, ignore_case: bool = False) -> Tree:
-    """A pattern of SQL's like as the simplest condition that says the same, so that statistics can decide it.
-
-    Examples
-    --------
-    >>> like_tree("a", "sensor%", pa.string())
-    MatchText(column='a', op='starts_with', text='sensor')
-    >>> like_tree("a", "x", pa.string())
-    Compare(column='a', op='equal', value=<pyarrow.StringScalar: 'x'>)
-    """
-    inside = pattern.strip("%")
-    if ignore_case or any(char in inside for char in "%_\\"):
-        return Opaque((column,), expression=pc.match_like(pc.field(column), pattern, ignore_case=ignore_case))
-    if inside == pattern:
-        return Compare(column, "equal", pa.scalar(pattern, type_))
-    if not inside:  # every text matches, which "has an empty text in it" says without a case of its own
-        return MatchText(column, "match_substring", "")
-    op = {(False, True): "starts_with", (True, False): "ends_with", (True, True): "match_substring"}
-    return MatchText(column, op[pattern.startswith("%"), pattern.endswith("%")], inside)
+    return t.check_depth(tree)
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -116,7 +77,7 @@ def _tokens(text: str) -> list[_Token]:
         token, at = match[kind], match.start(kind)
         if kind == "other":
             hint = " (a quote is not closed)" if token in "'\"`" else ""
-            raise WhereError(f"--where: cannot read this{hint}", found=_excerpt(text, at))
+            raise SchemaError(f"cannot read this{hint}", found=_excerpt(text, at))
         if kind == "word" and token.lower() in KEYWORDS:
             kind, token = "keyword", token.lower()
         elif kind in ("string", "quoted"):
@@ -156,25 +117,25 @@ class _Parser:
         return False
 
     def fail(self, expected: str) -> NoReturn:
-        raise WhereError("--where", found=_excerpt(self._text, self.token.at), expected=expected)
+        raise SchemaError("not a condition", found=_excerpt(self._text, self.token.at), expected=expected)
 
-    def either(self, depth: int) -> Tree:
+    def either(self, depth: int) -> t.Tree:
         parts = [self._both(depth)]
         while self._accept("keyword", "or"):
             parts.append(self._both(depth))
-        return join(Or, parts)
+        return t.join(t.Or, parts)
 
-    def _both(self, depth: int) -> Tree:
+    def _both(self, depth: int) -> t.Tree:
         parts = [self._negated(depth)]
         while self._accept("keyword", "and"):
             parts.append(self._negated(depth))
-        return join(And, parts)
+        return t.join(t.And, parts)
 
-    def _negated(self, depth: int) -> Tree:
+    def _negated(self, depth: int) -> t.Tree:
         if depth > _MAX_DEPTH:
-            raise WhereError("--where: nested too deep", found=depth, expected=f"{_MAX_DEPTH} levels at most")
+            raise SchemaError("nested too deep", found=depth, expected=f"{_MAX_DEPTH} levels at most")
         if self._accept("keyword", "not"):
-            return Not(self._negated(depth + 1))
+            return t.Not(self._negated(depth + 1))
         if self._accept("mark", "("):
             inside = self.either(depth + 1)
             if not self._accept("mark", ")"):
@@ -182,10 +143,10 @@ class _Parser:
             return inside
         return self._condition()
 
-    def _condition(self) -> Tree:
+    def _condition(self) -> t.Tree:
         left = self._operand("a column name, a value, 'not' or '('")
         if self.token.kind == "operator":
-            op = (OPERATORS | {"<>": "not_equal"})[self._take().text]
+            op = (t.OPERATORS | {"<>": "not_equal"})[self._take().text]
             return self._comparison(left, op, self._operand("a value or a column name"))
         if isinstance(left, Literal):
             self.fail("a comparison: = != < <= > >=")
@@ -194,42 +155,42 @@ class _Parser:
             if not self._accept("keyword", "null"):
                 self.fail("'null' or 'not null'")
             self._type(left)
-            return Not(IsNull(left)) if negated else IsNull(left)
+            return t.Not(t.IsNull(left)) if negated else t.IsNull(left)
         negated = self._accept("keyword", "not")
+        word = self.token.text.lower()
         if self._accept("keyword", "in"):
-            among = self._among(left, self._values())
-            return Not(among) if negated else among
-        word = self.token.text.lower() if self.token.kind == "word" else ""
-        if word in _AFTER_COLUMN:
+            found = self._among(left, self._values())
+        elif self.token.kind == "word" and word in _AFTER_COLUMN:
             self._next += 1
             found = self._between(left) if word == "between" else self._like(left, ignore_case=word == "ilike")
-            return Not(found) if negated else found
-        if negated:
+        elif negated:
             self.fail("'in', 'between' or 'like' after 'not'")
-        if self.token.kind == "end" or self.token.text in ("and", "or", ")"):
+        elif self.token.kind == "end" or word in ("and", "or", ")"):
             return self._flag(left)
-        return self.fail("= != < <= > >=, 'in', 'between', 'like' or 'is'")
+        else:
+            self.fail("= != < <= > >=, 'in', 'between', 'like' or 'is'")
+        return t.Not(found) if negated else found
 
-    def _between(self, column: str) -> Tree:
+    def _between(self, column: str) -> t.Tree:
         """SQL's between, which includes both ends."""
         low = self._operand("a value or a column name")
         if not self._accept("keyword", "and"):
             self.fail("'and' and the upper end")
         high = self._operand("a value or a column name")
-        return And(
-            self._comparison(column, "greater_equal", low),
-            self._comparison(column, "less_equal", high),
-        )
+        return t.And(self._comparison(column, "greater_equal", low), self._comparison(column, "less_equal", high))
 
-    def _like(self, column: str, *, ignore_case: bool) -> Tree:
-        """SQL's like: % is any text, _ is any one character, a backslash takes away the meaning of the next one."""
+    def _like(self, column: str, *, ignore_case: bool) -> t.Tree:
+        """SQL's like: % is any string, _ is any one character, and a backslash escapes the next character."""
         type_ = self._type(column)
         if self.token.kind != "string":
             self.fail("a pattern in single quotes, such as 'sensor%'")
         pattern = self._take().text
-        if not (pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)):
-            raise WhereError(f"--where: column {column!r} is not text, which 'like' is for", found=str(type_))
-        return like_tree(column, pattern, type_, ignore_case=ignore_case)
+        if not is_string_like(type_):
+            raise SchemaError(f"column {column!r} has no strings, which 'like' is for", found=str(type_))
+        simple = None if ignore_case else t.match_like(column, pattern)
+        if simple is not None:
+            return fit_condition(simple, {column: type_})
+        return t.Opaque((column,), expression=pc.match_like(pc.field(column), pattern, ignore_case=ignore_case))
 
     def _values(self) -> list[Literal]:
         if not self._accept("mark", "("):
@@ -238,7 +199,7 @@ class _Parser:
         while True:
             value = self._operand("a value")
             if isinstance(value, str):
-                raise WhereError("--where: a list holds values only", found=value, expected=f"'{value}' for text")
+                raise SchemaError("a list holds values only", found=value, expected=f"'{value}' for a string")
             values.append(value)
             if self._accept("mark", ")"):
                 return values
@@ -266,39 +227,37 @@ class _Parser:
         if column not in self._types:
             type_ = _find_type(list(self._schema), column)
             if type_ is None:
-                raise WhereError(f"--where: no column {column!r}{suggestion(column, self._schema.names)}")
+                raise no_column(column, self._schema.names)
             self._types[column] = type_
         return self._types[column]
 
-    def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> Tree:
+    def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> t.Tree:
         if isinstance(left, Literal):
             if isinstance(right, Literal):
-                raise WhereError("--where: both sides of a comparison are values", expected="a column on one side")
-            left, op, right = right, SWAPPED.get(op, op), left
+                raise SchemaError("both sides of a comparison are values", expected="a column on one side")
+            left, op, right = right, t.SWAPPED.get(op, op), left
         type_ = self._type(left)
         if isinstance(right, Literal):
-            return fit_condition(Compare(left, op, to_value(right, left, type_)), {left: type_})
+            return fit_condition(t.Compare(left, op, to_value(right, left, type_)), {left: type_})
         other = self._type(right)
-        alike = all(map(is_number, (type_, other))) or all(map(pt.is_timestamp, (type_, other)))
-        if type_ != other and not alike:
-            raise WhereError("--where: columns of different types", found=f"{left} {type_}", expected=f"{other}")
-        return CompareColumns(left, op, right)
+        are_numbers = kind_of(type_) == kind_of(other) == "number"
+        if type_ != other and not are_numbers and not (pt.is_timestamp(type_) and pt.is_timestamp(other)):
+            raise SchemaError("columns of different types", found=f"{left} {type_}", expected=f"{other}")
+        return t.CompareColumns(left, op, right)
 
-    def _among(self, column: str, values: list[Literal]) -> Tree:
+    def _among(self, column: str, values: list[Literal]) -> t.Tree:
         type_ = self._type(column)
-        return fit_condition(IsIn(column, tuple(to_value(value, column, type_) for value in values)), {column: type_})
+        return fit_condition(t.IsIn(column, tuple(to_value(value, column, type_) for value in values)), {column: type_})
 
-    def _flag(self, column: str) -> Tree:
-        type_ = self._type(column)
-        if not pt.is_boolean(type_):
-            raise WhereError(
-                f"--where: column {column!r} by itself must be boolean", found=str(type_), expected="a comparison"
-            )
-        return Compare(column, "equal", pa.scalar(True))
+    def _flag(self, column: str) -> t.Tree:
+        if not pt.is_boolean(type_ := self._type(column)):
+            reason = f"column {column!r} by itself must be boolean"
+            raise SchemaError(reason, found=str(type_), expected="a comparison")
+        return t.Compare(column, "equal", pa.scalar(True))
 
 
 def _find_type(fields: list[pa.Field], path: str) -> pa.DataType | None:
-    """The type of the values of a column, or of the field of a struct that a path leads to; None if there is none."""
+    """The type of the values of a column, or of the field of a struct that has this path; None if there is none."""
     for field in fields:
         if field.name == path:
             return storage_kind(field.type)

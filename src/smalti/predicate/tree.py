@@ -32,9 +32,9 @@ OPERATORS = {
 COMPARISONS = frozenset(OPERATORS.values())
 #: Comparisons that change when their sides are swapped, and what they become.
 SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-#: Arrow's names for what it is to have a text at the beginning, at the end, anywhere.
-TEXT_MATCHES = ("starts_with", "ends_with", "match_substring")
-#: So many conditions are joined one after the other, as they are written.
+#: Arrow's functions that look for a substring at the beginning, at the end, anywhere.
+STRING_MATCHES = ("starts_with", "ends_with", "match_substring")
+#: The most conditions that are joined one after the other, as they are written.
 MAX_IN_A_ROW = 4
 #: Levels of a tree, which is walked by recursion: far beyond what anyone writes, and far below Python's own limit.
 MAX_DEPTH = 200
@@ -42,17 +42,16 @@ MAX_DEPTH = 200
 
 @dataclass(frozen=True)
 class Exact:
-    """A value that Arrow may have no type for, such as a number of 100 digits or of a third.
+    """A value that Arrow may have no type for, such as a number of 100 digits or a third.
 
-    `kind` is one of those that `fitting.kind_of` tells of types. Times and moments are in seconds. A number that is no
-    fraction is infinite or NaN.
+    `kind` is a result of `fitting.kind_of`. Times and moments are in seconds. A float is infinite or NaN.
     """
 
     kind: str
     amount: Fraction | float
 
 
-#: What a column is compared with. `fitting` makes scalars of the column's own type of all of them.
+#: The value that a column is compared with. `fitting` turns it into a scalar of the column's own type.
 Value: TypeAlias = "pa.Scalar | Exact"
 
 
@@ -78,7 +77,7 @@ class CompareColumns:
 class IsIn:
     """column is among `values`, which has no nulls, and where NaN equals NaN.
 
-    In an array of the column's own type 0.0 is not -0.0, as Arrow has it here; values of other types are equal or not.
+    In an array of the column's own type 0.0 is not -0.0, as in Arrow's `is_in`; values of other types are compared.
     """
 
     column: str
@@ -86,12 +85,12 @@ class IsIn:
 
 
 @dataclass(frozen=True)
-class MatchText:
-    """column is text that has `text` where `op`, one of `TEXT_MATCHES`, says."""
+class MatchString:
+    """column is a string that has `substring` where `op`, one of `STRING_MATCHES`, looks for it."""
 
     column: str
     op: str
-    text: str
+    substring: str
 
 
 @dataclass(frozen=True)
@@ -128,18 +127,38 @@ class Not:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A part of a pyarrow expression that the tree cannot say; `names` are the columns it reads."""
+    """A part of a pyarrow expression that has no form in the tree; `names` are the columns it reads."""
 
     names: tuple[str, ...]
     expression: pc.Expression = field(compare=False, kw_only=True)
 
 
-Condition = Compare | CompareColumns | IsIn | MatchText | IsNull
+Condition = Compare | CompareColumns | IsIn | MatchString | IsNull
 Tree = Condition | And | Or | Not | Opaque | Constant
 
 
+def match_like(column: str, pattern: str) -> Condition | None:
+    """The condition that SQL's LIKE means, which statistics can decide; None if a wildcard is inside the pattern.
+
+    Examples
+    --------
+    >>> match_like("a", "sensor%")
+    MatchString(column='a', op='starts_with', substring='sensor')
+    >>> match_like("a", "x"), match_like("a", "x_z")
+    (Compare(column='a', op='equal', value=<pyarrow.StringScalar: 'x'>), None)
+    """
+    inside = pattern.strip("%")
+    if any(char in inside for char in "%_\\"):
+        return None
+    if inside == pattern:
+        return Compare(column, "equal", pa.scalar(pattern))
+    is_open_left, is_open_right = pattern.startswith("%"), pattern.endswith("%")
+    op = "match_substring" if is_open_left and is_open_right else "ends_with" if is_open_left else "starts_with"
+    return MatchString(column, op, inside)
+
+
 def join(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
-    """All parts under one `And` or `Or`. Many become a tree of little depth, because trees are walked by recursion.
+    """Join all parts by `And` or `Or`. Many become a tree of little depth, because trees are walked by recursion.
 
     Examples
     --------
@@ -157,16 +176,16 @@ def _balanced(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
 
 
 def _gathered(alternatives: Sequence[Tree]) -> list[Tree]:
-    """Alternatives that ask whether one column equals this or that value, as one that asks whether it is among them."""
+    """Replace all alternatives `column = value` of a column by one `IsIn`."""
     values: dict[str, list[Value]] = {}
     others: list[Tree] = []
     for each in alternatives:
-        # A null makes the answer null, and NaN equals nothing, unless it is looked for in a list.
+        # A null makes the answer null, and NaN equals nothing, except in an `IsIn`.
         if isinstance(each, Compare) and each.op == "equal" and _equals_itself(each.value):
             values.setdefault(each.column, []).append(each.value)
         else:
             others.append(each)
-    return [*(IsIn(column, tuple(found)) for column, found in values.items()), *others]  # in any order
+    return [*(IsIn(column, tuple(found)) for column, found in values.items()), *others]
 
 
 def _equals_itself(value: Value) -> bool:
@@ -180,21 +199,20 @@ def too_deep() -> SchemaError:
 
 
 def check_depth(tree: Tree) -> Tree:
-    """The tree itself, if it is not nested deeper than the functions that walk it may call each other."""
+    """Return the tree itself, or raise if it is nested too deep for functions that walk it by recursion."""
     level, depth = [tree], 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
             raise too_deep()
-        below: list[Tree] = []
-        for each in level:
-            match each:
-                case And(left, right) | Or(left, right):
-                    below += (left, right)
-                case Not(operand):
-                    below.append(operand)
-        level = below
+        level = [operand for each in level for operand in _operands(each)]
     return tree
+
+
+def _operands(tree: Tree) -> tuple[Tree, ...]:
+    if isinstance(tree, (And, Or)):
+        return tree.left, tree.right
+    return (tree.operand,) if isinstance(tree, Not) else ()
 
 
 def conjuncts(tree: Tree) -> Iterator[Tree]:
@@ -208,17 +226,12 @@ def conjuncts(tree: Tree) -> Iterator[Tree]:
 
 def columns_of(tree: Tree) -> Iterator[str]:
     """Every column the tree reads, in the order of the tree and as often as it is named there."""
+    for operand in _operands(tree):
+        yield from columns_of(operand)
     match tree:
-        case And(left, right) | Or(left, right):
-            yield from columns_of(left)
-            yield from columns_of(right)
-        case Not(operand):
-            yield from columns_of(operand)
-        case CompareColumns(left_name, _, right_name):
-            yield from (left_name, right_name)
+        case CompareColumns(left, _, right):
+            yield from (left, right)
         case Opaque(names):
             yield from names
-        case Constant():
-            return
-        case _:
-            yield tree.column
+        case Compare(column) | IsIn(column) | MatchString(column) | IsNull(column):
+            yield column

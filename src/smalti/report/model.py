@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.file.reader import MosaicFile
-from smalti.format.statistics import ColumnStatistics, show_bound
+from smalti.format.statistics import ColumnStatistics
+from smalti.moments import scalar_text
 from smalti.mosaic.layout import BucketLayout, FileLayout, RowGroupLayout
 from smalti.spec import FOOTER_SIZE, Encoding
 
@@ -254,7 +255,4 @@ def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> 
 def _bound(value: Any) -> Any:
     """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text."""
     is_exact = math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) < 1 << 53
-    if value is None or is_exact:
-        return value
-    text = show_bound(value)
-    return text if len(text) <= MAX_BOUND else f"{text[: MAX_BOUND - 1]}…"
+    return value if value is None or is_exact else scalar_text(value, MAX_BOUND)

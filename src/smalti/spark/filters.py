@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from smalti.errors import SchemaError
 from smalti.predicate.evaluate import Filter, fit_values, match_mask
-from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchText, Not, Or, Tree, check_depth, join
+from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchString, Not, Or, Tree, check_depth, join
 from smalti.spark.types import is_exact, plain_type
 from smalti.table.partitions import partition_value
 
@@ -181,7 +181,7 @@ def _condition(name: str, column: str, value: Any, type_: pa.DataType) -> Tree |
         has_zero = pt.is_floating(type_) and 0 in value
         return IsIn(column, pa.concat_arrays([given, pa.array([0.0, -0.0], given.type)]) if has_zero else given)
     if name.startswith("String"):
-        return MatchText(column, _OPERATORS[name], value) if pt.is_string(type_) else None
+        return MatchString(column, _OPERATORS[name], value) if pt.is_string(type_) else None
     if name in ("GreaterThan", "GreaterThanOrEqual") and pt.is_floating(type_):
         return None  # to Spark NaN is greater than anything, and bounds do not tell whether the column has it
     op = _OPERATORS.get(name)

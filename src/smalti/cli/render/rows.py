@@ -12,7 +12,7 @@ import pyarrow as pa
 from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
 from smalti.file.plain import plain_values
-from smalti.predicate.literals import is_number
+from smalti.predicate.fitting import kind_of
 from smalti.units import show_count
 
 #: Longer cells are cut, so that one long text does not leave the other columns without room.
@@ -66,7 +66,9 @@ def row_table(
         rows += batch.num_rows
     shown = _columns_that_fit(sample, schema, room)
     title = cutter(schema.names, MAX_CELL)
-    heads = [Head(title(cell(schema.names[i])), right=is_number(schema.field(i).type), least=4) for i in shown]
+    heads = [
+        Head(title(cell(schema.names[i])), right=kind_of(schema.field(i).type) == "number", least=4) for i in shown
+    ]
 
     def cells() -> Iterator[list[str]]:
         for batch in itertools.chain(sample, waiting):

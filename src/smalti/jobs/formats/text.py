@@ -29,7 +29,7 @@ from smalti.jobs.formats.reading import (
     select_fields,
     split_batch,
 )
-from smalti.logical.types import is_list_like
+from smalti.logical.types import is_binary_like, is_list_like, is_string_like
 from smalti.table.listing import Listing
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _null_words(but: Collection[str] = ()) -> list[str]:
 
 def _is_text(type_: Any) -> bool:
     plain = type_.value_type if pt.is_dictionary(type_) else type_
-    return bool(pt.is_string(plain) or pt.is_large_string(plain) or pt.is_binary(plain) or pt.is_large_binary(plain))
+    return is_string_like(plain) or is_binary_like(plain)
 
 
 def _is_other(type_: pa.DataType) -> bool:
