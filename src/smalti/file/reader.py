@@ -20,7 +20,7 @@ from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, c
 from smalti.file.tail import parse_schema, read_tail
 from smalti.file.units import scan_units
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
-from smalti.io import CachedEnd, Source, lasting_path, open_source
+from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
@@ -68,7 +68,7 @@ class MosaicFile(Scannable):
         #: Bytes that were fetched when the file was opened, and are kept for reading.
         self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
-            self._source = CachedEnd(source, end)
+            self._source = source.with_end(end)
         cache = BucketCache(min(cache_bytes, limit)) if cache_bytes > 0 else None
         self._scanner = Scanner(self._source, self._tail, limit, cache)
         self._reopen: Callable[[], MosaicFile] | None = None

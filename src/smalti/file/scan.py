@@ -208,11 +208,9 @@ class Scanner:
         self.tail = tail
         self.memory_limit = memory_limit
         self._cache = cache
-        self._is_closed = False
 
     def close(self) -> None:
         """Close the file and let the cache go, so that no read works by chance of what is in it."""
-        self._is_closed = True
         self.source.close()
         if self._cache is not None:
             self._cache.close()
@@ -379,8 +377,7 @@ class Scanner:
         among `fetched`, or in the cache, only slots that are missing are read. Buckets among `whole` are read in one
         piece, paged or not, because all of their columns will be wanted.
         """
-        if self._is_closed:  # Not every source has something to close.
-            raise ValueError(f"read of a closed file: {self.source.name or 'in memory'}")
+        self.source.check_open()
         buckets, ranges = [], []
         for read in reads:
             known = fetched.get(read.bucket)

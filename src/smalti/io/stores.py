@@ -29,6 +29,7 @@ from smalti import threads
 from smalti.errors import MosaicError, ReplacedError, without_secrets
 from smalti.io.locations import Entry
 from smalti.io.services import StoreSettings
+from smalti.io.sources import Source, open_object
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta, WritableFile
@@ -65,8 +66,8 @@ class ObjectEnd(NamedTuple):
     data: bytes
     size: int
     etag: str | None
-    #: Whole seconds since 1970, 0 if the server does not say.
-    modified: int = 0
+    #: Nanoseconds since 1970.
+    modified: int
 
 
 class ObjectStores(FileSystemHandler):
@@ -107,8 +108,8 @@ class ObjectStores(FileSystemHandler):
             with self._errors(path):
                 meta = obstore.head(store, key)
             last = min(size, meta["size"])
-            data = self.read_range(path, meta["size"] - last, last, meta["e_tag"]) if last else b""
-            return ObjectEnd(data, meta["size"], meta["e_tag"], int(meta["last_modified"].timestamp()))
+            data = self.read_range(path, meta["e_tag"], meta["size"] - last, last) if last else b""
+            return ObjectEnd(data, meta["size"], meta["e_tag"], _modified(meta))
         try:
             return self._get_end(path, {"range": {"suffix": size}})
         except OSError as error:
@@ -121,10 +122,10 @@ class ObjectStores(FileSystemHandler):
         store, key = self._open(path)
         with self._errors(path):
             result = obstore.get(store, key, options=options)
-            modified = int(result.meta["last_modified"].timestamp())
-            return ObjectEnd(result.bytes().to_bytes(), result.meta["size"], _strong(result.meta["e_tag"]), modified)
+            meta = result.meta
+            return ObjectEnd(result.bytes().to_bytes(), meta["size"], _strong(meta["e_tag"]), _modified(meta))
 
-    def read_range(self, path: str, offset: int, size: int, etag: str | None) -> bytes:
+    def read_range(self, path: str, etag: str | None, offset: int, size: int) -> bytes:
         """Bytes of an object that must still have this ETag.
 
         Raises
@@ -300,7 +301,7 @@ class ObjectStores(FileSystemHandler):
         return True
 
     def _reader(self, path: str) -> ObjectReader:
-        return ObjectReader(self, path, self.read_end(path, _FILE_TAIL))
+        return ObjectReader(open_object(self, path, path, _FILE_TAIL))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         return pa.PythonFile(self._reader(path), mode="r")
@@ -321,11 +322,9 @@ class ObjectStores(FileSystemHandler):
 class ObjectReader(io.RawIOBase):
     """An object as a file, for pyarrow's own readers; one request for each read."""
 
-    def __init__(self, stores: ObjectStores, path: str, end: ObjectEnd) -> None:
-        self._stores = stores
-        self._path = path
-        self._end = end
-        self.size = end.size
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.size = source.size
         self._at = 0
 
     def readable(self) -> bool:
@@ -349,14 +348,7 @@ class ObjectReader(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         left = max(0, self.size - self._at)
-        size = left if size is None or size < 0 else min(size, left)
-        if size == 0:
-            return b""
-        cached = self.size - len(self._end.data)
-        if self._at >= cached:
-            data = self._end.data[self._at - cached :][:size]
-        else:
-            data = self._stores.read_range(self._path, self._at, size, self._end.etag)
+        data = self._source.read_at(self._at, left if size is None or size < 0 else min(size, left))
         self._at += len(data)
         return data
 
@@ -383,10 +375,13 @@ class ObjectWriter(io.RawIOBase):
 
 
 def _entry(path: str, meta: ObjectMeta) -> Entry:
-    # Through whole seconds and microseconds, because a time as a floating-point number is not exact.
+    return Entry(path, "File", meta["size"], _modified(meta), _strong(meta["e_tag"]) or "")
+
+
+def _modified(meta: ObjectMeta) -> int:
+    # By whole seconds and microseconds, because a time as a floating-point number is not exact.
     time = meta["last_modified"]
-    modified = int(time.timestamp()) * 10**9 + time.microsecond * 1000
-    return Entry(path, "File", meta["size"], modified, _strong(meta["e_tag"]) or "")
+    return int(time.timestamp()) * 10**9 + time.microsecond * 1000
 
 
 def _strong(etag: str | None) -> str | None:
