@@ -131,7 +131,7 @@ def test_a_spool_on_a_disk_that_writes_half(tmp_path: Path, monkeypatch: pytest.
             return super().write(memoryview(data)[: (len(data) + 1) // 2])
 
     monkeypatch.setattr(sinks, "SPOOL_MEMORY", 1000)
-    monkeypatch.setattr("tempfile.TemporaryFile", lambda buffering: Halving(tmp_path / "spool", "w+"))
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Halving(tmp_path / "spool", "w+"))
     sink = open_sink("content", pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()))
     for start in range(0, len(CONTENT), 700):
         sink.write(CONTENT[start : start + 700])
