@@ -49,8 +49,8 @@ class Source:
     `tail_size` how many bytes the first read fetches from the end.
     """
 
-    #: Of the object that was opened.
-    etag: str | None = None
+    #: Of the object that was opened, empty if it has none.
+    etag = ""
     #: When the file that was opened was modified, in nanoseconds; 0 if unknown.
     modified = 0
     _is_closed = False
@@ -295,10 +295,10 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
 
 def open_object(stores: ObjectStores, path: str, name: str, tail_size: int = REMOTE_TAIL) -> Source:
     """Open an object with one request, which fetches its end. All reads are of the object that was opened."""
-    end = stores.read_end(path, tail_size)
-    source = ReadAt(partial(stores.read_range, path, end.etag), end.size, name=name, is_remote=True)
-    source.etag, source.modified = end.etag, end.modified
-    return source.with_end(end.data)
+    entry, end = stores.read_end(path, tail_size)
+    source = ReadAt(partial(stores.read_range, path, entry.etag), entry.size, name=name, is_remote=True)
+    source.etag, source.modified = entry.etag, entry.modified
+    return source.with_end(end)
 
 
 def _read_file(file: Any, lock: threading.Lock, offset: int, size: int) -> bytes:
