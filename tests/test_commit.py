@@ -1102,7 +1102,7 @@ def test_large_objects_are_copied_in_parts(s3: FileSystem, monkeypatch: pytest.M
     log = CommitLog(location)
     smalti.write_table(pa.table({"x": [1]}), f"bucket/t/{JOBS}/job/0/a.mosaic", filesystem=s3)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise obstore.exceptions.GenericError("EntityTooLarge")
 
     if location.stores is None:

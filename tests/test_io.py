@@ -15,7 +15,7 @@ import pyarrow.fs
 import pytest
 
 import smalti
-from smalti.io import Range, Source, fetch, open_sink, open_source
+from smalti.io import Range, Source, fetch, open_sink, open_source, sinks
 from tests.s3 import S3Server
 
 CONTENT = bytes(range(256)) * 300
@@ -123,7 +123,23 @@ class TestLocalSink:
             open_sink(7)
 
 
-def test_places_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spool_on_a_disk_that_writes_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unbuffered files may take fewer bytes than they are given, also while a spool in memory moves to disk."""
+
+    class Halving(io.FileIO):
+        def write(self, data: Any) -> int:
+            return super().write(memoryview(data)[: (len(data) + 1) // 2])
+
+    monkeypatch.setattr(sinks, "SPOOL_MEMORY", 1000)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Halving(tmp_path / "spool", "w+"))
+    sink = open_sink("content", pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()))
+    for start in range(0, len(CONTENT), 700):
+        sink.write(CONTENT[start : start + 700])
+    sink.commit()
+    assert (tmp_path / "content").read_bytes() == CONTENT
+
+
+def test_paths_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only `file:/...` is a URI of this machine; a file system is an object, or a URI with a scheme."""
     monkeypatch.chdir(tmp_path)
     smalti.write_table(pa.table({"a": [1]}), "file:odd.mosaic")

@@ -16,7 +16,6 @@ import pytest
 import smalti
 from smalti._core.arrow_c import live_arrays
 from smalti.file.reader import MosaicFile
-from smalti.io.sources import BufferSource
 from smalti.mosaic.scan import estimate_bytes
 from smalti.readahead import REMOTE_READAHEAD, Budget, Unit, in_order, started
 
@@ -149,14 +148,12 @@ def test_budgets_that_are_none(readahead: int | None, memory_limit: int | None) 
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-class SlowSource(BufferSource):
+class SlowSource(smalti.ReadAt):
     """Bytes as if from far away, which notes how many reads are under way."""
 
-    is_remote = True
-    tail_size = 1 << 12
-
     def __init__(self, data: bytes) -> None:
-        super().__init__(data)
+        super().__init__(lambda offset, size: data[offset : offset + size], len(data), is_remote=True)
+        self.tail_size = 1 << 12
         self.reads = self.running = self.most = 0
         self._lock = threading.Lock()
 

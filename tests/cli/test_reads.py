@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ class Counted(WrappedSource):
         self.tail_size = 32  # the footer: whatever else is fetched then is asked for on purpose
         self.ranges: list[tuple[int, int]] = []
 
-    def read_at(self, offset: int, size: int) -> bytes:
-        self.ranges.append((offset, offset + size))
-        return self._source.read_at(offset, size)
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        self.ranges += [(offset, offset + size) for offset, size in ranges]
+        return self._source.read_many(ranges)
 
 
 @pytest.fixture

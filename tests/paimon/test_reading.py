@@ -19,7 +19,7 @@ import smalti
 import smalti.duckdb
 import smalti.paimon
 import smalti.polars
-from smalti.io.sources import Span, WrappedSource
+from smalti.io.sources import WrappedSource
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import PaimonTable, open_table, pypaimon_options
 from smalti.predicate import filter_batch, normalize_filters
@@ -121,12 +121,9 @@ def test_filters_leave_out_files(tmp_path: Path) -> None:
 class Counting(WrappedSource):
     read = 0
 
-    def read_at(self, offset: int, size: int) -> bytes:
-        return self.read_many([(offset, size)])[0]
-
-    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
-        Counting.read += sum(size for _, size in spans)
-        return self._source.read_many(spans)
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        Counting.read += sum(size for _, size in ranges)
+        return self._source.read_many(ranges)
 
 
 @pytest.mark.parametrize("deletions", [False, True])

@@ -13,7 +13,7 @@ from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
 from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
-from smalti.io import CachedEnd, Source, lasting_path, open_source
+from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem
 from smalti.logical.adapt import chosen_fields
 from smalti.logical.mapping import ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
@@ -64,7 +64,7 @@ class MosaicFile(Scannable):
         #: Bytes that were fetched when the file was opened, and are kept for reading.
         self.held_bytes = len(end) if source.is_remote else 0
         if source.is_remote:
-            self._source = CachedEnd(source, end)
+            self._source = source.with_end(end)
         cache = BucketCache(min(cache_bytes, limit)) if cache_bytes > 0 else None
         self._scanner = Scanner(self._source, self._tail, limit, cache)
         self._reopen: Callable[[], MosaicFile] | None = None

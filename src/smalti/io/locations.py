@@ -33,7 +33,7 @@ AnyPath: TypeAlias = "str | os.PathLike[str]"
 AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
 
 Result = TypeVar("Result")
-#: Leftovers of killed processes start with a dot and end with this, so listings and datasets pass over them.
+#: End of the names of temporary files, which begin with a dot. Killed processes leave them, and `clean` removes them.
 TEMPORARY_SUFFIX = ".mosaic-tmp"
 #: Errors of file systems that know no hard links.
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
@@ -276,7 +276,7 @@ def _try(attempts: int, act: Callable[[], Result]) -> Result:
 
 def _link_exclusively(target: Path, data: bytes) -> bool:
     """Write a file under another name, and then give it its name, which fails if the name is taken."""
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
+    temporary = target.with_name(temporary_name(target.name))
     try:
         with temporary.open("xb") as file:
             file.write(data)
@@ -294,6 +294,11 @@ def _link_exclusively(target: Path, data: bytes) -> bool:
         temporary.unlink(missing_ok=True)
     sync_directory(target.parent)
     return True
+
+
+def temporary_name(name: str) -> str:
+    """Return a new name for a file that will be renamed to `name`; listings and datasets skip it."""
+    return f".{name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}"
 
 
 def sync_directory(directory: Path) -> None:

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from smalti.io.sources import Source, Span
+from smalti.io.sources import Range, Source
 from smalti.threads import REQUESTS
 
-#: Bytes between the wanted ones that may be read with them, as a share of those, because fewer requests are cheaper.
+#: Bytes that are read without being wanted, as a share of the wanted bytes, because fewer requests are cheaper.
 SPARE_SHARE = 0.05
+#: The largest gap worth reading to save a round trip.
+REMOTE_GAP = 512 << 10
+#: Merging makes no request longer than this. Longer ranges of a remote file are read in several requests at once.
+LOCAL_REQUEST = 32 << 20
+REMOTE_REQUEST = 8 << 20
 
 
-@dataclass(frozen=True)
-class Range:
-    """`size` bytes at `offset`."""
-
-    offset: int
-    size: int
-
-    @property
-    def end(self) -> int:
-        return self.offset + self.size
-
-
-@dataclass(frozen=True)
-class Request:
-    """One read, and the wanted ranges (by position in the input) it covers."""
+class Request(NamedTuple):
+    """One read, and the indexes of the wanted ranges that it covers."""
 
     offset: int
     size: int
@@ -54,9 +46,9 @@ def plan_requests(
     requests: list[Request] = []
     start = end = 0
     parts: list[int] = []
-    for place, i in enumerate(order):
+    for position, i in enumerate(order):
         wanted = ranges[i]
-        joins = wanted.offset <= end or place in closed
+        joins = wanted.offset <= end or position in closed
         if parts and joins and max(end, wanted.end) - start <= max_request:
             end = max(end, wanted.end)
             parts.append(i)
@@ -70,45 +62,42 @@ def plan_requests(
 
 
 def _closed_gaps(ranges: Sequence[Range], max_gap: int, max_requests: int) -> set[int]:
-    """The places of sorted ranges that are read together with the range before, bytes between them included."""
+    """Positions of sorted ranges that are read in one request with the range before, and the gap between them."""
     gaps = [
-        (gap, place)
-        for place, (before, wanted) in enumerate(pairwise(ranges), 1)
+        (gap, position)
+        for position, (before, wanted) in enumerate(pairwise(ranges), 1)
         if (gap := wanted.offset - before.end) > 0
     ]
     spare = int(SPARE_SHARE * sum(wanted.size for wanted in ranges))
     closed: set[int] = set()
-    for gap, place in sorted(gaps):
+    for gap, position in sorted(gaps):
         spare -= gap
         if gap > max_gap or (spare < 0 and len(gaps) + 1 - len(closed) <= max_requests):
             break
-        closed.add(place)
+        closed.add(position)
     return closed
 
 
-def split(request: Request, max_request: int) -> list[Span]:
-    """Cut a long request into pieces of about the same length, which can be under way at the same time.
+def split(request: Request, max_request: int) -> list[Range]:
+    """Cut a long request into pieces of about the same length, which are read at the same time.
 
     Examples
     --------
     >>> split(Request(100, 10, (0,)), max_request=4)
-    [(100, 4), (104, 3), (107, 3)]
+    [Range(offset=100, size=4), Range(offset=104, size=3), Range(offset=107, size=3)]
     """
     count = -(-request.size // max_request)
-    size, longer = divmod(request.size, count)
-    pieces, offset = [], request.offset
-    for number in range(count):
-        length = size + (number < longer)
-        pieces.append((offset, length))
-        offset += length
-    return pieces
+    bounds = [request.offset + -(-request.size * number // count) for number in range(count + 1)]
+    return [Range(start, end - start) for start, end in pairwise(bounds)]
 
 
 def fetch(source: Source, ranges: Sequence[Range]) -> list[memoryview]:
-    """The bytes of each range, in order, in as few requests as the source's cost of a round trip suggests."""
-    requests = plan_requests(ranges, source.max_gap, source.max_request)
-    # Pieces on this machine would come one after the other, and be put together for nothing.
-    longest = source.max_request if source.is_remote else source.size
+    """Read ranges, in as few requests as the source's cost of a round trip suggests; one view per range, in order."""
+    # Pieces of a local file would be read one after the other, and joined for nothing.
+    max_gap, max_request, longest = (
+        (REMOTE_GAP, REMOTE_REQUEST, REMOTE_REQUEST) if source.is_remote else (0, LOCAL_REQUEST, source.size)
+    )
+    requests = plan_requests(ranges, max_gap, max_request)
     pieces = [split(request, longest) for request in requests]
     blobs = iter(source.read_many([piece for some in pieces for piece in some]))
     out = [memoryview(b"")] * len(ranges)

@@ -1,10 +1,11 @@
 """Where bytes go: a file appears under its name only when it is complete, or it does not appear at all.
 
-Local files are written beside their place, flushed to disk and renamed; `smalti.io.replacing` says what they keep of
-the file that they replace. Others are spooled on this machine and sent off
-when they are complete: in one go to object stores, which show nothing before it is all there; under another name and
-then renamed elsewhere. What cannot be promised: on object stores that are reached by a file system of pyarrow's, an
-upload that fails stays open and is paid for, because pyarrow offers no way to abort it.
+Local files are written under another name, flushed to disk and renamed; `smalti.io.replacing` says what they keep of
+the file that they replace. Remote files are spooled on this machine and sent when they are complete: to object stores
+in one upload, elsewhere under another name and then renamed. One promise is out of reach: an upload that fails on an
+object store that is reached by a file system of pyarrow's stays open and is paid for, because pyarrow cannot abort it.
+
+Files are opened without Python's buffer, which a forked child would write a second time when it ends.
 """
 
 from __future__ import annotations
@@ -16,23 +17,24 @@ import os
 import re
 import shutil
 import tempfile
-import uuid
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from smalti.errors import without_secrets
-from smalti.io.locations import TEMPORARY_SUFFIX, AnyFileSystem, FsspecFileSystem, Location, locate, sync_directory
+from smalti.io.locations import AnyFileSystem, FsspecFileSystem, Location, locate, sync_directory, temporary_name
 from smalti.io.replacing import follow_links, keep_access, old_file
 from smalti.io.services import local_path
+from smalti.io.sources import file_name
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
 SPOOL_MEMORY = 16 << 20
 COPY_BYTES = 8 << 20
-#: How object stores are called, by pyarrow and by fsspec.
+#: Smaller pieces of a local file are gathered up to this size: a call of the system for each would take 5 % longer.
+GATHERED_BYTES = 32 << 10
+#: Names of object stores in `type_name`, by pyarrow and by fsspec.
 OBJECT_STORES = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oci", "oss", "memory", "mock"})
 
 
@@ -52,17 +54,59 @@ class Sink(Protocol):
     def abort(self) -> None: ...
 
 
-class LocalSink:
-    """Temporary file, fsync, rename, fsync of the directory. Links are followed, and mode and owner kept."""
+class FileObjectSink:
+    """A binary file object of the caller's, who also closes or discards it."""
 
     may_retry = False
 
+    def __init__(self, file: Any, name: str | None) -> None:
+        self.name = name
+        self._file = file
+
+    def write(self, data: Any) -> None:
+        _write_all(self._file, data)
+
+    def commit(self) -> None:
+        if hasattr(self._file, "flush"):
+            self._file.flush()
+
+    def abort(self) -> None:
+        pass
+
+
+def _write_all(file: Any, data: Any) -> None:
+    written = file.write(data)
+    if isinstance(file, io.RawIOBase):  # Only unbuffered files may take fewer bytes than they are given.
+        data = memoryview(data).cast("B")
+        while written is not None and 0 < written < len(data):
+            data = data[written:]
+            written = file.write(data)
+        if written != len(data):
+            raise OSError(errno.EAGAIN, "the file takes no more bytes", file_name(file))
+
+
+class DeviceSink(FileObjectSink):
+    """A pipe, a terminal or another device, written at once, because no file can be renamed to take its place."""
+
     def __init__(self, path: str) -> None:
-        self.name: str | None = path
+        super().__init__(open(path, "wb", buffering=0), path)  # noqa: SIM115, PTH123
+
+    def commit(self) -> None:
+        self._file.close()
+
+    def abort(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+class LocalSink(FileObjectSink):
+    """Temporary file, fsync, rename, fsync of the directory. Links are followed, and mode and owner kept."""
+
+    def __init__(self, path: str) -> None:
         self._target = follow_links(path).absolute()  # for a process that goes to another directory meanwhile
         old = old_file(self._target, path)
-        self._temporary = self._target.with_name(f".{self._target.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
-        # What may replace a private file is private from its first byte. `keep_access` gives more rights at the end.
+        self._temporary = self._target.with_name(temporary_name(self._target.name))
+        # A file that may replace a private one is private from its first byte; `keep_access` adds rights at the end.
         mode = 0o666 if old is None else 0o600
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         try:
@@ -70,16 +114,26 @@ class LocalSink:
         except OSError as error:
             error.filename = path
             raise
-        self._file: IO[bytes] = open(descriptor, "wb")  # noqa: SIM115, PTH123
+        super().__init__(open(descriptor, "wb", buffering=0), path)  # noqa: SIM115, PTH123
         self._owner = os.getpid()
-        _open_sinks.add(self)
+        self._gathered = bytearray()
 
     def write(self, data: Any) -> None:
-        self._file.write(data)
+        if memoryview(data).nbytes >= GATHERED_BYTES:
+            self._flush()
+            super().write(data)
+        else:
+            self._gathered += data
+            if len(self._gathered) >= GATHERED_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        super().write(self._gathered)
+        self._gathered = bytearray()
 
     def commit(self) -> None:
         try:
-            self._file.flush()
+            self._flush()
             os.fsync(self._file.fileno())
             self._file.close()
             keep_access(self._temporary, self._target)
@@ -95,15 +149,11 @@ class LocalSink:
         if os.getpid() == self._owner:
             self._temporary.unlink(missing_ok=True)
 
-    def disown(self) -> None:
-        """In a forked child: what Python's buffer still holds must not be written a second time from here."""
-        _write_nowhere(self._file)
-
 
 class RemoteSink:
-    """Spooled here, sent off on commit: whatever the store can do, it never shows half a file under its name.
+    """A spool on this machine that is sent on commit, so that no part of a file is visible under its name.
 
-    A commit that fails leaves what was there before, and may be tried again.
+    A commit that fails leaves the file that was there before, and may be tried again.
     """
 
     may_retry = True
@@ -111,24 +161,26 @@ class RemoteSink:
     def __init__(self, location: Location, name: str) -> None:
         self.name: str | None = name
         self._location = location
-        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=SPOOL_MEMORY)  # noqa: SIM115
-        _open_sinks.add(self)
+        self._spool: Any = io.BytesIO()
 
     def write(self, data: Any) -> None:
-        self._spool.write(data)
+        _write_all(self._spool, data)
+        if isinstance(self._spool, io.BytesIO) and self._spool.tell() > SPOOL_MEMORY:
+            file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+            _write_all(file, self._spool.getvalue())
+            self._spool = file
 
     def commit(self) -> None:
         size = self._spool.seek(0, os.SEEK_END)
         self._spool.seek(0)
-        if self._location.stores is not None:
-            self._location.stores.write(self._location.path, self._spool, size)
-        elif is_object_store(self._location.filesystem):
-            self._send(self._location)
+        location = self._location
+        if location.stores is not None:
+            location.stores.write(location.path, self._spool, size)
+        elif is_object_store(location.filesystem):
+            self._send(location)
         else:
-            name = f".{self._location.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}"
-            temporary = Location(
-                self._location.filesystem, self._location.path.removesuffix(self._location.name) + name
-            )
+            path = location.path.removesuffix(location.name) + temporary_name(location.name)
+            temporary = Location(location.filesystem, path)
             try:
                 self._send(temporary)
                 self._rename(temporary)
@@ -144,23 +196,18 @@ class RemoteSink:
             return
         # pyarrow completes a stream whenever it is closed, also by an exception. With a single write there is no moment
         # at which some of the file is written and the stream is in good order.
-        with (
-            self._contents() as data,
-            location.filesystem.open_output_stream(location.path, compression=None) as stream,
-        ):
+        filesystem, path = location.filesystem, location.path
+        with self._contents() as data, filesystem.open_output_stream(path, compression=None) as stream:
             stream.write(data)
 
     @contextlib.contextmanager
     def _contents(self) -> Iterator[pa.Buffer]:
-        """All bytes of the spool as one buffer; those in a temporary file are mapped, not read."""
-        size = self._spool.seek(0, os.SEEK_END)
-        if size <= SPOOL_MEMORY:
-            self._spool.seek(0)
-            yield pa.py_buffer(self._spool.read())
-            return
-        self._spool.flush()
-        with pa.memory_map(f"/dev/fd/{self._spool.fileno()}") as mapped:
-            yield mapped.read_buffer()
+        """All bytes of the spool as one buffer; a temporary file is mapped into memory, not read."""
+        if isinstance(self._spool, io.BytesIO):
+            yield pa.py_buffer(self._spool.getvalue())
+        else:
+            with pa.memory_map(f"/dev/fd/{self._spool.fileno()}") as mapped:
+                yield mapped.read_buffer()
 
     def _send_fsspec(self, filesystem: FsspecFileSystem, path: str) -> None:
         file = filesystem.open(path, "wb")
@@ -189,11 +236,6 @@ class RemoteSink:
     def abort(self) -> None:
         self._spool.close()
 
-    def disown(self) -> None:
-        """In a forked child, as `LocalSink.disown`; what is still in memory is the child's own copy anyway."""
-        if getattr(self._spool, "_rolled", False):
-            _write_nowhere(self._spool)
-
 
 def is_object_store(filesystem: Any) -> bool:
     """Whether a file appears whole, when it is closed, whatever its size. Only what is known to is believed.
@@ -207,48 +249,6 @@ def is_object_store(filesystem: Any) -> bool:
     return not OBJECT_STORES.isdisjoint(re.findall(r"\w+", filesystem.type_name))
 
 
-class FileObjectSink:
-    """A binary file object of the caller's, who decides what becomes of it."""
-
-    may_retry = False
-
-    def __init__(self, file: Any) -> None:
-        name = getattr(file, "name", None)
-        self.name = name if isinstance(name, str) else None
-        self._file = file
-
-    def write(self, data: Any) -> None:
-        written = self._file.write(data)
-        if isinstance(self._file, io.RawIOBase):  # Only these may take less than they are given.
-            data = memoryview(data).cast("B")
-            while written is not None and 0 < written < len(data):
-                data = data[written:]
-                written = self._file.write(data)
-            if written != len(data):
-                raise OSError(errno.EAGAIN, "the file takes no more bytes", self.name)
-
-    def commit(self) -> None:
-        if hasattr(self._file, "flush"):
-            self._file.flush()
-
-    def abort(self) -> None:
-        pass
-
-
-class DeviceSink(FileObjectSink):
-    """A pipe, a terminal or another device that has the name: written as it comes, because none can take its place."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(open(path, "wb"))  # noqa: SIM115, PTH123
-
-    def commit(self) -> None:
-        self._file.close()
-
-    def abort(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
 def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
     """Open a path, URI or binary file object for writing; see `open_source` for `filesystem`."""
     if isinstance(where, (str, os.PathLike)):
@@ -258,7 +258,7 @@ def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
         location = locate(where, filesystem)
         return _local_sink(location.path) if location.is_local else RemoteSink(location, without_secrets(str(where)))
     if hasattr(where, "write"):
-        return FileObjectSink(where)
+        return FileObjectSink(where, file_name(where))
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")
 
 
@@ -282,27 +282,3 @@ def finish_with(sink: Sink, data: bytes) -> None:
     except BaseException:
         sink.abort()
         raise
-
-
-# --- forks ----------------------------------------------------------------------------------------------------------
-
-#: Sinks of this process that may hold bytes that are not written yet.
-_open_sinks: weakref.WeakSet[LocalSink | RemoteSink] = weakref.WeakSet()
-
-
-def _write_nowhere(file: IO[bytes]) -> None:
-    """Let this process's descriptor of a file lead to nowhere; the parent's, which shares the file, stays."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, file.fileno())
-        os.close(nowhere)
-
-
-def _after_fork() -> None:
-    for sink in list(_open_sinks):
-        sink.disown()
-    _open_sinks.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

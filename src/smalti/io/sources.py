@@ -5,11 +5,14 @@ A source answers `read_at` and `read_many` from any thread, in full or with an e
 
 from __future__ import annotations
 
+import copy
 import os
+import stat
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,46 +24,67 @@ from smalti.io.services import local_path
 if TYPE_CHECKING:
     from smalti.io.stores import ObjectStores
 
-#: What a first read of the end of a file asks for. Locally a second read costs next to nothing; far away, one that
-#: takes in the schema block of 10,000 columns and the index saves a round trip.
+#: Bytes of the first read of a file, at its end. Locally a second read costs next to nothing; from a remote service,
+#: reading the schema block of 10,000 columns and the index at once saves a round trip.
 LOCAL_TAIL = 64 << 10
 REMOTE_TAIL = 256 << 10
-#: Bytes worth reading and throwing away to save a round trip.
-REMOTE_GAP = 512 << 10
-#: Longer reads are made in several pieces. Far away, pieces come at the same time.
-LOCAL_REQUEST = 32 << 20
-REMOTE_REQUEST = 8 << 20
+_IS_DIRECTORY = "Is a directory (smalti.dataset reads directories)"
 
-#: Where a read begins, and its length.
-Span = tuple[int, int]
+
+class Range(NamedTuple):
+    """`size` bytes at `offset`."""
+
+    offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
 
 
 class Source:
-    """Random access to bytes that do not change. The costs of a read are those of bytes on this machine."""
+    """Random access to bytes that do not change, from any thread.
 
-    name: str | None = None
-    size: int
-    tail_size = LOCAL_TAIL
-    max_gap = 0
-    max_request = LOCAL_REQUEST
-    is_remote = False
+    `name` is a path or URI for messages, without secrets; `is_remote` says that each read is a round trip, and
+    `tail_size` how many bytes the first read fetches from the end.
+    """
+
+    #: Of the object that was opened, empty if it has none.
+    etag = ""
+    #: When the file that was opened was modified, in nanoseconds; 0 if unknown.
+    modified = 0
+    _is_closed = False
+    _close_file: Callable[[], object] | None = None
+
+    def __init__(self, size: int, name: str | None = None, *, is_remote: bool = False) -> None:
+        self.size = size
+        self.name = name
+        self.is_remote = is_remote
+        self.tail_size = REMOTE_TAIL if is_remote else LOCAL_TAIL
 
     def read_at(self, offset: int, size: int) -> bytes:
         raise NotImplementedError
 
-    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
-        """Several reads, at the same time where each is a round trip."""
-        if self.is_remote and len(spans) > 1:
-            return list(threads.request_pool().map(lambda span: self.read_at(*span), spans))
-        return [self.read_at(*span) for span in spans]
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read several ranges, given as offset and size; at the same time if each is a round trip."""
+        if self.is_remote and len(ranges) > 1:
+            return list(threads.request_pool().map(lambda wanted: self.read_at(*wanted), ranges))
+        return [self.read_at(*wanted) for wanted in ranges]
 
-    def _is_far(self) -> None:
-        """Set the costs of a read to those of a service far away."""
-        self.is_remote, self.tail_size = True, REMOTE_TAIL
-        self.max_gap, self.max_request = REMOTE_GAP, REMOTE_REQUEST
+    def with_end(self, end: bytes) -> Source:
+        """Return a source that has its last bytes, `end`, in memory and reads the others from this one."""
+        return CachedEnd(self, end)
+
+    def check_open(self) -> None:
+        """Raise if the source is closed. Readers ask before they answer from memory, too."""
+        if self._is_closed:
+            raise ValueError(f"read of a closed file: {self.name or 'in memory'}")
 
     def close(self) -> None:
-        """Close what this source has opened; what the caller has opened stays open."""
+        """Refuse further reads, and close the file that was opened for them; file objects of callers stay open."""
+        self._is_closed = True
+        if self._close_file is not None:
+            self._close_file()
 
     def _checked(self, data: bytes, offset: int, size: int) -> bytes:
         if len(data) != size:
@@ -70,7 +94,7 @@ class Source:
 
 
 def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
-    """What `os.pread` does, on systems that lack it (Windows): one thread at a time moves the position."""
+    """Do what `os.pread` does on systems that lack it (Windows): one thread at a time moves the position."""
     with _SEEKING:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, size)
@@ -83,31 +107,24 @@ _pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
 class LocalSource(Source):
     """A file of this machine, read with `pread`: no shared position, so reads do not wait for each other.
 
-    The descriptor is closed when the last read that is under way is over. Its number may then be that of another file,
-    from which a slower thread would read.
+    The descriptor is closed after the last read in progress. Its number may then be given to another file, from which a
+    slower thread would read.
     """
 
     def __init__(self, path: str) -> None:
-        self.name = path
         self._lock = threading.Lock()
         self._reading = 0
-        self._is_closed = False
         self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
-        try:
-            status = os.fstat(self._fd)
-            self.size = status.st_size
-            #: Nanoseconds, of the file that is open, whatever has its name by now.
-            self.modified = status.st_mtime_ns
-            if Path(path).is_dir():
-                raise IsADirectoryError(21, "Is a directory (smalti.dataset reads directories)", path)
-        except BaseException:
+        status = os.fstat(self._fd)
+        super().__init__(status.st_size, path)
+        self.modified = status.st_mtime_ns
+        if stat.S_ISDIR(status.st_mode):
             self.close()
-            raise
+            raise IsADirectoryError(21, _IS_DIRECTORY, path)
 
     def read_at(self, offset: int, size: int) -> bytes:
         with self._lock:
-            if self._is_closed:
-                raise ValueError(f"read of a closed file: {self.name}")
+            self.check_open()
             self._reading += 1
         try:
             data = _pread(self._fd, size, offset)
@@ -116,61 +133,27 @@ class LocalSource(Source):
                 data += more
             status = os.fstat(self._fd)
         finally:
-            self._let_go(1)
+            self._release(1)
         if (status.st_mtime_ns, status.st_size) != (self.modified, self.size):
             raise ReplacedError("the file was written to while it was open; open it again", path=self.name)
         return self._checked(data, offset, size)
 
     def close(self) -> None:
-        self._is_closed = True
-        self._let_go(0)
+        super().close()
+        self._release(0)
 
-    def _let_go(self, reads: int) -> None:
-        """Say that reads are over, and close the descriptor if nobody will use it any more."""
+    def _release(self, reads: int) -> None:
+        """Count reads as finished, and close the descriptor if the source is closed and no read is in progress."""
         with self._lock:
             self._reading -= reads
             if self._is_closed and not self._reading and self._fd >= 0:
-                # Closed, whatever the answer is: a second try could close the descriptor of another file.
+                # Forget the descriptor even if closing it fails: a second try could close that of another file.
                 descriptor, self._fd = self._fd, -1
                 os.close(descriptor)
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
             self.close()
-
-
-class BufferSource(Source):
-    """Bytes in memory."""
-
-    def __init__(self, data: Any) -> None:
-        self._data = memoryview(data).cast("B")
-        self.size = len(self._data)
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        return self._checked(bytes(self._data[offset : offset + size]), offset, size)
-
-    def close(self) -> None:
-        self._data.release()
-
-
-class FileObjectSource(Source):
-    """A seekable Python file object of the caller's, which stays open. One reader at a time moves its position."""
-
-    def __init__(self, file: Any) -> None:
-        name = getattr(file, "name", None)
-        self.name = name if isinstance(name, str) else None
-        self._file = file
-        self._lock = threading.Lock()
-        file.seek(0, os.SEEK_END)  # answers nothing where the file is mapped into memory, up to Python 3.12
-        self.size = file.tell()
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        with self._lock:
-            self._file.seek(offset)
-            data = self._file.read(size)
-            while 0 < len(data) < size and (more := self._file.read(size - len(data))):
-                data += more
-        return self._checked(data, offset, size)
 
 
 class ReadAt(Source):
@@ -200,115 +183,67 @@ class ReadAt(Source):
     def __init__(
         self, read_at: Callable[[int, int], Any], size: int, *, name: str | None = None, is_remote: bool = False
     ) -> None:
+        super().__init__(size, name, is_remote=is_remote)
         self._read_at = read_at
-        self.size = size
-        self.name = name
-        if is_remote:
-            self._is_far()
 
     def read_at(self, offset: int, size: int) -> bytes:
-        return self._checked(self._read_at(offset, size), offset, size)
+        self.check_open()
+        return self._checked(self._read_at(offset, size) if size else b"", offset, size)
 
 
-class ArrowSource(Source):
-    """A `pyarrow.NativeFile`: of HDFS, or of a file system that the caller passes."""
-
-    def __init__(self, file: pa.NativeFile, name: str | None, *, owned: bool, remote: bool) -> None:
-        self.name = name
-        self._file = file
-        self._owned = owned
-        if remote:
-            self._is_far()
-        self.size = file.size()
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        return self._checked(self._file.read_at(size, offset), offset, size)  # type: ignore[call-arg]
-
-    def close(self) -> None:
-        if self._owned:
-            self._file.close()
-
-
-class ObjectSource(Source):
-    """An object of a store. Opening fetches its end, in one request; all reads are of the object that was opened."""
-
-    def __init__(self, stores: ObjectStores, path: str, name: str) -> None:
-        self.name = name
-        self._stores = stores
-        self._path = path
-        self._is_far()
-        #: `modified` is in whole seconds.
-        self._end, self.size, self.etag, self.modified = stores.read_end(path, self.tail_size)
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        cached = self.size - len(self._end)
-        if offset >= cached:
-            data = self._end if (offset, size) == (cached, len(self._end)) else self._end[offset - cached :][:size]
-        else:
-            data = self._stores.read_range(self._path, offset, size, self.etag) if size else b""
-        return self._checked(data, offset, size)
-
-
-class FsspecSource(Source):
+class FsspecSource(ReadAt):
     """A file of an fsspec file system, read by ranges: its file objects would read ahead far more than is wanted."""
 
     def __init__(self, filesystem: FsspecFileSystem, path: str, name: str) -> None:
-        self.name = name
-        self._filesystem = filesystem
-        self._path = path
-        self._is_far()
-        info = filesystem.info(path)
+        info, cat_file = filesystem.info(path), filesystem.cat_file
         if info["type"] == "directory":
-            raise IsADirectoryError(21, "Is a directory (smalti.dataset reads directories)", name)
+            raise IsADirectoryError(21, _IS_DIRECTORY, name)
         if info["size"] is None:
             raise MosaicError("the file system does not know the size of the file", path=name)
-        self.size = info["size"]
+        super().__init__(
+            lambda at, size: cat_file(path, start=at, end=at + size), info["size"], name=name, is_remote=True
+        )
+        self._cat_ranges = filesystem.cat_ranges
+        self._path = path
 
-    def read_at(self, offset: int, size: int) -> bytes:
-        data = self._filesystem.cat_file(self._path, start=offset, end=offset + size) if size else b""
-        return self._checked(data, offset, size)
-
-    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
-        if len(spans) < 2:
-            return [self.read_at(*span) for span in spans]
-        starts, ends = [offset for offset, _ in spans], [offset + size for offset, size in spans]
-        blobs = self._filesystem.cat_ranges([self._path] * len(spans), starts, ends, on_error="raise")
-        return [self._checked(blob, *span) for blob, span in zip(blobs, spans, strict=True)]
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        if len(ranges) < 2:
+            return [self.read_at(*wanted) for wanted in ranges]
+        starts, ends = [offset for offset, _ in ranges], [offset + size for offset, size in ranges]
+        blobs = self._cat_ranges([self._path] * len(ranges), starts, ends, on_error="raise")
+        return [self._checked(blob, *wanted) for blob, wanted in zip(blobs, ranges, strict=True)]
 
 
 class WrappedSource(Source):
-    """A source that is like another one. Subclasses change how bytes are read."""
+    """A source with the attributes of another one, which it closes. Subclasses change `read_many`."""
 
     def __init__(self, source: Source) -> None:
+        super().__init__(source.size, source.name, is_remote=source.is_remote)
         self._source = source
-        self.name = source.name
-        self.size = source.size
-        self.tail_size = source.tail_size
-        self.max_gap = source.max_gap
-        self.max_request = source.max_request
-        self.is_remote = source.is_remote
+        self._close_file = source.close
+        self.tail_size, self.etag, self.modified = source.tail_size, source.etag, source.modified
 
-    def close(self) -> None:
-        self._source.close()
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self.read_many([(offset, size)])[0]
 
 
 class CachedEnd(WrappedSource):
-    """A source whose last bytes are at hand: what opening a remote file has fetched is not fetched again."""
+    """A source whose last bytes are in memory, because opening a remote file has fetched them already."""
 
     def __init__(self, source: Source, end: bytes) -> None:
         super().__init__(source)
         self._end = end
         self._start = source.size - len(end)
 
-    def read_at(self, offset: int, size: int) -> bytes:
-        return self.read_many([(offset, size)])[0]
+    def with_end(self, end: bytes) -> Source:
+        return self if len(end) <= len(self._end) else CachedEnd(self._source, end)
 
-    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
-        """Fetch only what lies before the cached end, and add the rest."""
-        before = [(offset, min(size, self._start - offset)) for offset, size in spans if offset < self._start]
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Fetch the bytes before the cached end, and add the others from memory."""
+        before = [(offset, min(size, self._start - offset)) for offset, size in ranges if offset < self._start]
         fetched = iter(self._source.read_many(before))
         blobs = []
-        for offset, size in spans:
+        for offset, size in ranges:
             head = next(fetched) if offset < self._start else b""
             if len(head) < size:
                 at = offset + len(head) - self._start
@@ -325,7 +260,7 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
     ----------
     source : str, os.PathLike, bytes-like, pyarrow.Buffer, pyarrow.NativeFile, seekable binary file object or ReadAt
     filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
-        Where a path is to be looked up; by default the local machine, or what the URI names.
+        File system of a path; by default the local machine, or what the URI names.
     """
     if isinstance(source, (str, os.PathLike)):
         path = local_path(os.fspath(source)) if filesystem is None else None
@@ -336,21 +271,52 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
             return LocalSource(location.path)
         name = without_secrets(str(source))
         if location.stores is not None:
-            return ObjectSource(location.stores, location.path, name)
+            return open_object(location.stores, location.path, name)
         if location.fsspec is not None:
             return FsspecSource(location.fsspec, location.path, name)
-        return ArrowSource(location.filesystem.open_input_file(location.path), name, owned=True, remote=True)
+        file = location.filesystem.open_input_file(location.path)
+        opened = ReadAt(lambda at, size: file.read_at(size, at), file.size(), name=name, is_remote=True)  # type: ignore[call-arg]
+        opened._close_file = file.close
+        return opened
     if isinstance(source, ReadAt):
-        return source
+        return copy.copy(source)  # The caller's own stays open when the file is closed.
     if isinstance(source, (bytes, bytearray, memoryview, pa.Buffer)):
-        return BufferSource(source)
+        data = memoryview(source).cast("B")
+        opened = ReadAt(lambda at, size: bytes(data[at : at + size]), len(data))
+        opened._close_file = data.release
+        return opened
     if isinstance(source, pa.NativeFile):
-        return ArrowSource(source, None, owned=False, remote=False)
+        return ReadAt(lambda at, size: source.read_at(size, at), source.size())  # type: ignore[call-arg]
     if hasattr(source, "read") and hasattr(source, "seek"):
-        return FileObjectSource(source)
+        source.seek(0, os.SEEK_END)  # returns None for a memory-mapped file, up to Python 3.12
+        return ReadAt(partial(_read_file, source, threading.Lock()), source.tell(), name=file_name(source))
     raise TypeError(f"expected a path, bytes or a seekable binary file, got {type(source).__name__}")
 
 
+def open_object(stores: ObjectStores, path: str, name: str, tail_size: int = REMOTE_TAIL) -> Source:
+    """Open an object with one request, which fetches its end. All reads are of the object that was opened."""
+    entry, end = stores.read_end(path, tail_size)
+    source = ReadAt(partial(stores.read_range, path, entry.etag), entry.size, name=name, is_remote=True)
+    source.etag, source.modified = entry.etag, entry.modified
+    return source.with_end(end)
+
+
+def _read_file(file: Any, lock: threading.Lock, offset: int, size: int) -> bytes:
+    """Read from a Python file object; one thread at a time moves its position."""
+    with lock:
+        file.seek(offset)
+        data: bytes = file.read(size)
+        while 0 < len(data) < size and (more := file.read(size - len(data))):
+            data += more
+    return data
+
+
+def file_name(file: Any) -> str | None:
+    """Return the name of a file object, for messages, or None: of some files the name is a number."""
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else None
+
+
 def lasting_path(source: Any, opened: Source) -> Any:
-    """What leads to an opened source from another process too, which may run in another directory."""
+    """The path or object that opens the same source in another process, which may run in another directory."""
     return str(Path(opened.name).absolute()) if isinstance(opened, LocalSource) and opened.name else source

@@ -1,8 +1,8 @@
 """Object stores, reached through obstore: each operation is one request, or says how many it is.
 
-`ObjectStores` is at the same time what pyarrow calls a handler, so that whatever works with a `pyarrow.fs` file system
-works here too. Sources and sinks use the operations below it directly, because pyarrow's interface has no words for
-them: the end of an object with its size and ETag, reads that insist on an ETag, creation that refuses to replace.
+`ObjectStores` is a handler of pyarrow's, so that code for `pyarrow.fs` file systems works on stores too. Sources, sinks
+and locations call its other operations directly, because pyarrow's interface lacks them: the end of an object with its
+size and ETag, reads that insist on an ETag, creation that refuses to replace.
 
 This module is imported only when a URI needs it: obstore comes with the extra ``smalti[cloud]``.
 """
@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import obstore
 import pyarrow as pa
@@ -29,6 +29,7 @@ from smalti import threads
 from smalti.errors import MosaicError, ReplacedError, without_secrets
 from smalti.io.locations import Entry
 from smalti.io.services import StoreSettings
+from smalti.io.sources import Source, open_object
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta, WritableFile
@@ -38,17 +39,17 @@ if TYPE_CHECKING:
 PART_SIZE = 8 << 20
 MAX_PARTS = 9_000
 _PARALLEL_PARTS = 8
-#: What is read at a time by those who read an object from its beginning.
+#: Bytes of a request when an object is read from its beginning.
 _STREAM_CHUNK = 8 << 20
-#: S3 deletes so many objects in one request, and copies objects of up to so many bytes in one.
+#: How many objects S3 deletes in one request, and how many bytes it copies in one.
 _DELETED_AT_ONCE = 1000
 _COPIED_AT_ONCE = 5 << 30
-#: The end that is fetched of objects that are opened as files, for Parquet's footer.
+#: Bytes that are fetched from the end of an object when it is opened as a file, for Parquet's footer.
 _FILE_TAIL = 64 << 10
 #: A failed request is tried again for about ten seconds; a single one may take two minutes.
 _RETRY: RetryConfig = {"max_retries": 7}
 _TIMEOUT = timedelta(minutes=2)
-#: The environment variables that obstore or boto3 look at.
+#: Prefixes of the environment variables that obstore or boto3 read.
 _PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "SERVICE_ACCOUNT", "HOME")
 _NO_RANGE = ("non-partial response", " 416 ", "Range request not supported")
 _ENDPOINTS = {
@@ -57,16 +58,7 @@ _ENDPOINTS = {
     "abfs": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 _S3_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-
-
-class ObjectEnd(NamedTuple):
-    """The last bytes of an object, and what tells it from another one at the same path."""
-
-    data: bytes
-    size: int
-    etag: str | None
-    #: Whole seconds since 1970, 0 if the server does not say.
-    modified: int = 0
+_S3_FILES = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
 
 
 class ObjectStores(FileSystemHandler):
@@ -84,90 +76,101 @@ class ObjectStores(FileSystemHandler):
     def __hash__(self) -> int:
         return hash(self.settings)
 
-    def _errors(self, path: str) -> contextlib.AbstractContextManager[None]:
-        """Errors of Python's own for those of obstore. A URL, unlike other paths, may hold a signature."""
-        is_url = self.settings.service in ("http", "https")
-        return _errors(without_secrets(f"{self.settings.service}://{path}") if is_url else path)
-
     def _open(self, path: str) -> tuple[ObjectStore, str]:
-        """The store of a bucket, and the path inside."""
+        """Return the store of a path's bucket, and the path inside."""
         _check_not_forked()
         if self.settings.service == "memory":
             return _memory(), path.strip("/")
         bucket, _, key = path.strip("/").partition("/")
-        given = frozenset((name, value) for name, value in os.environ.items() if name.startswith(_PREFIXES))
-        return _store(self.settings, bucket, given), key
+        environment = frozenset(item for item in os.environ.items() if item[0].startswith(_PREFIXES))
+        return _store(self.settings, bucket, environment), key
 
-    # --- what pyarrow has no words for ------------------------------------------------------------------------------
-
-    def read_end(self, path: str, size: int) -> ObjectEnd:
-        """The last `size` bytes of an object, or all that it has, in one request; on Azure, in two."""
-        if self.settings.service == "abfs":  # Azure knows no ranges that count from the end.
-            store, key = self._open(path)
-            with self._errors(path):
-                meta = obstore.head(store, key)
-            last = min(size, meta["size"])
-            data = self.read_range(path, meta["size"] - last, last, meta["e_tag"]) if last else b""
-            return ObjectEnd(data, meta["size"], meta["e_tag"], int(meta["last_modified"].timestamp()))
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[ObjectStore, str]]:
+        """Yield `_open(path)`, and raise Python's own errors in place of obstore's, which are several lines long."""
+        opened, service = self._open(path), self.settings.service
+        # A URL, unlike other paths, may hold a signature.
+        shown = without_secrets(f"{service}://{path}") if service in ("http", "https") else path
         try:
-            return self._get_end(path, {"range": {"suffix": size}})
+            yield opened
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            raise PermissionError(13, _reason(error), shown) from None
+        except (exceptions.NotSupportedError, NotImplementedError) as error:
+            raise io.UnsupportedOperation(f"{shown}: {_reason(error)}") from None
+        except exceptions.InvalidPathError as error:
+            raise MosaicError(
+                "an object has a name that is no path, and the store cannot be listed past it; "
+                "rename or delete the object",
+                path=shown,
+                found=re.sub(r"^.*?Path ", "", _reason(error)),
+            ) from None
+        except (FileNotFoundError, exceptions.BaseError) as error:
+            is_bucket = "NoSuchBucket" in str(error)
+            if is_bucket or isinstance(error, FileNotFoundError):
+                raise FileNotFoundError(2, "No such bucket" if is_bucket else "No such object", shown) from None
+            raise OSError(5, _reason(error), shown) from None
+
+    # --- operations that pyarrow lacks ------------------------------------------------------------------------------
+
+    def _get(self, path: str, options: GetOptions) -> tuple[Entry, bytes]:
+        with self._opened(path) as (store, key):
+            result = obstore.get(store, key, options=options)
+            return _entry(path, result.meta), result.bytes().to_bytes()
+
+    def read(self, path: str) -> bytes:
+        """Read an object in one request."""
+        return self._get(path, {})[1]
+
+    def read_end(self, path: str, size: int) -> tuple[Entry, bytes]:
+        """Read the last `size` bytes of an object, or all of a shorter one, in one request; on Azure, in two."""
+        if self.settings.service == "abfs":  # Azure has no ranges that count from the end.
+            with self._opened(path) as (store, key):
+                entry = _entry(path, obstore.head(store, key))
+            last = min(size, entry.size)
+            return entry, self.read_range(path, entry.etag, entry.size - last, last) if last else b""
+        try:
+            return self._get(path, {"range": {"suffix": size}})
         except OSError as error:
-            # The end of an empty object is no range; and some HTTP servers know no ranges and send all there is.
+            # An empty object has no last bytes; and some HTTP servers know no ranges and send the whole object.
             if not any(sign in str(error) for sign in _NO_RANGE):
                 raise
-            return self._get_end(path, {})
+            return self._get(path, {})
 
-    def _get_end(self, path: str, options: GetOptions) -> ObjectEnd:
-        store, key = self._open(path)
-        with self._errors(path):
-            result = obstore.get(store, key, options=options)
-            modified = int(result.meta["last_modified"].timestamp())
-            return ObjectEnd(result.bytes().to_bytes(), result.meta["size"], _strong(result.meta["e_tag"]), modified)
-
-    def read_range(self, path: str, offset: int, size: int, etag: str | None) -> bytes:
-        """Bytes of an object that must still have this ETag.
+    def read_range(self, path: str, etag: str, offset: int, size: int) -> bytes:
+        """Read bytes of an object.
 
         Raises
         ------
         ReplacedError
-            If the object was replaced since its ETag was learnt.
+            If the object has another ETag by now, which means that it was replaced.
         """
-        store, key = self._open(path)
-        with self._errors(path):
-            options: GetOptions = {"range": (offset, offset + size), "if_match": etag}
+        with self._opened(path) as (store, key):
+            options: GetOptions = {"range": (offset, offset + size), "if_match": etag or None}
             try:
                 return obstore.get(store, key, options=options).bytes().to_bytes()
             except exceptions.PreconditionError:
                 raise ReplacedError("the file was replaced while it was read; open it again", path=path) from None
 
-    def read(self, path: str) -> bytes:
-        """All of an object, in one request."""
-        store, key = self._open(path)
-        with self._errors(path):
-            return obstore.get(store, key).bytes().to_bytes()
-
     def write(self, path: str, file: IO[bytes] | io.RawIOBase, size: int) -> None:
-        """Upload a file. If that fails, what was there before stays, and obstore gives up the parts it has sent."""
-        store, key = self._open(path)
-        with self._errors(path):
+        """Upload a file. If that fails, the object that was there before stays, and obstore aborts the upload."""
+        with self._opened(path) as (store, key):
             part = max(PART_SIZE, size // MAX_PARTS)
             obstore.put(store, key, cast("IO[bytes]", file), chunk_size=part, max_concurrency=_PARALLEL_PARTS)
 
     def create(self, path: str, data: bytes) -> bool:
         """Create an object unless there is one; return whether it was created.
 
-        An answer can get lost on its way, and the repeated request then meets the object that the first one has
-        created. So an object with exactly this data counts as created: `data` has to be the caller's own.
+        The answer can get lost, and the repeated request then finds the object that the first one has created.
+        Therefore an object with exactly this data counts as created, and `data` has to be unique to the caller.
         """
-        store, key = self._open(path)
-        with self._errors(path):
+        with self._opened(path) as (store, key):
             try:
                 obstore.put(store, key, data, mode="create")
             except exceptions.AlreadyExistsError:
                 return obstore.get(store, key).bytes().to_bytes() == data
             return True
 
-    # --- what a handler has to offer --------------------------------------------------------------------------------
+    # --- operations of a pyarrow handler ----------------------------------------------------------------------------
 
     def get_type_name(self) -> str:
         return self.settings.service
@@ -184,11 +187,10 @@ class ObjectStores(FileSystemHandler):
         return list(threads.request_pool().map(self._info, paths)) if len(paths) > 1 else [*map(self._info, paths)]
 
     def _info(self, path: str) -> Entry:
-        store, key = self._open(path)
-        if key:
-            with contextlib.suppress(FileNotFoundError), self._errors(path):
+        with contextlib.suppress(FileNotFoundError), self._opened(path) as (store, key):
+            if key:
                 return _entry(path, obstore.head(store, key))
-        with contextlib.suppress(FileNotFoundError), self._errors(path):
+        with contextlib.suppress(FileNotFoundError), self._opened(path) as (store, key):
             if next(iter(obstore.list(store, key or None, chunk_size=1)), None):
                 return Entry(path, "Directory")
         return Entry(path, "NotFound")
@@ -200,10 +202,9 @@ class ObjectStores(FileSystemHandler):
         return [_file_info(entry) for entry in entries]
 
     def entries(self, path: str, *, recursive: bool) -> list[Entry]:
-        """What is in a directory: a request for every thousand objects."""
+        """List a directory: a request for every thousand objects."""
         base = path.strip("/")
-        store, key = self._open(base)
-        with self._errors(base):
+        with self._opened(base) as (store, key):
             if recursive:
                 objects = [meta for chunk in obstore.list(store, key or None) for meta in chunk]
                 directories = set(_directories((meta["path"] for meta in objects), key))
@@ -217,18 +218,17 @@ class ObjectStores(FileSystemHandler):
         return [Entry(root + directory, "Directory") for directory in sorted(directories)] + files
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        """Object stores have no directories: one is there as soon as an object is in it."""
+        """Do nothing: a directory exists while there are objects in it."""
 
     def delete_dir(self, path: str) -> None:
         self.delete_dir_contents(path)
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = True) -> None:  # noqa: ARG002
-        store, key = self._open(path)
-        if not key:
-            raise MosaicError("a whole bucket is not deleted", path=path)
-        with self._errors(path):
+        with self._opened(path) as (store, key):
+            if not key:
+                raise MosaicError("a whole bucket is not deleted", path=path)
             for chunk in obstore.list(store, key):
-                # The mark of a directory is listed by the name of the directory, which may be that of an object too.
+                # The mark of a directory has the name of the directory, which may also be that of a real object.
                 obstore.delete(store, [meta["path"] for meta in chunk if meta["path"] != key])
 
     def delete_root_dir_contents(self) -> None:
@@ -236,19 +236,18 @@ class ObjectStores(FileSystemHandler):
 
     def delete_file(self, path: str) -> None:
         """Delete an object; stores do not say whether there was one."""
-        store, key = self._open(path)
-        with self._errors(path):
+        with self._opened(path) as (store, key):
             obstore.delete(store, key)
 
     def delete_files(self, paths: Sequence[str]) -> dict[str, OSError]:
-        """Delete objects of one bucket, a thousand in a request, and return what went wrong."""
+        """Delete objects of one bucket, a thousand in a request; return the errors by path."""
         failed: dict[str, OSError] = {}
 
         def delete(some: Sequence[str]) -> None:
-            opened = [self._open(path) for path in some]
             try:
-                with self._errors(some[0]):
-                    obstore.delete(opened[0][0], [key for _, key in opened])
+                with self._opened(some[0]) as (store, key):
+                    root = some[0].strip("/").removesuffix(key)
+                    obstore.delete(store, [path.strip("/").removeprefix(root) for path in some])
             except FileNotFoundError:
                 pass
             except OSError as error:
@@ -259,48 +258,48 @@ class ObjectStores(FileSystemHandler):
         return failed
 
     def move(self, src: str, dest: str) -> None:
-        """Copy, then delete: two requests, and for a moment the object is in both places."""
+        """Copy, then delete: two requests, between which there are two objects."""
         self.copy_file(src, dest)
         self.delete_file(src)
 
     def copy_file(self, src: str, dest: str) -> None:
-        """Let the store copy. Where it cannot, because the object is too large, it goes through this machine."""
-        (store, key), (target, target_key) = self._open(src), self._open(dest)
-        if store is target:
-            try:
-                with self._errors(src):
-                    obstore.copy(store, key, target_key)
-                return
-            except OSError as error:
-                if isinstance(error, FileNotFoundError) or self._info(src).size <= _COPIED_AT_ONCE:
-                    raise
-        reader = self._reader(src)
-        self.write(dest, reader, reader.size)
+        """Let the store copy; an object that is too large for that, or goes to another bucket, is read and written."""
+        if self._copy(src, dest, overwrite=True) is None:
+            reader = self._reader(src)
+            self.write(dest, reader, reader.size)
 
     def copy_new(self, src: str, dest: str) -> bool:
         """Copy an object to a path unless there is one; return whether it was copied.
 
         A store that cannot do so, or not with an object of this size, is asked first whether there is one.
         """
-        (store, key), (_, target_key) = self._open(src), self._open(dest)
+        copied = self._copy(src, dest, overwrite=False)
+        if copied is None:
+            copied = not self._info(dest).is_file
+            if copied:
+                self.copy_file(src, dest)
+        return copied
+
+    def _copy(self, src: str, dest: str, *, overwrite: bool) -> bool | None:
+        """Return whether the store has copied, or None if it cannot copy this object."""
+        target, target_key = self._open(dest)
         try:
-            with self._errors(src):
-                try:
-                    obstore.copy(store, key, target_key, overwrite=False)
+            with self._opened(src) as (store, key):
+                if store is not target:
+                    return None
+                with contextlib.suppress(exceptions.AlreadyExistsError):
+                    obstore.copy(store, key, target_key, overwrite=overwrite)
                     return True
-                except exceptions.AlreadyExistsError:
-                    return False
+                return False
+        except io.UnsupportedOperation:
+            return None
         except OSError as error:
-            is_unable = isinstance(error, io.UnsupportedOperation)
-            if isinstance(error, FileNotFoundError) or not (is_unable or self._info(src).size > _COPIED_AT_ONCE):
+            if isinstance(error, FileNotFoundError) or self._info(src).size <= _COPIED_AT_ONCE:
                 raise
-        if self._info(dest).is_file:
-            return False
-        self.copy_file(src, dest)
-        return True
+            return None
 
     def _reader(self, path: str) -> ObjectReader:
-        return ObjectReader(self, path, self.read_end(path, _FILE_TAIL))
+        return ObjectReader(open_object(self, path, path, _FILE_TAIL))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         return pa.PythonFile(self._reader(path), mode="r")
@@ -309,9 +308,8 @@ class ObjectStores(FileSystemHandler):
         return pa.PythonFile(io.BufferedReader(self._reader(path), _STREAM_CHUNK), mode="r")
 
     def open_output_stream(self, path: str, metadata: object) -> pa.PythonFile:  # noqa: ARG002
-        """Completed when it is closed, as pyarrow's streams are; `smalti.io.sinks` knows how to give up."""
-        store, key = self._open(path)
-        with self._errors(path):
+        """Return a stream that creates the object when it is closed, also by an error, as pyarrow's streams do."""
+        with self._opened(path) as (store, key):
             return pa.PythonFile(ObjectWriter(obstore.open_writer(store, key, buffer_size=PART_SIZE)), mode="w")
 
     def open_append_stream(self, path: str, metadata: object) -> pa.PythonFile:  # noqa: ARG002
@@ -321,11 +319,9 @@ class ObjectStores(FileSystemHandler):
 class ObjectReader(io.RawIOBase):
     """An object as a file, for pyarrow's own readers; one request for each read."""
 
-    def __init__(self, stores: ObjectStores, path: str, end: ObjectEnd) -> None:
-        self._stores = stores
-        self._path = path
-        self._end = end
-        self.size = end.size
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.size = source.size
         self._at = 0
 
     def readable(self) -> bool:
@@ -333,9 +329,6 @@ class ObjectReader(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
@@ -349,14 +342,7 @@ class ObjectReader(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         left = max(0, self.size - self._at)
-        size = left if size is None or size < 0 else min(size, left)
-        if size == 0:
-            return b""
-        cached = self.size - len(self._end.data)
-        if self._at >= cached:
-            data = self._end.data[self._at - cached :][:size]
-        else:
-            data = self._stores.read_range(self._path, self._at, size, self._end.etag)
+        data = self._source.read_at(self._at, left if size is None or size < 0 else min(size, left))
         self._at += len(data)
         return data
 
@@ -383,15 +369,12 @@ class ObjectWriter(io.RawIOBase):
 
 
 def _entry(path: str, meta: ObjectMeta) -> Entry:
-    # Through whole seconds and microseconds, because a time as a floating-point number is not exact.
+    # By whole seconds and microseconds, because a time as a floating-point number is not exact.
     time = meta["last_modified"]
     modified = int(time.timestamp()) * 10**9 + time.microsecond * 1000
-    return Entry(path, "File", meta["size"], modified, _strong(meta["e_tag"]) or "")
-
-
-def _strong(etag: str | None) -> str | None:
-    """An ETag, unless it is weak: servers do not compare weak ones, so that insisting on one would always fail."""
-    return None if etag is not None and etag.startswith("W/") else etag
+    # Servers do not compare weak ETags, so that insisting on one would always fail.
+    etag = meta["e_tag"] or ""
+    return Entry(path, "File", meta["size"], modified, "" if etag.startswith("W/") else etag)
 
 
 def _file_info(entry: Entry) -> FileInfo:
@@ -401,7 +384,7 @@ def _file_info(entry: Entry) -> FileInfo:
 
 
 def _directories(paths: Iterable[str], base: str) -> Iterator[str]:
-    """The directories below `base` on the way to some objects."""
+    """Yield the directories of objects, and those above them, up to `base`."""
     for parent in {path.rpartition("/")[0] for path in paths}:
         while len(parent) > len(base):
             yield parent
@@ -445,39 +428,26 @@ def _environment(names: Iterable[str]) -> str | None:
 
 
 def _s3_credentials(config: dict[str, Any]) -> Any:
-    """Where credentials come from, if obstore does not find them itself.
+    """Return boto3's credentials for profiles and roles; None where obstore finds credentials itself.
 
-    obstore knows the environment, web identities, containers and instances. Profiles and roles to assume are boto3's.
+    obstore reads the environment and asks web identities, containers and instances.
     """
-    role = config.pop("role_arn", None)
-    given = "access_key_id" in config or config.get("skip_signature") or _environment(["AWS_ACCESS_KEY_ID"])
-    profile = _environment(["AWS_PROFILE"])
-    files = [
-        Path(os.environ.get(name, default)).expanduser()
-        for name, default in (
-            ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
-            ("AWS_CONFIG_FILE", "~/.aws/config"),
-        )
-    ]
-    if role is None and (given or not (profile or any(map(Path.exists, files)))):
-        return None
+    role, profile = config.pop("role_arn", None), os.environ.get("AWS_PROFILE")
+    if role is None:
+        if "access_key_id" in config or config.get("skip_signature") or os.environ.get("AWS_ACCESS_KEY_ID"):
+            return None
+        files = [os.environ.get(name, default) for name, default in _S3_FILES.items()]
+        if not profile and not any(Path(file).expanduser().exists() for file in files):
+            return None
     try:
         import boto3
         from obstore.auth.boto3 import Boto3CredentialProvider, StsCredentialProvider
     except ImportError:
-        if role is None and profile is None:
+        if role is None and not profile:
             return None
-        raise MosaicError(
-            "this needs boto3: pip install boto3", found=f"the role {role}" if role else f"the profile {profile}"
-        ) from None
-    keys = {
-        name: config.get(key)
-        for name, key in (
-            ("aws_access_key_id", "access_key_id"),
-            ("aws_secret_access_key", "secret_access_key"),
-            ("aws_session_token", "session_token"),
-        )
-    }
+        found = f"the role {role}" if role else f"the profile {profile}"
+        raise MosaicError("this needs boto3: pip install boto3", found=found) from None
+    keys = {f"aws_{name}": config.get(name) for name in ("access_key_id", "secret_access_key", "session_token")}
     session = boto3.session.Session(**keys, region_name=config.get("region"))
     if role is not None:
         return StsCredentialProvider(session, RoleArn=role, RoleSessionName="smalti")
@@ -487,40 +457,8 @@ def _s3_credentials(config: dict[str, Any]) -> Any:
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _missing(path: str) -> Iterator[None]:
-    """Name the object that is missing, in plain words."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        what = "No such bucket" if "NoSuchBucket" in str(error) else "No such object"
-        raise FileNotFoundError(2, what, path) from None
-
-
-@contextlib.contextmanager
-def _errors(path: str) -> Iterator[None]:
-    """Turn obstore's errors, which are several lines long, into the errors that Python has for them."""
-    try:
-        with _missing(path):
-            yield
-    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-        raise PermissionError(13, _reason(error), path) from None
-    except (exceptions.NotSupportedError, NotImplementedError) as error:
-        raise io.UnsupportedOperation(f"{path}: {_reason(error)}") from None
-    except exceptions.InvalidPathError as error:
-        raise MosaicError(
-            "an object has a name that is no path, and the store cannot be listed past it; rename or delete the object",
-            path=path,
-            found=re.sub(r"^.*?Path ", "", _reason(error)),
-        ) from None
-    except exceptions.BaseError as error:
-        if "<Code>NoSuchBucket<" in str(error):
-            raise FileNotFoundError(2, "No such bucket", path) from None
-        raise OSError(5, _reason(error), path) from None
-
-
 def _reason(error: BaseException) -> str:
-    """What the server says, and the line of the error that says when."""
+    """Return one line: which request failed, and the message of the server."""
     text = without_secrets(str(error).partition("\n\nDebug source")[0])
     answer = re.search(r"<Message>(.*?)</Message>", text, re.DOTALL)
     line = " ".join(text.partition("<?xml")[0].split())
@@ -529,25 +467,16 @@ def _reason(error: BaseException) -> str:
 
 # --- forks ----------------------------------------------------------------------------------------------------------
 
-_used = False
-_forked = False
+#: The process that has used object stores first.
+_user: int | None = None
 
 
 def _check_not_forked() -> None:
-    """obstore's threads do not exist in a forked child, where every request would wait for ever."""
-    global _used
-    if _forked:
+    """Refuse a forked child, which has none of obstore's threads, so that every request would wait for ever."""
+    global _user
+    _user = _user or os.getpid()
+    if _user != os.getpid():
         raise MosaicError(
             "this process was forked from one that has used object stores, where they cannot be used; "
             'start processes with the method "spawn" or "forkserver"'
         )
-    _used = True
-
-
-def _after_fork() -> None:
-    global _forked
-    _forked = _used
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -100,7 +100,6 @@ class CFileReader:
         filesystem: FileSystem | str | None = None,
     ) -> None:
         self._source = open_source(path, filesystem)
-        self._is_closed = False
         self._reopen: Callable[[], CFileReader] | None = None
         if isinstance(path, (str, os.PathLike, bytes)):
             lasting = lasting_path(path, self._source)
@@ -167,7 +166,6 @@ class CFileReader:
 
     def close(self) -> None:
         """Close the file, unless it is the caller's."""
-        self._is_closed = True
         self._source.close()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -210,8 +208,7 @@ class CFileReader:
 
     def _read_block(self, pointer: BlockPointer) -> memoryview:
         """The inside of a block, which must lie between header and footer."""
-        if self._is_closed:  # Not every source has something to close.
-            raise ValueError(f"read of a closed file: {self._source.name or 'in memory'}")
+        self._source.check_open()
         begin, end = self._ends.begin, self._ends.end
         if not begin <= pointer.offset <= pointer.offset + pointer.size <= end:
             raise CorruptFileError(

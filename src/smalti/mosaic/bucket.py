@@ -137,11 +137,9 @@ class BucketReader:
         self.source = source
         self.tail = tail
         self.cache = cache
-        self._is_closed = False
 
     def close(self) -> None:
         """Close the file and its cache, so that no read of a closed file works by chance."""
-        self._is_closed = True
         self.source.close()
         if self.cache is not None:
             self.cache.close()
@@ -164,8 +162,7 @@ class BucketReader:
         in `fetched`, or in the cache, only missing slots are read. Buckets in `whole` are read in one piece, paged or
         not, because all of their columns will be wanted.
         """
-        if self._is_closed:  # Not every source has something to close.
-            raise ValueError(f"read of a closed file: {self.source.name or 'in memory'}")
+        self.source.check_open()
         buckets, ranges = [], []
         for read in reads:
             bucket = fetched.get(read.bucket)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from smalti.errors import MosaicError
-from smalti.io.private import private_directory
+from smalti.spark.private import private_directory
 
 _WRAPPER = """#!/bin/sh
 # Passes all arguments on to {java}, except one module that it does not have.

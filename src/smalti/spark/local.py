@@ -6,9 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from smalti.io.private import private_directory
 from smalti.spark.home import installed_pyspark
 from smalti.spark.java import ensure_java
+from smalti.spark.private import private_directory
 from smalti.spark.provider import enable, jar_settings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pyarrow.fs import FileSystem
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
-from smalti.io.sources import Span, WrappedSource
+from smalti.io.sources import WrappedSource
 from smalti.logical.mapping import SharedSchemas
 from smalti.memory import size_of
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
@@ -83,13 +83,10 @@ class CountingSource(WrappedSource):
         super().__init__(source)
         self._metrics = metrics
 
-    def read_at(self, offset: int, size: int) -> bytes:
-        return self.read_many([(offset, size)])[0]
-
-    def read_many(self, spans: Sequence[Span]) -> list[bytes]:
-        self._metrics.bytes_read += sum(size for _, size in spans)
-        self._metrics.requests += len(spans)
-        return self._source.read_many(spans)
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        self._metrics.bytes_read += sum(size for _, size in ranges)
+        self._metrics.requests += len(ranges)
+        return self._source.read_many(ranges)
 
 
 @dataclass(frozen=True)

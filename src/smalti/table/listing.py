@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, TypeVar
 from smalti.errors import MosaicError, RemovedError, ReplacedError
 from smalti.io import Source, open_source
 from smalti.io.locations import AnyFileSystem, AnyPath, Entry, Location, locate
-from smalti.io.sources import LocalSource, ObjectSource
 from smalti.spec import FILE_SUFFIX
 from smalti.table.commit_log import CommitLog, file_id
 from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, is_ours, visible_files
@@ -456,12 +455,13 @@ def _kept_paths(file: FoundFile, filesystem: FileSystem) -> Iterator[str]:
 
 def _is_other(source: Source, file: FoundFile, *, is_moved: bool) -> bool:
     """Whether another file than the one listed was opened, by ETag or time of modification."""
-    if isinstance(source, LocalSource):
-        return bool(file.modified) and source.modified != file.modified
+    is_timed = bool(file.modified and source.modified)
+    if not source.is_remote:
+        return is_timed and source.modified != file.modified
     # A store gives objects that it moves, perhaps twice, other times and ETags; a name of ours is of one file only.
-    if not isinstance(source, ObjectSource) or is_moved or is_ours(file.name):
+    if is_moved or is_ours(file.name):
         return False
     if file.etag and source.etag:
         return source.etag != file.etag
-    # It may tell times in seconds in one place and finer in another.
-    return bool(file.modified and source.modified) and source.modified - file.modified // 10**9 > 1
+    # A store may tell times in seconds in one answer and finer in another.
+    return is_timed and source.modified // 10**9 - file.modified // 10**9 > 1
