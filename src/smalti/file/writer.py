@@ -205,7 +205,7 @@ class MosaicWriter:
         num_columns, before = len(self._positions), self._block.num_buckets
         if layout.num_buckets != before:
             self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
-            self._block = SchemaBlock(self._packed_block)
+            self._block.assign_buckets(layout.num_buckets)
         self._layout = layout
         block, options = self._packed_block, self.options
         # Compressed beside the first buckets, since it is not needed before the end of the file. The function does not
