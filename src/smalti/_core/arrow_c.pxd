@@ -1,6 +1,6 @@
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 
-from smalti._core.nodes cimport Node
+from smalti._core.nodes cimport BucketNodes
 
 cdef enum:
     ARROW_FLAG_NULLABLE = 2
@@ -49,4 +49,4 @@ cdef void share_zeros(ArrowArray* out, Zeros* zeros) noexcept nogil
 cdef void drop_zeros(Zeros* zeros) noexcept nogil
 cdef void release_array(ArrowArray* array) noexcept nogil
 
-cdef object schema_capsule(const Node** roots, list names, list nodes)
+cdef object schema_capsule(BucketNodes nodes, list names)

@@ -11,7 +11,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strlen
 
 from smalti._core.fault cimport grow, zeroed
-from smalti._core.nodes cimport MICROSECONDS, MILLISECONDS, Node, T_DECIMAL, T_MAP
+from smalti._core.nodes cimport BucketNodes, MICROSECONDS, MILLISECONDS, Node, T_DECIMAL, T_MAP
 
 cdef extern from *:
     """
@@ -220,17 +220,15 @@ cdef int _fill_schema(
     return 0
 
 
-cdef object schema_capsule(const Node** roots, list names, list nodes):
-    """A struct schema whose fields are `roots[i]` (each within its own node array) under `names[i]` (UTF-8 bytes)."""
-    cdef int64_t i, n = len(names)
+cdef object schema_capsule(BucketNodes nodes, list names):
+    """A struct schema whose fields are the logical columns of `nodes`, under `names` (UTF-8 bytes)."""
+    cdef int32_t i
     cdef ArrowSchema* schema = <ArrowSchema*>zeroed(sizeof(ArrowSchema))
-    cdef const uint8_t* name
+    cdef bytes name
     capsule = PyCapsule_New(schema, b"arrow_schema", _free_schema_capsule)
-    _init_schema(schema, b"+s", NULL, 0, False, n)
-    for i in range(n):
-        text = <bytes>names[i]
-        name = text
-        _fill_schema(schema.children[i], roots[i], <int32_t>nodes[i], name, len(text))
+    _init_schema(schema, b"+s", NULL, 0, False, nodes.num_columns)
+    for i, name in enumerate(names):
+        _fill_schema(schema.children[i], nodes.nodes, i, name, len(name))
     return capsule
 
 

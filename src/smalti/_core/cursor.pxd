@@ -102,6 +102,20 @@ cdef inline uint64_t load_be(const uint8_t* at, int width) noexcept nogil:
     return value
 
 
+cdef inline uint32_t load_uv32(const uint8_t** at) noexcept nogil:
+    """Load a varint that has been checked before, and move `at` behind it."""
+    cdef uint8_t byte = at[0][0]
+    cdef uint32_t value = byte & 0x7F
+    cdef int shift = 0
+    at[0] += 1
+    while byte >= 0x80:
+        shift += 7
+        byte = at[0][0]
+        at[0] += 1
+        value |= (<uint32_t>(byte & 0x7F)) << shift
+    return value
+
+
 cdef inline int uv32_size(uint32_t value) noexcept nogil:
     if value < 0x80:
         return 1
@@ -113,7 +127,7 @@ cdef inline int uv32_size(uint32_t value) noexcept nogil:
 
 
 cdef inline uint8_t* put_uv32(uint8_t* at, uint32_t value) noexcept nogil:
-    """Write a varint where the caller has made room, and return the place after it."""
+    """Write a varint into memory that the caller has reserved, and return the address after it."""
     while value >= 0x80:
         at[0] = <uint8_t>(value | 0x80)
         value >>= 7

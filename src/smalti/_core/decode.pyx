@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 from smalti._core.allowance cimport give_back, spend
 from smalti._core.arrow_c cimport ArrowArray, drop_zeros, new_array, new_child, new_zeros, share_zeros
 from smalti._core.bits cimport Pair, bitmap_size, copy_inverted, expand_nulls, index_width, unpack_indices, word
+from smalti._core.cursor cimport load_uv32
 from smalti._core.fault cimport NONE, corrupt, grow, unsupported
 from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, Node, PLAIN, T_MAP, arrow_width, is_text
 from smalti._core.utf8 cimport valid_strings, valid_utf8
@@ -153,22 +154,6 @@ cdef int _decode_fixed(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     return _spread(view, s, <Pair*>values)
 
 
-cdef inline const uint8_t* _next_text(const uint8_t* at, uint32_t* size) noexcept nogil:
-    """Read a prefix the walk has checked; returns the text."""
-    cdef int shift = 7
-    size[0] = at[0]
-    at += 1
-    if size[0] >= 0x80:
-        size[0] &= 0x7F
-        while at[0] >= 0x80:
-            size[0] |= (<uint32_t>(at[0] & 0x7F)) << shift
-            shift += 7
-            at += 1
-        size[0] |= (<uint32_t>at[0]) << shift
-        at += 1
-    return at
-
-
 cdef inline void _copy_text(uint8_t* out, const uint8_t* text, uint32_t size, const uint8_t* end) noexcept nogil:
     """Short texts are copied in one fixed step where both sides have room for it (out always has SLACK)."""
     if size <= 16 and end - text >= 16:
@@ -208,7 +193,7 @@ cdef int _decode_plain_text(View* view, ArrowArray* out, Scratch* s) except -1 n
     cdef const uint8_t* at = view.data
     cdef const uint8_t* end = at + view.data_size
     for i in range(view.non_null):
-        at = _next_text(at, &size)
+        size = load_uv32(&at)
         offsets[i + 1] = <int32_t>size
         _copy_text(to, at, size, end)
         to += size
@@ -218,8 +203,8 @@ cdef int _decode_plain_text(View* view, ArrowArray* out, Scratch* s) except -1 n
 
 cdef int _decode_const_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int64_t i
-    cdef uint32_t size
-    cdef const uint8_t* text = _next_text(view.value, &size)
+    cdef const uint8_t* text = view.value
+    cdef uint32_t size = load_uv32(&text)
     cdef int32_t* offsets = _begin_text(view, out, <int64_t>size * view.non_null, s)
     cdef uint8_t* to = <uint8_t*>out.buffers[2]
     for i in range(view.non_null):
@@ -242,7 +227,7 @@ cdef int _decode_dict_text(View* view, ArrowArray* out, Scratch* s) except -1 no
     texts = <const uint8_t**>s.entries
     sizes = <uint32_t*>(s.entries + view.entries * 8)
     for i in range(view.entries):
-        at = _next_text(at, &sizes[i])
+        sizes[i] = load_uv32(&at)
         texts[i] = at
         if is_text(view.node) and not valid_utf8(at, sizes[i]):
             return corrupt(b"dictionary entry is not UTF-8", NONE, i, NONE)

@@ -12,10 +12,10 @@ from smalti._core.feed cimport Dense, Feed, SEGMENT, next_dense, put_null_bits, 
 from smalti._core.input cimport Feeds, plain_size
 from smalti._core.minmax cimport MinMax, minmax_add, minmax_put
 from smalti._core.nodes cimport (
-    ALL_NULL, BucketNodes, CONST, DICT, K_DECV, K_TS9, K_VAR, MAX_UNBACKED_ROWS, PLAIN, file_width,
+    ALL_NULL, BucketNodes, CONST, DICT, K_DECV, K_TS9, K_VAR, MAX_UNBACKED_ROWS, PLAIN,
 )
-from smalti._core.tracker cimport Tracker, track_keys, track_repeats, track_texts, tracker_free, tracker_start
-from smalti._core.values cimport put_keys, put_texts
+from smalti._core.tracker cimport Tracker, track, track_repeats, tracker_free, tracker_start
+from smalti._core.values cimport put_values
 
 
 cpdef int choose_encoding(
@@ -67,8 +67,8 @@ cdef struct Piece:
     int64_t data_size
 
 
-cdef uint8_t* _room(Arena* arena, int64_t size) except NULL nogil:
-    """Room for `size` more bytes; what is written there is kept by adding to arena.size."""
+cdef uint8_t* _reserve(Arena* arena, int64_t size) except NULL nogil:
+    """Return memory for `size` more bytes; the caller keeps what it writes there by adding to arena.size."""
     cdef int64_t needed = arena.size + size + 16
     if needed > arena.capacity:
         arena.capacity = max(needed, arena.capacity + arena.capacity // 2)
@@ -100,18 +100,6 @@ cdef bint _all_equal(const Dense* values, const Dense* first, bint texts, int64_
     return True
 
 
-cdef int _track(Tracker* t, Feed* feed, bint texts, const Dense* values, int64_t n) except -1 nogil:
-    if texts:
-        return track_texts(t, values.texts, values.sizes, n, feed.node.kind == K_DECV)
-    return track_keys(t, values.keys, n, file_width(feed.node.kind))
-
-
-cdef uint8_t* _put(Feed* feed, bint texts, const Dense* values, int64_t n, uint8_t* out) noexcept nogil:
-    if texts:
-        return put_texts(feed.node.kind, values.texts, values.sizes, n, out)
-    return put_keys(feed.node.kind, values.keys, n, out)
-
-
 cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bint is_child) except -1 nogil:
     cdef bint texts = feed.node.kind == K_VAR or feed.node.kind == K_DECV
     cdef int64_t non_null = feed.rows - feed.nulls
@@ -120,7 +108,7 @@ cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bin
     cdef uint64_t key = 0
     cdef const uint8_t* text = NULL
     cdef uint32_t size = 0
-    cdef Dense first = Dense(&key, &text, &size), entries
+    cdef Dense first = Dense(&key, &text, &size)
     cdef bint constant = True
     cdef uint8_t* out
     # A byte budget holds for what varies in size, and for 12-byte timestamps (section 5).
@@ -146,53 +134,52 @@ cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bin
             constant = _all_equal(&w.dense, &first, texts, n)
             if not constant and seen:
                 # The segments before the first difference held one value: enter it without looking again.
-                _track(&w.tracker, feed, texts, &first, 1)
+                track(&w.tracker, &first, 1, feed.node.kind)
                 if w.tracker.alive:
                     track_repeats(&w.tracker, seen - 1)
         seen += n
         if w.tracker.alive and not constant:
-            _track(&w.tracker, feed, texts, &w.dense, n)
+            track(&w.tracker, &w.dense, n, feed.node.kind)
     piece.encoding = choose_encoding(non_null, constant, w.tracker.alive, w.tracker.entries, w.tracker.entry_bytes, plain)
     if is_child and feed.rows > MAX_UNBACKED_ROWS and (piece.encoding == CONST or piece.encoding == ALL_NULL):
         piece.encoding = PLAIN      # our reader limits rows that take no bytes
     piece.has_nulls = feed.nulls > 0 and piece.encoding != ALL_NULL
     piece.at = w.arena.size
     if piece.encoding == CONST:
-        out = _put(feed, texts, &first, 1, _room(&w.arena, size + 32))
+        out = put_values(feed.node.kind, &first, 1, _reserve(&w.arena, size + 32))
         w.arena.size = out - w.arena.data
     elif piece.encoding == DICT:
-        entries = Dense(w.tracker.keys, w.tracker.texts, w.tracker.sizes)
-        out = put_uv32(_room(&w.arena, w.tracker.entry_bytes + 8), <uint32_t>w.tracker.entries)
-        out = _put(feed, texts, &entries, w.tracker.entries, out)
+        out = put_uv32(_reserve(&w.arena, w.tracker.entry_bytes + 8), <uint32_t>w.tracker.entries)
+        out = put_values(feed.node.kind, &w.tracker.values, w.tracker.entries, out)
         w.arena.size = out - w.arena.data
     piece.meta_size = w.arena.size - piece.at
     if piece.has_nulls:
         piece.nulls_size = bitmap_size(feed.rows)
-        out = _room(&w.arena, piece.nulls_size)
+        out = _reserve(&w.arena, piece.nulls_size)
         memset(out, 0, piece.nulls_size)
         put_null_bits(feed, out)
         w.arena.size += piece.nulls_size
     if piece.encoding == DICT:
         piece.data_size = (non_null * index_width(w.tracker.entries) + 7) >> 3
-        pack_indices(_room(&w.arena, piece.data_size), w.tracker.indices, non_null, index_width(w.tracker.entries))
+        pack_indices(_reserve(&w.arena, piece.data_size), w.tracker.indices, non_null, index_width(w.tracker.entries))
         w.arena.size += piece.data_size
     elif piece.encoding == PLAIN:
-        piece.data_size = _put_plain(w, feed, texts, plain, loaded if feed.rows <= SEGMENT else -1)
+        piece.data_size = _put_plain(w, feed, plain, loaded if feed.rows <= SEGMENT else -1)
     return 0
 
 
-cdef int64_t _put_plain(Worker* w, Feed* feed, bint texts, int64_t plain, int64_t loaded) except -1 nogil:
-    """All values; `loaded` of them are in the scratch already when the column fits one segment, else -1.
+cdef int64_t _put_plain(Worker* w, Feed* feed, int64_t plain, int64_t loaded) except -1 nogil:
+    """Add all values to the arena and return their bytes.
 
-    Returns how many bytes they take.
+    If the column fits one segment, its `loaded` values are in the scratch already; else `loaded` is -1.
     """
-    cdef uint8_t* out = _room(&w.arena, plain)
+    cdef uint8_t* out = _reserve(&w.arena, plain)
     cdef int64_t n = loaded, before = w.arena.size
     if loaded < 0:
         rewind(feed)
         n = next_dense(feed, &w.dense)
     while n >= 0:
-        out = _put(feed, texts, &w.dense, n, out)
+        out = put_values(feed.node.kind, &w.dense, n, out)
         n = next_dense(feed, &w.dense) if loaded < 0 else -1
     w.arena.size = out - w.arena.data
     return w.arena.size - before

@@ -1,4 +1,4 @@
-from typing import final
+from typing import Literal, final
 
 import pyarrow as pa
 
@@ -11,6 +11,6 @@ class Extents:
     def __new__(cls, schema: pa.Schema) -> Extents: ...
     def problem(
         self, batch: InputBatch
-    ) -> tuple[int, str | None, str | None, int | None, int | None, int | None] | None: ...
+    ) -> tuple[int, Literal["misaligned", "impossible", "miscounted", "unsound"]] | None: ...
 
 def is_flat(batch: InputBatch) -> bool: ...

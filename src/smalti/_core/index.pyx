@@ -3,17 +3,14 @@
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, qsort
-from libc.string cimport memcpy
 
 from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
 from smalti._core.fault cimport NONE, corrupt, grow
-from smalti._core.nodes cimport (
-    K_VAR, Node, T_BOOLEAN, T_DOUBLE, T_FLOAT, file_width, has_statistics, is_text, read_head,
-)
+from smalti._core.nodes cimport K_VAR, Node, file_width, has_statistics, is_text, read_head
 from smalti._core.schema cimport SchemaBlock
 from smalti._core.utf8 cimport valid_utf8
-from smalti._core.values cimport load_values
+from smalti._core.values cimport key_less, load_values
 
 cdef enum:
     MIN_GROUP_SIZE = 3      # rows, number of entries, number of statistics
@@ -198,9 +195,9 @@ cdef class RowGroupIndex:
             return corrupt(b"statistics on a column that has no order (type id)", NONE, node.type_id, NONE)
         return 0
 
-    cdef int64_t _read_value(self, Cursor* c, Node* node, const uint8_t** value) except -1 nogil:
-        """Step over one value, without its length prefix; returns its size."""
-        cdef uint8_t decoded[16]
+    cdef int64_t _read_value(self, Cursor* c, Node* node, const uint8_t** value, uint64_t* key) except -1 nogil:
+        """Step over one value, without its length prefix; returns its size. A number is decoded into `key`."""
+        cdef uint64_t decoded[2]
         cdef int64_t size = file_width(node.kind)
         if node.kind == K_VAR:
             size = read_uv32(c)
@@ -209,12 +206,15 @@ cdef class RowGroupIndex:
         if is_text(node) and not valid_utf8(value[0], size):
             return corrupt(b"statistics of a text column are not UTF-8", c.pos, NONE, NONE)
         if node.kind != K_VAR:
-            load_values(node, value[0], 1, decoded)     # refuses what no column could hold
+            decoded[0] = 0
+            load_values(node, value[0], 1, <uint8_t*>decoded)   # refuses values that no column could hold
+            key[0] = decoded[0]
         c.pos += size
         return size
 
     cdef int _read_record(self, Cursor* c, Group* group, Record* record) except -1 nogil:
         cdef int64_t at = c.pos
+        cdef uint64_t low = 0, high = 0
         cdef Node node
         record.column = read_uv32(c)
         if record.column >= self._schema.num_columns:
@@ -226,9 +226,12 @@ cdef class RowGroupIndex:
         self._node_of(record.column, &node)
         record.low = record.high = NULL
         if record.null_count < group.rows:
-            record.low_size = self._read_value(c, &node, &record.low)
-            record.high_size = self._read_value(c, &node, &record.high)
-            if _descends(&node, record.low, record.low_size, record.high, record.high_size):
+            record.low_size = self._read_value(c, &node, &record.low, &low)
+            record.high_size = self._read_value(c, &node, &record.high, &high)
+            if (
+                bytes_less(record.high, record.high_size, record.low, record.low_size) if node.kind == K_VAR
+                else key_less(&node, high, low)
+            ):
                 return corrupt(b"statistics whose minimum is above their maximum (column)", at, record.column, NONE)
         return 0
 
@@ -296,32 +299,3 @@ cdef class RowGroupIndex:
 
 cdef bytes _bytes(const uint8_t* data, int64_t size):
     return None if data == NULL else PyBytes_FromStringAndSize(<const char*>data, size)
-
-
-cdef bint _descends(Node* node, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
-    """Whether value `a` sorts after `b`; NaN is on no side."""
-    cdef uint64_t x, y
-    cdef uint32_t x4, y4
-    cdef float fa, fb
-    cdef double da, db
-    if node.kind == K_VAR:
-        return bytes_less(b, nb, a, na)
-    if node.type_id == T_FLOAT:
-        x4 = <uint32_t>load_be(a, 4)
-        y4 = <uint32_t>load_be(b, 4)
-        memcpy(&fa, &x4, 4)
-        memcpy(&fb, &y4, 4)
-        return fa > fb
-    x = load_be(a, 8 if na > 8 else <int>na)
-    y = load_be(b, 8 if nb > 8 else <int>nb)
-    if node.type_id == T_DOUBLE:
-        memcpy(&da, &x, 8)
-        memcpy(&db, &y, 8)
-        return da > db
-    if node.type_id != T_BOOLEAN:
-        # Two's complement of any width compares like unsigned once the sign bit is flipped.
-        x ^= (<uint64_t>1) << (8 * (8 if na > 8 else na) - 1)
-        y ^= (<uint64_t>1) << (8 * (8 if nb > 8 else nb) - 1)
-    if x != y or na <= 8:
-        return x > y
-    return load_be(a + 8, 4) > load_be(b + 8, 4)    # nanoseconds within the same millisecond

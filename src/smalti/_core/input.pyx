@@ -5,14 +5,14 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from smalti._core.arrow_c cimport release_array
-from smalti._core.bits cimport bitmap_size, get_bit
+from smalti._core.bits cimport bitmap_size, get_bit, u128
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
 from smalti._core.fault cimport zeroed
 from smalti._core.feed cimport Chunk, Feed, add_chunk, feed_children
 from smalti._core.nodes cimport BucketNodes, K_DECV, K_VAR, Node, T_DECIMAL, T_TIME, file_width, is_text
 from smalti._core.utf8 cimport ascii_prefix, valid_utf8
-from smalti._core.values cimport MILLISECONDS_OF_DAY, fits_precision
+from smalti._core.values cimport MILLISECONDS_OF_DAY, decimal_limit, fits_limit
 
 
 cdef class InputBatch:
@@ -156,11 +156,12 @@ cdef bint _check_text(Feed* feed) noexcept nogil:
 
 
 cdef bint _check_numbers(Feed* feed) noexcept nogil:
-    """Decimals within their precision, times within a day."""
+    """Whether all decimals are within their precision, or all times within a day."""
     cdef int64_t c, row
     cdef Chunk* chunk
     cdef const uint8_t* values
     cdef uint32_t time
+    cdef u128 limit = decimal_limit(feed.node.precision)
     cdef bint fits
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
@@ -170,7 +171,7 @@ cdef bint _check_numbers(Feed* feed) noexcept nogil:
                 memcpy(&time, values + 4 * row, 4)      # a producer's buffer need not be aligned
                 fits = time < MILLISECONDS_OF_DAY       # a negative one is large
             else:
-                fits = fits_precision(values + 16 * row, feed.node.precision)
+                fits = fits_limit(values + 16 * row, limit)
             if not fits and (chunk.valid == NULL or get_bit(chunk.valid, row)):
                 return False
     return True

@@ -114,7 +114,7 @@ cdef inline bint is_text(const Node* node) noexcept nogil:
 
 
 cdef int read_head(Cursor* c, Node* node) except -1 nogil
-cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes, uint8_t* type_id) except -1 nogil
+cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil
 cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil
 
 # The physical columns of one bucket: logical columns first, then their children depth first.

@@ -77,22 +77,20 @@ cdef int read_head(Cursor* c, Node* node) except -1 nogil:
     return 0
 
 
-cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes, uint8_t* type_id) except -1 nogil:
-    """Validate one descriptor and step over it, counting its nodes."""
+cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil:
+    """Validate one descriptor and step over it; adds its nodes to `n_nodes` and returns its type id."""
     cdef Node node
     cdef const uint8_t* text
     cdef int32_t size
-    cdef uint8_t ignored
     cdef int i
     if depth > MAX_NESTING:
         return corrupt(b"types are nested too deep", c.pos, depth, MAX_NESTING)
     read_head(c, &node)
-    type_id[0] = node.type_id
     n_nodes[0] += 1
     for i in range(node.n_children):
         _read_text(c, &text, &size)
-        skip_descriptor(c, depth + 1, n_nodes, &ignored)
-    return 0
+        skip_descriptor(c, depth + 1, n_nodes)
+    return node.type_id
 
 
 cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil:

@@ -12,9 +12,10 @@ from smalti._core.nodes cimport MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 from smalti.errors import MosaicError
 
 cdef enum:
-    FRAME_MAGIC = 0xFD2FB528
     RLE_BLOCK = 1
     RESERVED_BLOCK = 3
+
+cdef uint64_t FRAME_MAGIC = 0xFD2FB528, SKIPPABLE_MAGIC = 0x184D2A50, NO_CONTENT = ~<uint64_t>0
 
 
 cdef uint64_t _load_le(const uint8_t* at, int width) noexcept nogil:
@@ -49,52 +50,65 @@ def find_slots(const uint8_t[::1] data not None, int64_t at, int64_t num_slots, 
     return found
 
 
-cdef bint _is_plain_frame(const uint8_t* data, int64_t size, uint64_t content) noexcept nogil:
-    """Whether the bytes are one zstd frame, nothing more, that declares `content` bytes of content.
+cdef int64_t _skip_frame(const uint8_t* data, int64_t size, uint64_t* content) noexcept nogil:
+    """The size of the zstd frame, or skippable frame, that `data` begins with; -1 if it is cut off or no frame.
 
-    Only the sizes are followed, from block to block; the decoder checks everything else.
+    Only the sizes are followed, from block to block; the decoder checks everything else. `content` becomes the size
+    that the frame declares for its content, or NO_CONTENT.
     """
     cdef int64_t pos = 5
     cdef int descriptor, field
     cdef uint64_t block
-    cdef uint64_t declared
+    content[0] = NO_CONTENT
+    if size >= 8 and _load_le(data, 4) & <uint64_t>0xFFFFFFF0 == SKIPPABLE_MAGIC:
+        pos = 8 + <int64_t>_load_le(data + 4, 4)
+        return pos if pos <= size else -1
     if size < 9 or _load_le(data, 4) != FRAME_MAGIC:
-        return False
+        return -1
     descriptor = data[4]
     field = descriptor >> 6
-    if field:
-        field = 1 << field
-    elif descriptor >> 5 & 1:
-        field = 1
-    else:
-        return False
+    field = 1 << field if field else descriptor >> 5 & 1    # bytes of the content size
     if not descriptor >> 5 & 1:
-        pos += 1                                    # the window
-    pos += (1 << (descriptor & 3)) >> 1             # the dictionary: 0, 1, 2 or 4 bytes
+        pos += 1                                            # the window
+    pos += (1 << (descriptor & 3)) >> 1                     # the dictionary: 0, 1, 2 or 4 bytes
     if pos + field > size:
-        return False
-    declared = _load_le(data + pos, field) + (256 if field == 2 else 0)
+        return -1
+    if field:
+        content[0] = _load_le(data + pos, field) + (256 if field == 2 else 0)
     pos += field
-    if declared != content:
-        return False
     while pos + 3 <= size:
         block = _load_le(data + pos, 3)
         if block >> 1 & 3 == RESERVED_BLOCK:
-            return False
+            return -1
         pos += 3 + (1 if block >> 1 & 3 == RLE_BLOCK else <int64_t>(block >> 3))
         if block & 1:
-            return pos + (4 if descriptor >> 2 & 1 else 0) == size
-    return False
+            pos += 4 if descriptor >> 2 & 1 else 0
+            return pos if pos <= size else -1
+    return -1
+
+
+def count_frames(const uint8_t[::1] data not None):
+    """(number of zstd frames that the bytes consist of, declared content size of the last).
+
+    The number is 0 if the bytes are cut off or hold anything else, and the content size None if it is not declared.
+    """
+    cdef int64_t pos = 0, size, count = 0
+    cdef uint64_t content = NO_CONTENT
+    while pos < data.shape[0]:
+        size = _skip_frame(&data[pos], data.shape[0] - pos, &content)
+        if size < 0:
+            return 0, None
+        pos += size
+        count += 1
+    return count, None if content == NO_CONTENT else content
 
 
 def open_slots(list slots not None):
-    """The zstd frames in slots, the sizes of their pages as native 64-bit numbers, and their sum.
+    """(zstd frames in slots, sizes of their pages as native 64-bit numbers, their sum), None in place of the sum if a
+    slot does not hold exactly one frame that declares the size of its page, or declares a size that no page can have.
 
-    None if one needs a closer look.
-
-    None is returned where a slot holds anything else than one frame that declares the size of its page, or a size that
-    no frame of these bytes can have, or that no page has: zstandard's call for many frames writes outside its memory
-    where a frame has no content. An error about a slot names its place in the list as the column.
+    Then the pages must not be decompressed in one call: zstandard's call for many frames (0.25) writes outside its
+    memory where a frame has no content. An error about a slot names its index in the list as the column.
     """
     cdef Py_ssize_t i, n = len(slots)
     cdef bytes packed = PyBytes_FromStringAndSize(NULL, 8 * n)
@@ -102,24 +116,24 @@ def open_slots(list slots not None):
     cdef Py_buffer view
     cdef Cursor c
     cdef int64_t size, total = 0
-    cdef bint plain
+    cdef uint64_t content
+    cdef bint plain = True
     cdef list frames = []
     for i in range(n):
         PyObject_GetBuffer(slots[i], &view, PyBUF_SIMPLE)
         try:
             c = cursor_over(<const uint8_t*>view.buf, view.len)
             size = read_uv32(&c)
-            plain = (
+            plain = plain and (
                 0 < size <= MAX_BLOCK_SIZE and size <= (view.len - c.pos) * MAX_ZSTD_RATIO
-                and _is_plain_frame(c.data + c.pos, view.len - c.pos, <uint64_t>size)
+                and _skip_frame(c.data + c.pos, view.len - c.pos, &content) == view.len - c.pos
+                and content == <uint64_t>size
             )
         except MosaicError as error:
             raise error.locate(column=i)
         finally:
             PyBuffer_Release(&view)
-        if not plain:
-            return None
         sizes[i] = <uint64_t>size
         total += size
         frames.append(slots[i][c.pos:])
-    return frames, packed, total
+    return frames, packed, total if plain else None

@@ -27,3 +27,4 @@ cdef class SchemaBlock:
     cdef int64_t _next_name(self, Cursor* c, int64_t column, uint8_t* name) except -1
     cdef _find_encoded(self, dict wanted, list found)
     cdef bytes _encode(self, bytes name)
+    cdef BucketNodes _nodes(self, columns)

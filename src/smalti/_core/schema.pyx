@@ -140,26 +140,16 @@ cdef class SchemaBlock:
                     b += 1
                     na -= 1
                     nb -= 1
-            if left_a == 0:     # the text of a token is found here, without a call: this is the hot loop of opening
+            if left_a == 0:
                 if na == 0:
                     return left_b > 0 or nb > 0
-                if a[0] < 0x80:
-                    text_a = a
-                    left_a = 1
-                else:
-                    text_a = self.expansions + self.expansion_at[a[0] - 0x80]
-                    left_a = self.expansion_at[a[0] - 0x7F] - self.expansion_at[a[0] - 0x80]
+                left_a = _expand(self.expansions, self.expansion_at, a, &text_a)
                 a += 1
                 na -= 1
             if left_b == 0:
                 if nb == 0:
                     return False
-                if b[0] < 0x80:
-                    text_b = b
-                    left_b = 1
-                else:
-                    text_b = self.expansions + self.expansion_at[b[0] - 0x80]
-                    left_b = self.expansion_at[b[0] - 0x7F] - self.expansion_at[b[0] - 0x80]
+                left_b = _expand(self.expansions, self.expansion_at, b, &text_b)
                 b += 1
                 nb -= 1
             common = left_a if left_a < left_b else left_b
@@ -209,7 +199,7 @@ cdef class SchemaBlock:
                 return corrupt_column(b"names expand to too many bytes", i, c.pos, total, MAX_NAMES_SIZE)
             c.pos += suffix
             self.descriptor_at[i] = <uint32_t>c.pos
-            skip_descriptor(c, 0, &n_nodes, &self.type_ids[i])
+            self.type_ids[i] = <uint8_t>skip_descriptor(c, 0, &n_nodes)
         return 0
 
     cdef int _parse_order(self, Cursor* c, uint8_t* seen) except -1 nogil:
@@ -333,7 +323,7 @@ cdef class SchemaBlock:
                     continue
                 n = 0
                 for k in range(size):
-                    part = _text(self.expansions, self.expansion_at, &tokens[k], &expanded)
+                    part = _expand(self.expansions, self.expansion_at, &tokens[k], &expanded)
                     if part == 1:
                         text[n] = expanded[0]
                     else:
@@ -343,6 +333,12 @@ cdef class SchemaBlock:
         finally:
             free(tokens)
         return names
+
+    def assign_buckets(self, int64_t num_buckets):
+        """Change the number of buckets, for a writer that chooses it by its first data."""
+        if not 1 <= num_buckets <= max(self.num_columns, 1):
+            raise ValueError(f"{num_buckets} buckets for {self.num_columns} columns")
+        self.num_buckets = num_buckets
 
     def column_order(self):
         """Sorted index of each column in the order it was written (section 2.2)."""
@@ -361,63 +357,44 @@ cdef class SchemaBlock:
 
     def bucket_nodes(self, int64_t bucket):
         """The physical columns of a bucket."""
-        first, stop = self.bucket_columns(bucket)
-        return self.nodes(first, stop)
+        return self._nodes(range(*self.bucket_columns(bucket)))
 
     def nodes(self, int64_t first, int64_t stop):
         """The physical columns of a range of sorted indices."""
+        return self._nodes(range(first, stop))
+
+    cdef BucketNodes _nodes(self, columns):
+        """The physical columns of a sequence of sorted indices."""
         cdef BucketNodes out = BucketNodes.__new__(BucketNodes)
         cdef Cursor c = cursor_over(self.data, self.size)
-        cdef int32_t next_free, total = 0
+        cdef int32_t at = 0, next_free
         cdef int64_t i
-        cdef uint8_t type_id
-        if not 0 <= first <= stop <= self.num_columns:
-            raise IndexError(f"columns {first} to {stop} of {self.num_columns}")
-        for i in range(first, stop):
-            c.pos = self.descriptor_at[i]
-            skip_descriptor(&c, 0, &total, &type_id)
         out._block = self._bytes
-        out.first_column = <int32_t>first
-        out.num_columns = <int32_t>(stop - first)
-        out.num_nodes = total
-        out.nodes = <Node*>grow(NULL, (total + 1) * sizeof(Node))
-        next_free = out.num_columns
-        for i in range(first, stop):
+        out.num_columns = next_free = <int32_t>len(columns)
+        for i in columns:
+            if not 0 <= i < self.num_columns:
+                raise IndexError(f"column {i} of {self.num_columns}")
             c.pos = self.descriptor_at[i]
-            parse_descriptor(&c, out.nodes, <int32_t>(i - first), &next_free)
+            skip_descriptor(&c, 0, &out.num_nodes)
+        out.nodes = <Node*>grow(NULL, (out.num_nodes + 1) * sizeof(Node))
+        for i in columns:
+            c.pos = self.descriptor_at[i]
+            parse_descriptor(&c, out.nodes, at, &next_free)
+            at += 1
+        out.first_column = columns[0] if columns else 0
         return out
 
     def arrow_schema(self, list columns not None, list names not None):
         """An `arrow_schema` capsule of the given sorted indices, under the given names (their own, by contract)."""
-        cdef Py_ssize_t i, n = len(columns)
-        cdef BucketNodes group
-        cdef dict groups = {}
-        cdef list places = [], keep = []
-        cdef const Node** roots
-        if len(names) != n:
-            raise ValueError(f"{n} columns but {len(names)} names")
-        roots = <const Node**>grow(NULL, (n + 1) * sizeof(Node*))
-        try:
-            for i in range(n):
-                bucket = self.bucket_of(columns[i])
-                group = groups.get(bucket)
-                if group is None:
-                    # A handful of columns: parse just them. Many: whole buckets, once each.
-                    group = self.bucket_nodes(bucket) if n > 64 else self.nodes(columns[i], columns[i] + 1)
-                    if n > 64:
-                        groups[bucket] = group
-                    keep.append(group)
-                roots[i] = group.nodes
-                places.append(columns[i] - group.first_column)
-            return schema_capsule(roots, [name.encode() for name in names], places)
-        finally:
-            free(roots)
+        if len(names) != len(columns):
+            raise ValueError(f"{len(columns)} columns but {len(names)} names")
+        return schema_capsule(self._nodes(columns), [name.encode() for name in names])
 
 
-cdef inline int64_t _text(
+cdef inline int64_t _expand(
     const uint8_t* expansions, const int32_t* expansion_at, const uint8_t* token, const uint8_t** text
 ) noexcept nogil:
-    """The text that a token stands for; returns its size."""
+    """Find the bytes that a token stands for; returns their number."""
     if token[0] < 0x80:
         text[0] = token
         return 1
@@ -452,8 +429,7 @@ cdef inline uint64_t _fingerprint(const uint8_t* name, int64_t size) noexcept no
 cdef inline int _skip_known_descriptor(Cursor* c, uint8_t type_id) except -1:
     """Step over a descriptor that was validated when the block was parsed."""
     cdef int32_t n_nodes = 0
-    cdef uint8_t ignored
     if type_id <= T_DATE or type_id == T_STRING or type_id == T_BYTES:
         c.pos += 2      # type id and nullable, no parameters
         return 0
-    return skip_descriptor(c, 0, &n_nodes, &ignored)
+    return skip_descriptor(c, 0, &n_nodes)

@@ -10,6 +10,7 @@ from libc.string cimport memcpy, memset
 
 from smalti._core.allowance cimport Purse, give_back, spend
 from smalti._core.bits cimport bitmap_size, count_bits, get_bit, index_width, load_bits, pack_indices
+from smalti._core.cursor cimport load_uv32
 from smalti._core.decode cimport Scratch, load_lengths
 from smalti._core.fault cimport NONE, corrupt, grow, zeroed
 from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_LEN, PLAIN, Node, file_width
@@ -80,44 +81,37 @@ cdef int _pick_fixed(View* view, const uint64_t* ranks, View* made, Blocks* bloc
     return 0
 
 
-cdef int _pick_texts(View* view, const uint64_t* ranks, View* made, Blocks* blocks) except -1 nogil:
-    """Values with a varint before them, which the walk has checked: found once to add up sizes, once to copy."""
-    cdef int64_t i, k, total = 0, at = 0
+cdef const uint8_t* _skip_strings(const uint8_t* at, int64_t n, int64_t* total) noexcept nogil:
+    """Step over `n` checked values with a varint before each; adds their bytes without the varints to `total`."""
+    cdef int64_t i
+    cdef uint32_t size
+    for i in range(n):
+        size = load_uv32(&at)
+        at += size
+        total[0] += size
+    return at
+
+
+cdef int _pick_strings(View* view, const uint64_t* ranks, View* made, Blocks* blocks) except -1 nogil:
+    """Copy values with a varint before each; the first pass finds them and adds up their sizes, the second copies."""
+    cdef int64_t i, ignored = 0
     cdef uint64_t rank = 0
-    cdef uint32_t size = 0
-    cdef int shift
-    cdef int64_t start
-    cdef int64_t* starts = <int64_t*>_block(blocks, (2 * made.non_null + 2) * 8)
+    cdef const uint8_t* at = view.data
+    cdef const uint8_t** ends = <const uint8_t**>_block(blocks, 2 * (made.non_null + 1) * sizeof(void*))
     cdef uint8_t* out
-    made.text_size = 0
+    made.text_size = made.data_size = 0
     for i in range(made.non_null):
-        while True:
-            start = at
-            size = view.data[at]
-            at += 1
-            if size >= 0x80:
-                size &= 0x7F
-                shift = 7
-                while view.data[at] >= 0x80:
-                    size |= (<uint32_t>(view.data[at] & 0x7F)) << shift
-                    shift += 7
-                    at += 1
-                size |= (<uint32_t>view.data[at]) << shift
-                at += 1
-            at += size
-            rank += 1
-            if rank > ranks[i]:
-                break
-        starts[2 * i] = start
-        starts[2 * i + 1] = at - start
-        total += at - start
-        made.text_size += size
-    out = <uint8_t*>_block(blocks, total)
+        at = _skip_strings(at, ranks[i] - rank, &ignored)
+        rank = ranks[i] + 1
+        ends[2 * i] = at
+        at = _skip_strings(at, 1, &made.text_size)
+        ends[2 * i + 1] = at
+        made.data_size += at - ends[2 * i]
+    out = <uint8_t*>_block(blocks, made.data_size)
     made.data = out
-    made.data_size = total
     for i in range(made.non_null):
-        memcpy(out, view.data + starts[2 * i], starts[2 * i + 1])
-        out += starts[2 * i + 1]
+        memcpy(out, ends[2 * i], ends[2 * i + 1] - ends[2 * i])
+        out += ends[2 * i + 1] - ends[2 * i]
     return 0
 
 
@@ -211,7 +205,7 @@ cdef int select_rows(
         if file_width(view.node.kind):
             _pick_fixed(view, ranks, made, blocks)
         else:
-            _pick_texts(view, ranks, made, blocks)
+            _pick_strings(view, ranks, made, blocks)
     elif view.encoding == DICT:
         _pick_indices(view, ranks, made, blocks)
     if view.node.kind == K_LEN:
@@ -236,29 +230,6 @@ cdef const uint8_t* _bits_from(const uint8_t* bits, int64_t first, int64_t n, Bl
     return out
 
 
-cdef int64_t _skip_texts(const uint8_t* data, int64_t n, int64_t* text_size) noexcept nogil:
-    """Bytes of `n` values with their varints, which the walk has checked, and without them."""
-    cdef int64_t i, at = 0, total = 0
-    cdef uint32_t size
-    cdef int shift
-    for i in range(n):
-        size = data[at]
-        at += 1
-        if size >= 0x80:
-            size &= 0x7F
-            shift = 7
-            while data[at] >= 0x80:
-                size |= (<uint32_t>(data[at] & 0x7F)) << shift
-                shift += 7
-                at += 1
-            size |= (<uint32_t>data[at]) << shift
-            at += 1
-        at += size
-        total += size
-    text_size[0] = total
-    return at
-
-
 cdef int slice_rows(
     View* views, int64_t at, int64_t first, int64_t n, View* out, Scratch* s, Blocks* blocks
 ) except -1 nogil:
@@ -268,7 +239,7 @@ cdef int slice_rows(
     """
     cdef View* view = &views[at]
     cdef View* made = &out[at]
-    cdef int64_t rank = first, nulls, i, start = 0, total = 0, text_size = 0
+    cdef int64_t rank = first, nulls, i, start = 0, total = 0
     cdef int width
     cdef uint32_t* lengths = NULL
     made[0] = view[0]
@@ -284,15 +255,18 @@ cdef int slice_rows(
         made.nulls = _bits_from(view.nulls, first, n, blocks)
     if view.encoding == PLAIN:
         width = file_width(view.node.kind)
-        start = rank * width if width else _skip_texts(view.data, rank, &text_size)
-        made.data = view.data + start
-        made.data_size = made.non_null * width if width else _skip_texts(made.data, made.non_null, &made.text_size)
+        if width:
+            made.data = view.data + rank * width
+            made.data_size = made.non_null * width
+        else:
+            made.data = _skip_strings(view.data, rank, &made.text_size)
+            made.text_size = 0
+            made.data_size = _skip_strings(made.data, made.non_null, &made.text_size) - made.data
     elif view.encoding == DICT:
         width = index_width(view.entries)
         made.data_size = (made.non_null * width + 7) >> 3
         made.data = _bits_from(view.data, rank * width, made.non_null * width, blocks)
     if view.node.kind == K_LEN:
-        start = 0
         if _load_elements(views, view, s, blocks, &lengths) < view.non_null:
             start = rank * lengths[0]
             total = made.non_null * lengths[0]

@@ -1,13 +1,60 @@
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
-from smalti._core.nodes cimport Node
+from smalti._core.bits cimport i128, u128
+from smalti._core.feed cimport Dense
+from smalti._core.nodes cimport K_W1, K_W2, K_W4, Node, T_DOUBLE, T_FLOAT
 
 cdef enum:
     MILLISECONDS_OF_DAY = 86400000
 
 cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t* out) except -1 nogil
-cdef bint fits_precision(const uint8_t* decimal, int precision) noexcept nogil
+cdef uint8_t* put_values(int kind, const Dense* values, int64_t n, uint8_t* out) noexcept nogil
 
-# Serialise keys (numbers widened to 64 bits) or pieces of Arrow's memory; return the place after the last.
-cdef uint8_t* put_keys(int kind, const uint64_t* keys, int64_t n, uint8_t* out) noexcept nogil
-cdef uint8_t* put_texts(int kind, const uint8_t** texts, const uint32_t* sizes, int64_t n, uint8_t* out) noexcept nogil
+
+cdef inline u128 decimal_limit(int precision) noexcept nogil:
+    """The smallest number of more than `precision` digits."""
+    cdef u128 limit = 1
+    cdef int i
+    for i in range(precision):
+        limit *= 10
+    return limit
+
+
+cdef inline bint fits_limit(const uint8_t* decimal, u128 limit) noexcept nogil:
+    """Whether the magnitude of a 16-byte Arrow decimal is below `limit`."""
+    cdef i128 value
+    memcpy(&value, decimal, 16)
+    return (<u128>value if value >= 0 else -<u128>value) < limit
+
+
+# Keys are numbers as bits, widened to 64.
+
+cdef inline double _as_double(const Node* node, uint64_t key) noexcept nogil:
+    cdef uint32_t w4 = <uint32_t>key
+    cdef float f
+    cdef double d
+    if node.type_id == T_FLOAT:
+        memcpy(&f, &w4, 4)
+        return f
+    memcpy(&d, &key, 8)
+    return d
+
+
+cdef inline bint key_is_nan(const Node* node, uint64_t key) noexcept nogil:
+    if node.type_id != T_FLOAT and node.type_id != T_DOUBLE:
+        return False
+    return _as_double(node, key) != _as_double(node, key)
+
+
+cdef inline bint key_less(const Node* node, uint64_t a, uint64_t b) noexcept nogil:
+    """Whether key `a` sorts before key `b`; NaN sorts neither before nor after anything."""
+    if node.type_id == T_FLOAT or node.type_id == T_DOUBLE:
+        return _as_double(node, a) < _as_double(node, b)
+    if node.kind == K_W1:
+        return <int8_t>a < <int8_t>b
+    if node.kind == K_W2:
+        return <int16_t>a < <int16_t>b
+    if node.kind == K_W4:
+        return <int32_t>a < <int32_t>b
+    return <int64_t>a < <int64_t>b

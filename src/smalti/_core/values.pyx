@@ -7,25 +7,14 @@ from smalti._core.bits cimport __builtin_bswap16, __builtin_bswap32, __builtin_b
 from smalti._core.cursor cimport load_be, put_uv32
 from smalti._core.decimals cimport put_decimal
 from smalti._core.fault cimport NONE, corrupt
-from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_W1, K_W2, K_W4, K_W8, Node, T_TIME
-
-
-cdef bint fits_precision(const uint8_t* decimal, int precision) noexcept nogil:
-    """Whether a 16-byte Arrow decimal has at most `precision` digits."""
-    cdef i128 value
-    cdef u128 magnitude, bound = 1
-    cdef int i
-    memcpy(&value, decimal, 16)
-    magnitude = <u128>value if value >= 0 else -<u128>value
-    for i in range(precision):
-        bound *= 10
-    return magnitude < bound
+from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_VAR, K_W1, K_W2, K_W4, K_W8, Node, T_TIME
 
 
 cdef int _load_decimals(const Node* node, const uint8_t* at, int64_t n, uint8_t* out) except -1 nogil:
     cdef int64_t i
     cdef int k, size
     cdef i128 value
+    cdef u128 limit = decimal_limit(node.precision)
     for i in range(n):
         if node.kind == K_DEC8:
             value = <int64_t>load_be(at, 8)
@@ -38,7 +27,7 @@ cdef int _load_decimals(const Node* node, const uint8_t* at, int64_t n, uint8_t*
                 value = <i128>((<u128>value << 8) | at[k])
             at += size
         memcpy(out + 16 * i, &value, 16)
-        if not fits_precision(out + 16 * i, node.precision):
+        if not fits_limit(out + 16 * i, limit):
             return corrupt(b"DECIMAL has more digits than its precision (value, precision)", NONE,
                            <int64_t>value, node.precision)
     return 0
@@ -111,11 +100,41 @@ cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t
 
 # --- and back -----------------------------------------------------------------------------------------------------
 
-cdef uint8_t* put_keys(int kind, const uint64_t* keys, int64_t n, uint8_t* out) noexcept nogil:
+cdef inline uint8_t* _put_string(uint8_t* out, const uint8_t* text, uint32_t size) noexcept nogil:
+    """Serialise a string; short ones by overlapping words, without a call and without reading past either end."""
+    out = put_uv32(out, size)
+    if size > 16:
+        memcpy(out, text, size)
+    elif size >= 8:
+        memcpy(out, text, 8)
+        memcpy(out + size - 8, text + size - 8, 8)
+    elif size >= 4:
+        memcpy(out, text, 4)
+        memcpy(out + size - 4, text + size - 4, 4)
+    elif size:
+        out[0] = text[0]
+        out[size >> 1] = text[size >> 1]
+        out[size - 1] = text[size - 1]
+    return out + size
+
+
+cdef uint8_t* put_values(int kind, const Dense* values, int64_t n, uint8_t* out) noexcept nogil:
+    """Serialise n values (section 4) and return the address after the last."""
+    cdef const uint64_t* keys = values.keys     # locals, because bytes that are written could be those of `values`
+    cdef const uint8_t** texts = values.texts
+    cdef const uint32_t* sizes = values.sizes
     cdef int64_t i, millis, nanos
     cdef uint16_t w2
     cdef uint32_t w4
     cdef uint64_t w8
+    if kind == K_VAR:
+        for i in range(n):
+            out = _put_string(out, texts[i], sizes[i])
+        return out
+    if kind == K_DECV:
+        for i in range(n):
+            out += put_decimal(out, texts[i])
+        return out
     if kind == K_BOOL or kind == K_W1:
         for i in range(n):
             out[i] = <uint8_t>keys[i]
@@ -147,34 +166,3 @@ cdef uint8_t* put_keys(int kind, const uint64_t* keys, int64_t n, uint8_t* out) 
         w8 = __builtin_bswap64(keys[i])
         memcpy(out + 8 * i, &w8, 8)
     return out + 8 * n
-
-
-cdef inline uint8_t* _put_text(uint8_t* out, const uint8_t* text, uint32_t size) noexcept nogil:
-    """Short texts by overlapping words: no call, no byte read past either end."""
-    out = put_uv32(out, size)
-    if size > 16:
-        memcpy(out, text, size)
-    elif size >= 8:
-        memcpy(out, text, 8)
-        memcpy(out + size - 8, text + size - 8, 8)
-    elif size >= 4:
-        memcpy(out, text, 4)
-        memcpy(out + size - 4, text + size - 4, 4)
-    elif size:
-        out[0] = text[0]
-        out[size >> 1] = text[size >> 1]
-        out[size - 1] = text[size - 1]
-    return out + size
-
-
-cdef uint8_t* put_texts(
-    int kind, const uint8_t** texts, const uint32_t* sizes, int64_t n, uint8_t* out
-) noexcept nogil:
-    cdef int64_t i
-    if kind == K_DECV:
-        for i in range(n):
-            out += put_decimal(out, texts[i])
-    else:
-        for i in range(n):
-            out = _put_text(out, texts[i], sizes[i])
-    return out

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from smalti._core.nodes import BucketNodes
 from smalti._core.pages import find_slots, open_slots
 from smalti.errors import CorruptFileError, MosaicError
-from smalti.format.compression import Page, check_declared, deflate_all, has_checksum, inflate, inflate_all
+from smalti.format.compression import Page, deflate_all, has_checksum, inflate, inflate_all
 from smalti.format.varint import pack_varint
 from smalti.spec import MAX_PAGED_CHILDREN
 
@@ -65,33 +65,25 @@ def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:
     return head + struct.pack(f"<{len(slots)}I", *slots)
 
 
-def _allow(num_bytes: int) -> None:
-    """What `inflate_slots` asks where nothing is limited."""
+def inflate_slots(slots: list[memoryview], take: Callable[[int], None] | None = None) -> list[Page]:
+    """Decompress the pages in slots that are not empty. An error names the index of its slot in the list as the column.
 
-
-def inflate_slots(slots: list[memoryview], take: Callable[[int], None] = _allow) -> list[Page]:
-    """The pages in slots that are not empty. An error names the place of its slot in the list as the column.
-
-    `take` is told how many bytes pages will have before memory is allocated for them, and may refuse them.
+    `take` is called with the bytes of pages before memory is allocated for them, and may raise.
     """
-    opened = open_slots(slots)
-    if opened is not None:
-        frames, sizes, total = opened
-        take(total)
+    frames, sizes, total = open_slots(slots)
+    if total is not None:
+        if take is not None:
+            take(total)
         try:
             return inflate_all(frames, sizes)
         except CorruptFileError:
-            pass  # Inflated one by one, the slot that is at fault says so itself.
+            take = None  # Decompress the slots one by one, to find the one that is damaged.
     pages: list[Page] = []
-    for place, slot in enumerate(slots):
+    for index, (frame, size) in enumerate(zip(frames, memoryview(sizes).cast("Q"), strict=True)):
         try:
-            frame, size = _split_slot(slot)
-            if opened is None:
-                check_declared(size, len(frame))
-                take(size)
-            pages.append(inflate(frame, size))
+            pages.append(inflate(frame, size, take))
         except MosaicError as error:
-            raise error.locate(column=place) from None
+            raise error.locate(column=index) from None
     return pages
 
 
@@ -101,26 +93,9 @@ def pack_slots(pages: list[bytes | None], level: int, checksum: bool, may_store:
     return [b"" if page is None else pack_varint(len(page)) + next(frames) for page in pages]
 
 
-def slot_has_checksum(slot: bytes | memoryview) -> bool:
+def slot_has_checksum(slot: memoryview) -> bool:
     """Whether the zstd frame in a slot carries a checksum; False for a slot that cannot be opened."""
     try:
-        return has_checksum(_split_slot(slot)[0])
+        return has_checksum(open_slots([slot])[0][0])
     except CorruptFileError:
         return False
-
-
-def _split_slot(slot: bytes | memoryview) -> tuple[bytes | memoryview, int]:
-    """The zstd frame in a slot, and the size of its page."""
-    size = shift = at = 0
-    while True:
-        if at >= len(slot) or at == 5:
-            raise CorruptFileError("size of a page is cut off or too long", found=bytes(slot[:5]))
-        byte = slot[at]
-        size |= (byte & 0x7F) << shift
-        at += 1
-        shift += 7
-        if byte < 0x80:
-            break
-    if byte == 0 and at > 1:
-        raise CorruptFileError("size of a page is written in more bytes than it needs", found=size)
-    return slot[at:], size

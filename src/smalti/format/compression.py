@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 import zstandard
 
+from smalti._core.pages import count_frames
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
 from smalti.memory import LARGE, room
 from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
 Page: TypeAlias = "bytes | zstandard.BufferSegment"
-#: The magic number of skippable frames, and the kind of block that has one byte for all.
-_SKIPPABLE, _REPEATED = 0x184D2A50, 1
-#: The level at which zstd does not look for anything to save. Of noise it makes blocks that decoders copy.
+#: The level at which zstd does not search for repetitions. Of noise it makes blocks that decoders copy.
 _STORING = -(1 << 17)
 #: How many pieces of a block, of how many bytes, tell whether it is noise.
 _PIECES, _PIECE = 8, 8 << 10
-#: Whether many frames can be worked on in one call. The package for PyPy cannot.
-_IN_BULK = {"multi_compress_to_buffer", "multi_decompress_to_buffer"} <= zstandard.backend_features
 
 
 class _Contexts(threading.local):
@@ -37,13 +36,15 @@ class _Contexts(threading.local):
 _contexts = _Contexts()
 
 
-def inflate(data: bytes | memoryview, size: int) -> bytes:
+def inflate(data: bytes | memoryview, size: int, take: Callable[[int], None] | None = None) -> bytes:
     """Decompress `data`, which must hold exactly `size` bytes.
 
     Like other decoders, this takes several frames in a row and skips skippable frames. Anything else after a frame is
-    refused.
+    refused. `take` is called with the size before memory is allocated, and may raise.
     """
-    check_declared(size, len(data))
+    _check_declared(size, len(data))
+    if take is not None:
+        take(size)
     try:
         if zstandard.frame_content_size(data) == size:
             # One frame that declares the expected size, the usual case: one allocation and one call.
@@ -58,22 +59,19 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
 
 
 def inflate_bucket(data: bytes | memoryview, size: int) -> bytes | memoryview:
-    """The same, into memory that is kept for the next bucket if there is much of it (see `smalti.memory.room`)."""
-    check_declared(size, len(data))
-    try:
-        # The decoder does not say whether the frame is complete and the only one, so its blocks are counted first.
-        is_alone = size >= LARGE and _frame_end(data, 0, size >> 10) == len(data)
-        if is_alone and zstandard.frame_content_size(data) == size:
-            out = room(size)
+    """As `inflate`; a large block goes into memory that is kept for the next bucket (see `smalti.memory.room`)."""
+    # The decoder does not say whether the frame is complete and the only one.
+    if size >= LARGE and count_frames(data) == (1, size):
+        _check_declared(size, len(data))
+        out = room(size)
+        with suppress(zstandard.ZstdError):  # `inflate` raises the error of a damaged frame.
             if _contexts.decompressor.stream_reader(data).readinto(out) == size:
                 return out
-    except zstandard.ZstdError:
-        pass  # `inflate` says what is wrong.
     return inflate(data, size)
 
 
-def check_declared(size: int, compressed_size: int) -> None:
-    """Refuse a size that so many compressed bytes cannot have, or that no block has."""
+def _check_declared(size: int, compressed_size: int) -> None:
+    """Refuse a size that `compressed_size` bytes cannot expand to, or that no block has."""
     if size > compressed_size * MAX_ZSTD_RATIO:
         most = f"at most {compressed_size * MAX_ZSTD_RATIO}"
         raise CorruptFileError("declared size is beyond what zstd can expand", found=size, expected=most)
@@ -82,7 +80,7 @@ def check_declared(size: int, compressed_size: int) -> None:
 
 
 def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
-    if not _ends_with_a_frame(data):  # The reader does not tell, and a cut frame has no checksum to fail by.
+    if not count_frames(data)[0]:  # The reader does not tell, and a cut frame has no checksum to fail by.
         raise CorruptFileError("zstd block cannot be decompressed (its last frame is not complete)")
     reader = _contexts.decompressor.stream_reader(io.BytesIO(data), read_across_frames=True)
     out = reader.read(size + 1)
@@ -94,53 +92,26 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
     return out
 
 
-def _ends_with_a_frame(data: bytes | memoryview) -> bool:
-    """Whether the bytes are whole frames, by the sizes of their blocks."""
-    at: int | None = 0
-    while at is not None and at < len(data):
-        at = _frame_end(data, at)
-    return at == len(data)
-
-
-def _frame_end(data: bytes | memoryview, at: int, most_blocks: int | None = None) -> int | None:
-    """Where the frame that begins here ends, None if its last block is missing or beyond as many blocks as given."""
-    if int.from_bytes(data[at : at + 4], "little") & 0xFFFFFFF0 == _SKIPPABLE:
-        return at + 8 + int.from_bytes(data[at + 4 : at + 8], "little")
-    has_checksum = bool(data[at + 4] & 4) if at + 4 < len(data) else False
-    at += zstandard.frame_header_size(data[at:])
-    blocks = 0
-    while at < len(data) and blocks != most_blocks:
-        blocks += 1
-        head = int.from_bytes(data[at : at + 3], "little")
-        is_last, kind, size = bool(head & 1), head >> 1 & 3, head >> 3
-        at += 3 + (1 if kind == _REPEATED else size)
-        if is_last:
-            return at + 4 * has_checksum
-    return None
-
-
 def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:
     """Decompress many frames in one call, each to the size it has among the native 64-bit numbers of `sizes`.
 
     The caller has checked that these are single frames that declare these sizes (see `smalti._core.pages`).
     """
+    if not frames:
+        return []
     try:
-        if _IN_BULK and frames:
-            pages = _contexts.decompressor.multi_decompress_to_buffer(list(frames), decompressed_sizes=sizes)
-            return [pages[i] for i in range(len(pages))]
-        return [_contexts.decompressor.decompress(frame) for frame in frames]
+        pages = _contexts.decompressor.multi_decompress_to_buffer(list(frames), decompressed_sizes=sizes)
+        return [pages[i] for i in range(len(pages))]
     except zstandard.ZstdError as error:
         raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
 
 
 def deflate_all(blocks: list[bytes], level: int, checksum: bool, may_store: bool = False) -> list[bytes]:
     """Compress many blocks in one call, with the same result as `deflate` for each."""
-    if may_store:
+    if may_store or len(blocks) < 2:
         return [deflate(block, level, checksum, may_store) for block in blocks]
-    if _IN_BULK and len(blocks) > 1:
-        frames = _compressor(level, checksum).multi_compress_to_buffer(list(blocks))
-        return [frames[i].tobytes() for i in range(len(frames))]
-    return [deflate(block, level, checksum) for block in blocks]
+    frames = _compressor(level, checksum).multi_compress_to_buffer(list(blocks))
+    return [frames[i].tobytes() for i in range(len(frames))]
 
 
 def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool, may_store: bool = False) -> bytes:

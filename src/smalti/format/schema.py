@@ -5,27 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from smalti.errors import CorruptFileError
-from smalti.format.compression import check_declared, inflate
+from smalti.format.compression import inflate
 from smalti.format.varint import pack_varint
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
 
 
-def inflated_size(section: bytes, compression: Compression) -> int:
-    """Bytes that decompressing a section takes, as it says itself; 0 if there is nothing to decompress."""
-    if compression is not Compression.ZSTD:
-        return 0
-    size = int.from_bytes(section[:SCHEMA_PREFIX_SIZE], "big")
-    check_declared(size, len(section) - SCHEMA_PREFIX_SIZE)
-    return size
-
-
-def parse_schema_section(section: bytes, compression: Compression) -> bytes:
-    """The uncompressed block of a section."""
+def parse_schema_section(section: bytes, compression: Compression, take: Callable[[int], None] | None = None) -> bytes:
+    """The uncompressed block of a section; `take` is called with its size before it is decompressed."""
     size = int.from_bytes(section[:SCHEMA_PREFIX_SIZE], "big")
     payload = section[SCHEMA_PREFIX_SIZE:]
     if compression is Compression.ZSTD:
-        return inflate(payload, size)
+        return inflate(payload, size, take)
     if len(payload) != size:
         raise CorruptFileError("schema block has another size than declared", found=len(payload), expected=size)
     return payload

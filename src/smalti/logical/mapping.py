@@ -436,12 +436,14 @@ class SharedSchemas:
         """Only its purpose travels to other processes, not the schema blocks."""
         return SharedSchemas, ()
 
-    def parse(self, section: bytes, compression: Compression) -> tuple[SchemaBlock, int]:
+    def parse(
+        self, section: bytes, compression: Compression, take: Callable[[int], None] | None = None
+    ) -> tuple[SchemaBlock, int]:
         """As `smalti.mosaic.tail.parse_schema`; equal sections give the same block."""
         for known, how, parsed in self._known:
             if known == section and how is compression:
                 return parsed
-        parsed = parse_schema(section, compression)
+        parsed = parse_schema(section, compression, take)
         self._known = [(section, compression, parsed), *self._known[: MAX_KEPT - 1]]
         return parsed
 

@@ -12,7 +12,7 @@ from smalti.errors import CorruptFileError, MosaicError
 from smalti.format.companion import Companion, check_end, split_section
 from smalti.format.footer import Footer, parse_footer
 from smalti.format.index import BucketEntry
-from smalti.format.schema import inflated_size, parse_schema_section
+from smalti.format.schema import parse_schema_section
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
 from smalti.spec import FOOTER_SIZE, MAX_BLOCK_SIZE, Compression
@@ -46,15 +46,17 @@ class Tail:
         return [StatisticsRecord._make(record) for record in self.index.statistics(group, wanted)]
 
 
-def parse_schema(section: bytes, compression: Compression) -> tuple[SchemaBlock, int]:
+def parse_schema(
+    section: bytes, compression: Compression, take: Callable[[int], None] | None = None
+) -> tuple[SchemaBlock, int]:
     """Decompress and check the section of the schema block; also return the size of the block."""
-    block = parse_schema_section(section, compression)
+    block = parse_schema_section(section, compression, take)
     return SchemaBlock(block), len(block)
 
 
 def read_tail(
     source: Source,
-    parse: Callable[[bytes, Compression], tuple[SchemaBlock, int]] = parse_schema,
+    parse: Callable[[bytes, Compression, Callable[[int], None]], tuple[SchemaBlock, int]] = parse_schema,
     memory_limit: int = MAX_BLOCK_SIZE,
 ) -> tuple[Tail, bytes]:
     """Read and check the end of a file; also return the bytes that were read for it.
@@ -77,8 +79,7 @@ def read_tail(
             section, companion = split_section(section)
             if companion is not None:
                 check_end(companion, data[index_at:])
-        Allowance(memory_limit).take(inflated_size(section, footer.compression))
-        schema, schema_size = parse(section, footer.compression)
+        schema, schema_size = parse(section, footer.compression, Allowance(memory_limit).take)
     except MosaicError as error:
         raise error.locate(section="schema block") from None
     if schema.num_buckets != footer.num_buckets:

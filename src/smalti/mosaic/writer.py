@@ -182,7 +182,7 @@ class StoredWriter:
         num_columns, before = len(self._indices), self._block.num_buckets
         if layout.num_buckets != before:
             self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
-            self._block = SchemaBlock(self._packed_block)
+            self._block.assign_buckets(layout.num_buckets)
         self.layout = layout
         block, options = self._packed_block, self._options
         # Compressed beside the first buckets, since it is not needed before the end of the file. The function does not
