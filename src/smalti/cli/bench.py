@@ -20,8 +20,8 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.writers import plain_field
+from smalti.logical.adapt import adapt_batch
 from smalti.report.units import show_count
-from smalti.table.adapt import adapt_batch
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20

@@ -444,7 +444,7 @@ def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
     if found.is_repeated:  # Arrow compares no lists, but can say which are null, and how long they are.
         return FilterColumn(column.stored[found.index].name)
     if isinstance(found.node, Leaf):
-        from smalti.logical.arrays import filter_type
+        from smalti.logical.types import filter_type
 
         type_ = filter_type(found.node.type)
         return FilterColumn(column.stored[found.index].name, None if type_ == found.node.stored else type_)

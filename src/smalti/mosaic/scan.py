@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from smalti import threads
-from smalti._compat.arrow import columnless_batch
+from smalti._compat.arrow import columnless_batch, size_of
 from smalti._core.allowance import Allowance
 from smalti._core.batch import Batch, BucketViews, view_block, view_pages
 from smalti._core.nodes import BucketNodes
@@ -25,7 +25,7 @@ from smalti.format.bucket import directory_size, inflate_slots, parse_directory
 from smalti.format.compression import inflate_bucket
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.io import Range, Source, fetch
-from smalti.memory import size_of, slice_rows
+from smalti.memory import slice_rows
 from smalti.mosaic.cache import BucketCache, FetchedBucket
 from smalti.mosaic.tail import Tail
 from smalti.spec import Compression

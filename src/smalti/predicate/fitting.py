@@ -198,28 +198,6 @@ def _array(steps: Iterable[int | float], type_: pa.DataType) -> pa.Array:
     return pa.array([Decimal(each).scaleb(-type_.scale, context) for each in steps], type_)
 
 
-def _comparable(type_: pa.DataType) -> pa.DataType:
-    if pt.is_decimal(type_) and type_.scale < 0:
-        return (pa.decimal256 if pt.is_decimal256(type_) else pa.decimal128)(type_.precision, 0)
-    return pa.float32() if pt.is_float16(type_) else type_
-
-
-def as_comparable(array: Any) -> Any:
-    """An array or a scalar in a type that Arrow compares.
-
-    It compares no half floats, all of which are floats of twice the size, and no decimals with a negative scale, which
-    are compared by their digits.
-    """
-    type_ = _comparable(array.type)
-    if type_ == array.type:
-        return array
-    if isinstance(array, pa.Scalar):
-        return as_comparable(pa.array([array], array.type))[0]
-    if pt.is_float16(array.type):
-        return array.cast(type_)
-    return pa.Array.from_buffers(type_, len(array), array.buffers(), offset=array.offset)
-
-
 def _fit_compare(tree: t.Compare, value: t.Value, type_: pa.DataType) -> t.Compare:
     column, op = tree.column, tree.op
     if pt.is_null(type_) or not (isinstance(value, t.Exact) or value.is_valid):

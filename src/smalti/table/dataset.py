@@ -21,7 +21,7 @@ from smalti.file.patterns import is_pattern, match_names
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches, one_filter
 from smalti.io.places import AnyFileSystem, AnyPath, Place, is_local, locate
-from smalti.logical.adapt import check_schema, null_array
+from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch, check_schema, null_array
 from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.columns import Columns, SharedSchemas, field_in_list
@@ -29,11 +29,10 @@ from smalti.readahead import Budget, started
 from smalti.report.notebook import html_summary
 from smalti.report.units import show_bytes, show_count
 from smalti.spec import FILE_SUFFIX
-from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.commits import JOBS
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.names import Selection, is_glob, tables_above
-from smalti.table.partitions import parse_partition, partition_schema, partition_value, with_partitions
+from smalti.table.partitions import constants_of, parse_partition, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
 
 if TYPE_CHECKING:
@@ -303,7 +302,7 @@ class MosaicDataset(Dataset):
         self._variants = variants
         output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
-            [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch, kept) for file, batch in read],
+            [Adapter(output, batch.schema.names, self._constants(file)).adapt(batch, kept) for file, batch in read],
             output,
         )
 
@@ -380,11 +379,11 @@ class MosaicDataset(Dataset):
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
             if filter_ is None or self._is_pushable(opened, filter_):
                 columns = self._stored(opened, asked)
-                adapter = Adapter(output, opened.schema_of(columns).names, self._partition(file))
+                adapter = Adapter(output, opened.schema_of(columns).names, self._constants(file))
                 return FileRead(columns, filter_, adapter.adapt)
             opened.columns.refuse_ambiguous(filter_.nested)
             columns = self._stored(opened, [*asked, *filter_.columns])
-            adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
+            adapter = Adapter(needed, opened.schema_of(columns).names, self._constants(file))
             return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
@@ -395,8 +394,8 @@ class MosaicDataset(Dataset):
             yield batch
             del batch
 
-    def _partition(self, file: FoundFile) -> Mapping[str, str | None]:
-        return file.partition if len(self.partition_schema) else {}
+    def _constants(self, file: FoundFile) -> ConstantOf:
+        return constants_of(file.partition if len(self.partition_schema) else {})
 
     def _unstored_partitions(self) -> list[pa.Field]:
         """The partition columns that no file stores, so that the names of directories decide which files may match.
@@ -481,7 +480,7 @@ def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
     SchemaError
         If a column is not there, or cannot be compared so. Nothing has to be read to know that.
     """
-    from smalti.logical.arrays import compared_type
+    from smalti.logical.types import compared_type
     from smalti.predicate import fit_values
 
     empty = pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)
