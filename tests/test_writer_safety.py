@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.file import logical
+from smalti.logical import arrays
 from tests.children import ROOT
 from tests.compare import assert_same
 from tests.files import read, written
@@ -582,22 +582,22 @@ def test_a_batch_that_is_too_large_is_converted_in_pieces(monkeypatch: pytest.Mo
     texts = pa.array([None if i % 7 == 0 else f"{i % 9}" * 20 for i in range(100)])
     table = pa.table({"large": texts.cast(pa.large_string()), "coded": texts.dictionary_encode(), "id": range(100)})
     whole = written(table)
-    change, sizes = logical._change, []
+    to_stored, sizes = arrays.to_stored, []
 
     def narrow(array: Any, target: pa.DataType) -> Any:
         if len(array) > 9 and not pa.types.is_integer(target):
-            raise pa.ArrowInvalid("array cannot contain more")
+            raise smalti.SchemaError("array cannot contain more")
         sizes.append(len(array))
-        return change(array, target)
+        return to_stored(array, target)
 
-    monkeypatch.setattr(logical, "_change", narrow)
+    monkeypatch.setattr(arrays, "to_stored", narrow)
     assert written(table) == whole
     assert max(sizes) <= 9
     assert_same(read(whole), table)
-    monkeypatch.setattr(logical, "_change", lambda array, _: _refuse(f"{len(array)} values"))
+    monkeypatch.setattr(arrays, "to_stored", lambda array, _: _refuse(f"{len(array)} values"))
     with pytest.raises(smalti.SchemaError, match=r"'x'.*4 values"):  # The error is that of the whole.
         written(pa.table({"x": pa.array(list("abcd"), pa.large_string())}))
 
 
-def _refuse(text: str) -> Any:
-    raise pa.ArrowInvalid(text)
+def _refuse(found: str) -> Any:
+    raise smalti.SchemaError("values cannot be stored", found=found)

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -95,22 +94,8 @@ def relabelled() -> bool:
     return fails(lists.flatten, pa.ArrowException)
 
 
-def try_take() -> bool:
+def if_supported() -> bool:
     return all(fails(lambda: pa.nulls(1, type_).take(pa.array([0]))) for type_ in (pa.string_view(), RUNS))  # noqa: B023
-
-
-def try_filter() -> bool:
-    return fails(lambda: pa.record_batch([pa.nulls(1, pa.string_view())], ["a"]).filter(pa.array([True])))
-
-
-def run_end_decode() -> bool:
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.nulls(1, pa.string_view()))
-    return fails(lambda: compat.run_end_decode(runs, runs.values))
-
-
-def run_end_encode() -> bool:
-    stubs = Path(pa.__file__).parent.parent / "pyarrow-stubs" / "compute.pyi"
-    return not stubs.exists() or "def run_end_encode" not in stubs.read_text()
 
 
 def cast_offsets() -> bool:
@@ -163,10 +148,7 @@ FAULTS: list[Callable[[], bool]] = [
     map_entries,
     flatten_lists,
     relabelled,
-    try_take,
-    try_filter,
-    run_end_decode,
-    run_end_encode,
+    if_supported,
     cast_offsets,
     cast_exactly,
     fill_nulls,

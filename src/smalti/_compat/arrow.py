@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
@@ -68,12 +67,9 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def decimal_scalar(digits: str, type_: Any) -> pa.Scalar:
-    """Parse a decimal. All versions (GH-50964): `1e-99999999` is read past the end of a table of powers of ten.
+    """Parse a decimal. Raise ArrowInvalid if the string is no number, or the type cannot hold it exactly.
 
-    Raises
-    ------
-    pyarrow.ArrowInvalid
-        If the string is no number, or the type cannot hold it exactly.
+    All versions (GH-50964): `1e-99999999` is looked up past the end of a table of powers of ten (SIGSEGV).
 
     Examples
     --------
@@ -169,54 +165,17 @@ def relabelled(array: Any, type_: pa.DataType) -> Any:
     """
     if array.type == type_:
         return array
-    source: Any = _Relabelled(array, type_)
-    return pa.array(source)
+    return pa.Array._import_from_c_capsule(type_.__arrow_c_schema__(), array.__arrow_c_array__()[1])
 
 
-@dataclass(frozen=True)
-class _Relabelled:
-    array: Any
-    type: pa.DataType
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        return self.type.__arrow_c_schema__(), self.array.__arrow_c_array__()[1]
-
-
-def try_take(array: Any, rows: Any) -> Any:
-    """Rows of an array, or None. All versions: no kernel for views (GH-43010) and runs, also inside other types."""
+def if_supported(method: Callable[[Any], Any], argument: Any) -> Any:
+    """Call `take` or `filter`, or return None. All versions: no kernel for views (GH-43010) and runs, also nested."""
     with suppress(pa.ArrowNotImplementedError):
-        return array.take(rows)
-    return None
-
-
-def try_filter(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch | None:
-    """Rows of a batch where a mask is true, or None, as for `try_take`."""
-    with suppress(pa.ArrowNotImplementedError):
-        return batch.filter(mask)
+        return method(argument)
     return None
 
 
 # --- computing ------------------------------------------------------------------------------------------------------
-
-
-def run_end_encode(array: Any, type_: Any) -> Any:
-    """Encode runs. The stubs (pyarrow-stubs 20.0) do not know the function."""
-    import pyarrow.compute as pc
-
-    functions: Any = pc
-    return functions.run_end_encode(array, run_end_type=type_)
-
-
-def run_end_decode(array: Any, values: Any) -> Any:
-    """Expand runs, with `values` instead of their own. The stubs (pyarrow-stubs 20.0) do not know the function.
-
-    All versions: there is no kernel for views, so that callers pass values of the stored type.
-    """
-    import pyarrow.compute as pc
-
-    functions: Any = pc
-    runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, values)
-    return functions.run_end_decode(runs.slice(array.offset, len(array)))
 
 
 def cast_offsets(array: Any, type_: pa.DataType) -> Any:

@@ -17,8 +17,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti._compat.arrow import run_end_decode
-from smalti.logical.arrays import list_elements, struct_fields
+from smalti.logical.arrays import decode_runs, list_elements, struct_fields
 from smalti.logical.tree import unique_name
 from smalti.logical.types import is_any_binary, is_list_like
 from smalti.moments import moment_texts
@@ -65,7 +64,7 @@ def _plain(array: Any, type_: Any, show: ShowBytes) -> list[Any]:
         return _plain(array, type_.value_type, show)
     if pt.is_run_end_encoded(type_):
         values = _plain(array.values, type_.value_type, show)
-        return _chosen(values, run_end_decode(array, pa.array(range(len(values)), pa.int64())))
+        return _chosen(values, decode_runs(array, pa.array(range(len(values)), pa.int64())))
     if is_any_binary(type_):
         return [None if value is None else show(value) for value in array.to_pylist()]
     if pt.is_floating(type_):

@@ -63,16 +63,8 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
 class Adapter:
     """Brings batches of one file to a schema: columns by name, constants as columns, other missing ones as nulls.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        The schema of the results.
-    stored : sequence of str
-        The columns of the batches, in their order. `adapt` takes no other batches.
-    constant_of : callable, optional
-        Returns the value of a field that is not stored, None for nulls.
-    convert : callable, optional
-        Brings an array to its field, also if the types are equal; by default it is widened.
+    `stored` names the columns of the batches, in their order. `convert` is called for every stored column, also if its
+    type is that of the field; without it, columns of other types are widened.
     """
 
     def __init__(

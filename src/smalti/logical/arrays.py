@@ -30,6 +30,7 @@ from smalti.logical.types import (
     storage_type,
     without_extensions,
 )
+from smalti.moments import DAY, TICKS
 from smalti.spec import MAX_BLOCK_SIZE
 
 #: Called with a leaf's index among the stored columns of its column and the entries of its dictionary.
@@ -45,10 +46,7 @@ MAX_BYTES = (1 << 63) - 1
 def shred(array: pa.Array, node: Node, nullable: bool = True, keep: KeepEntries | None = None) -> list[pa.Array]:
     """The stored columns of an array, in the order of `smalti.logical.tree.stored_columns`.
 
-    Raises
-    ------
-    SchemaError
-        If a value does not fit, such as a date64 with a time of day, or a null in a column that is NOT NULL.
+    Raise SchemaError if a value does not fit, as for `to_stored`, or is null in a column that is NOT NULL.
     """
     out: list[pa.Array] = []
     _shred(array, node, None if nullable else 0, out, keep)
@@ -96,10 +94,7 @@ def _entries_of(array: Any) -> Any:
 def to_stored(array: pa.Array, target: pa.DataType) -> pa.Array:
     """`array` as `target`, which must be the `storage_type` of its type.
 
-    Raises
-    ------
-    SchemaError
-        If a value does not fit, such as a date64 with a time of day.
+    Raise SchemaError if a value does not fit, such as a date64 with a time of day.
     """
     if not len(array):
         return pa.array([], target)  # An empty array may lack its buffers, which Arrow's functions do not expect.
@@ -118,7 +113,7 @@ def _convert(array: Any, target: pa.DataType) -> Any:
         entries = to_stored(array.dictionary, target)
         return pa.DictionaryArray.from_arrays(array.indices, entries).dictionary_decode()
     if pt.is_run_end_encoded(source):
-        return compat.run_end_decode(array, to_stored(array.values, target))
+        return decode_runs(array, to_stored(array.values, target))
     if is_list_like(source) or pt.is_map(source):
         return rebuild(array, target, to_stored)
     if is_legacy_timestamp(source):
@@ -134,17 +129,23 @@ def _convert(array: Any, target: pa.DataType) -> Any:
             raise SchemaError("date64 holds a time of day, which DATE cannot")
         return days
     if pt.is_time32(source):
-        _check_time(array.cast(pa.int32()), 1)  # first, because Arrow's cast overflows without an error
+        _check_time(array.cast(pa.int32()), source.unit)  # first, because Arrow's cast overflows without an error
     if pt.is_time64(source):
-        return _check_time(array.cast(target), 10**6 if source.unit == "us" else 10**9)
+        return _check_time(array.cast(target), source.unit)
     if pt.is_decimal256(source) and pt.is_binary(target):
         return _decimals_to_bytes(array)
     return compat.cast_offsets(array, target)
 
 
-def _check_time(ticks: Any, per_second: int) -> Any:
+def decode_runs(array: Any, values: Any) -> Any:
+    """Expand runs, with `values` instead of their own: Arrow has a kernel for stored types, and not for views."""
+    runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, values)
+    return pc.call_function("run_end_decode", [runs.slice(array.offset, len(array))])
+
+
+def _check_time(ticks: Any, unit: str) -> Any:
     """Refuse ticks that are no time of day, which are not valid in Arrow either."""
-    if not _all_between(ticks, 0, 86_400 * per_second - 1):
+    if not _all_between(ticks, 0, DAY * TICKS[unit] - 1):
         raise SchemaError("time is outside a day")
     return ticks
 
@@ -373,7 +374,7 @@ def _as_fixed_size_lists(starts: Any, lengths: Any, mask: Any, elements: Any, ty
         return compat.fixed_size_lists(type_, rows, elements, None if mask is None else pc.invert(mask))
     number = pc.subtract(pc.cumulative_sum(pc.invert(mask).cast(pa.int64())), 1)
     dense = compat.fixed_size_lists(type_, len(present), elements)
-    found = compat.try_take(dense, pc.if_else(mask, pa.scalar(None, pa.int64()), number))
+    found = compat.if_supported(dense.take, pc.if_else(mask, pa.scalar(None, pa.int64()), number))
     if found is None:
         found = compat.fixed_size_lists(type_, rows, _spread(elements, starts, size), pc.invert(mask))
     return found
@@ -411,7 +412,7 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: T
     if pt.is_dictionary(type_):
         return _encode_dictionary(array, type_, entries)
     if pt.is_run_end_encoded(type_):
-        runs = compat.run_end_encode(array, type_.run_end_type)
+        runs: Any = pc.call_function("run_end_encode", [array], pc.RunEndEncodeOptions(type_.run_end_type))
         return pa.RunEndEncodedArray.from_arrays(runs.run_ends, from_stored(runs.values, type_.value_type))
     if pt.is_null(type_):
         return pa.nulls(len(array))
@@ -426,7 +427,7 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: T
     if pt.is_float16(type_):
         return array.cast(type_, safe=False)
     if pt.is_time64(type_) and pt.is_int64(array.type):
-        return _check_time(array, 10**6 if type_.unit == "us" else 10**9).cast(type_)
+        return _check_time(array, type_.unit).cast(type_)
     return compat.cast_complete(array, type_)
 
 
@@ -469,7 +470,7 @@ def _bytes_to_decimals(array: Any, type_: Any) -> pa.Array:
 
 def take_rows(array: Any, rows: pa.Array) -> Any:
     """Take rows of an array of any type; where Arrow cannot, through the stored columns."""
-    found = compat.try_take(array, rows)
+    found = compat.if_supported(array.take, rows)
     if found is None:
         node = plan_column(array.type, True)
         found = _assemble(node, iter([(part.take(rows), None) for part in shred(array, node)]), _take_any)
@@ -478,7 +479,7 @@ def take_rows(array: Any, rows: pa.Array) -> Any:
 
 def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     """The rows of a batch of any types where a mask is true."""
-    found = compat.try_filter(batch, mask)
+    found: pa.RecordBatch | None = compat.if_supported(batch.filter, mask)
     if found is None:
         rows = pc.indices_nonzero(mask)
         found = pa.RecordBatch.from_arrays([take_rows(column, rows) for column in batch.columns], schema=batch.schema)

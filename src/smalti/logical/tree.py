@@ -70,13 +70,7 @@ Node: TypeAlias = "Leaf | StructNode | ListNode | ExtensionNode"
 
 
 def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
-    """The tree of a column.
-
-    Raises
-    ------
-    SchemaError
-        If there is no way to store the type.
-    """
+    """The tree of a column. Raise SchemaError if there is no way to store the type."""
     if depth > MAX_NESTING:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
     if not is_composite(type_):
@@ -217,21 +211,13 @@ class LogicalColumn:
 
 @dataclass(frozen=True)
 class StoredSchema:
-    """A schema as it is stored.
-
-    Attributes
-    ----------
-    schema, descriptors
-        The stored columns, and their packed types in the same order.
-    columns
-        The columns of the given schema that differ from their stored form, by their indexes in it.
-    starts
-        The index of the first stored column of each given column, and at the end the number of stored columns.
-    """
+    """A schema as it is stored, with the packed types of its columns, and how the given columns map to it."""
 
     schema: pa.Schema
     descriptors: list[bytes]
+    #: The columns of the given schema that differ from their stored form, by their indexes in it.
     columns: dict[int, LogicalColumn]
+    #: The index of the first stored column of each given column, and at the end the number of stored columns.
     starts: Sequence[int]
 
 
@@ -259,10 +245,7 @@ def _exported(schema: pa.Schema) -> object:
 def plan_schema(schema: pa.Schema) -> StoredSchema:
     """Decide how a schema is stored. Each distinct type is planned once.
 
-    Raises
-    ------
-    SchemaError
-        With the name of the first column that cannot be stored.
+    Raise SchemaError with the name of the first column that cannot be stored.
     """
     #: Of types that need no other columns: the leaf, None if the column is stored as it is given, and the packed type.
     known: dict[Any, tuple[Leaf | None, list[bytes]]] = {}

@@ -202,10 +202,7 @@ def fixed_bytes(type_: Any) -> int:
 def storage_type(type_: Any, depth: int = 0) -> pa.DataType:
     """The Arrow type that a column of `type_`, which has no structs in it, is stored as.
 
-    Raises
-    ------
-    SchemaError
-        If the format cannot hold it without loss.
+    Raise SchemaError if the format cannot hold it without loss.
 
     Examples
     --------
