@@ -114,7 +114,8 @@ test: lint browser
 # pypaimon allows no newer pyarrow than 19, so its tests have an environment of their own.
 test-paimon: $(PAIMON)/.installed
 	@echo ">> pytest, with pypaimon"
-	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/paimon tests/test_paimon_guard.py
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/paimon tests/compat/test_paimon.py \
+		tests/test_paimon_guard.py
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
 
 # Spark's tests run in pypaimon's environment; those with s3fs do not, which clashes with the fsspec that pypaimon pins.

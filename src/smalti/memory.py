@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -43,17 +42,6 @@ def asked_limit() -> int | None:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{VARIABLE} is a number of bytes, 1 or more, not {text!r}")
     return int(text)
-
-
-def size_of(data: Any) -> int:
-    """How many bytes an array, batch or table of Arrow's takes.
-
-    What is shared with other arrays counts in part, but for views, which Arrow up to 19 cannot tell the parts of.
-    """
-    try:
-        return int(data.nbytes)
-    except TypeError:
-        return int(data.get_total_buffer_size())
 
 
 @contextmanager

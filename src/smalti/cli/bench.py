@@ -20,7 +20,7 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.writers import plain_field
-from smalti.table.adapt import adapt_batch
+from smalti.logical.adapt import adapt_batch
 from smalti.units import show_count
 
 #: Bytes in memory that become one row group, in both formats.

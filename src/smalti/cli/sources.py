@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import smalti
+from smalti._compat.arrow import size_of
 from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError, without_secrets
 from smalti.file.streams import Scannable
 from smalti.io.locations import locate
-from smalti.memory import size_of
 from smalti.spec import FILE_SUFFIX, MAGIC
 from smalti.table.reading import open_any
 

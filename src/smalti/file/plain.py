@@ -1,7 +1,7 @@
 """Values of Arrow arrays as JSON can hold them, and rows as JSON lines: one rule for commands and for `convert`.
 
-Moments are texts in ISO 8601, durations numbers of their unit, decimals and UUIDs texts, bytes base64, maps lists of
-pairs. Numbers that JSON lacks are the texts "NaN", "Infinity" and "-Infinity".
+Dates and times are strings in ISO 8601, durations numbers of their unit, decimals and UUIDs strings, bytes base64, maps
+lists of pairs. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.logical.arrays import list_elements, struct_fields
-from smalti.logical.tree import unique_names
+from smalti.logical.arrays import decode_runs, list_elements, struct_fields
+from smalti.logical.tree import unique_name
 from smalti.logical.types import is_binary_like, is_list_like
 from smalti.moments import moment_texts
 
-#: The stubs of pyarrow have no functions for runs.
-_runs: Any = pc
-#: Writes bytes as text.
+#: Formats bytes as a string.
 ShowBytes = Callable[[bytes], str]
 
 
@@ -45,7 +42,7 @@ def plain_values(array: Any, show_bytes: ShowBytes = in_base64) -> list[Any]:
 
 
 def _plain(array: Any, type_: Any, show: ShowBytes) -> list[Any]:
-    """`type_` is that of the array, which may have lost extension types in lists, and runs in structs that are null."""
+    """`type_` is the given type: `list_elements` drops extension types, and `struct_fields` may decode runs."""
     if not len(array):
         return []
     if isinstance(type_, pa.BaseExtensionType):
@@ -67,9 +64,7 @@ def _plain(array: Any, type_: Any, show: ShowBytes) -> list[Any]:
         return _plain(array, type_.value_type, show)
     if pt.is_run_end_encoded(type_):
         values = _plain(array.values, type_.value_type, show)
-        places: Any = pa.array(range(len(values)), pa.int64())
-        runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, places)
-        return _chosen(values, _runs.run_end_decode(runs.slice(array.offset, len(array))))
+        return _chosen(values, decode_runs(array, pa.array(range(len(values)), pa.int64())))
     if is_binary_like(type_):
         return [None if value is None else show(value) for value in array.to_pylist()]
     if pt.is_floating(type_):
@@ -103,8 +98,8 @@ def _plain_lists(array: Any, type_: Any, show: ShowBytes) -> list[Any]:
     ]
 
 
-def _chosen(values: list[Any], places: pa.Array) -> list[Any]:
-    return [None if place is None else values[place] for place in places.to_pylist()]
+def _chosen(values: list[Any], indexes: pa.Array) -> list[Any]:
+    return [None if index is None else values[index] for index in indexes.to_pylist()]
 
 
 def _json_number(value: float) -> float | str:
@@ -116,7 +111,8 @@ def _json_number(value: float) -> float | str:
 def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
     """A JSON object for each row. Of columns of one name, which JSON does not allow, the second is named ``a#2``."""
     for batch in batches:
-        names = unique_names(batch.schema.names, set())
+        taken: set[str] = set()
+        names = [unique_name(name, taken) for name in batch.schema.names]
         if not names:
             yield from itertools.repeat("{}", batch.num_rows)
             continue

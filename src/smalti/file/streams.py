@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from smalti._compat.arrow import size_of
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, ReplacedError, SchemaError
 from smalti.extras import optional_module
-from smalti.logical.adapt import cast_batch, chosen_fields
+from smalti.logical.adapt import adapt_batch, chosen_fields
 from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import field_paths
-from smalti.memory import asked_limit, most_memory, size_of
+from smalti.memory import asked_limit, most_memory
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -50,7 +51,7 @@ def keep_batches(batches: Iterable[pa.RecordBatch], kept: Allowance) -> Iterator
 
 def cast_table(table: pa.Table, schema: pa.Schema, kept: Allowance) -> pa.Table:
     """A table as the columns and types of `schema`; columns of other types count in both."""
-    return pa.Table.from_batches([cast_batch(batch, schema, kept) for batch in arrow_batches(table)], schema=schema)
+    return pa.Table.from_batches([adapt_batch(batch, schema, kept) for batch in arrow_batches(table)], schema=schema)
 
 
 def refuse_fields(fields: Collection[str]) -> None:
@@ -224,7 +225,7 @@ class Scan:
     def _cast_batches(self) -> Iterator[pa.RecordBatch]:
         schema = self._cast_schema
         for batch in self._cast_from().to_batches():
-            batch = cast_batch(batch, schema, self.origin._allowance())
+            batch = adapt_batch(batch, schema, self.origin._allowance())
             yield batch
             del batch
 

@@ -25,11 +25,11 @@ from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
+from smalti.logical.adapt import adapt_batch
 from smalti.logical.tree import plan_schema
 from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
 from smalti.progress import Report
-from smalti.table.adapt import adapt_batch
 from smalti.table.listing import kept_location, location_of
 from smalti.table.splits import Piece
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from pyarrow.fs import FileSystem
 
 import smalti
+from smalti._compat.arrow import min_max
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import Location
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
@@ -31,7 +31,6 @@ from smalti.logical.widen import widen
 from smalti.moments import TICKS
 from smalti.progress import Report
 from smalti.table.listing import location_of
-from smalti.table.partitions import repeat_value
 from smalti.table.splits import Piece
 
 #: Values of a column that its histogram is drawn from, and how many bars it has.
@@ -224,10 +223,7 @@ def _ends(values: Any) -> Any:
     """The least and the greatest of some values, as an array of two; of none if there is none."""
     if len(values) <= values.null_count:
         return values.slice(0, 0)
-    if pt.is_duration(values.type):  # Arrow has no order for them.
-        return _ends(values.view(pa.int64())).view(values.type)
-    ends = pc.min_max(values)
-    return pa.concat_arrays([repeat_value(ends[end], 1) for end in ("min", "max")])
+    return min_max(values)
 
 
 @dataclass

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from smalti._compat.arrow import concat_batches, size_of
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.logical.adapt import widen_array
-from smalti.logical.arrays import sort_key, take_rows
-from smalti.logical.tree import with_room
-from smalti.logical.types import storage_kind
-from smalti.memory import size_of
+from smalti.logical.arrays import as_compared, take_rows
+from smalti.logical.types import storage_kind, with_capacity
 
 #: Arrow bytes of a chunk of the sorted result.
 CHUNK_BYTES = 128 << 20
@@ -75,8 +74,8 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
     rows = held = source = 0
     for batch, num_bytes in batches():
         # A copy, because a slice would keep everything in memory that it was cut from.
-        keys_only = pa.RecordBatch.from_arrays([sort_key(batch.column(name)) for name in names], names=names)
-        parts.append(_concatenate([keys_only.slice(0, 0), keys_only]))
+        keys_only = pa.RecordBatch.from_arrays([as_compared(batch.column(name)) for name in names], names=names)
+        parts.append(concat_batches([keys_only.slice(0, 0), keys_only]))
         rows += batch.num_rows
         held += size_of(batch)
         source += num_bytes
@@ -88,19 +87,13 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
     return ordered, held // rows, source
 
 
-def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of several, in memory of its own."""
-    whole = pa.Table.from_batches(batches).combine_chunks()  # pa.concat_batches needs pyarrow 19
-    return whole.to_batches()[0] if whole.num_rows else batches[0]
-
-
 def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBatch:
     """The rows of `order`, in that order.
 
     Dictionaries and runs of several batches may be more together than their types can count: they get wider ones, in
     which they stay if they have to. Writers of Mosaic take them.
     """
-    wide = [field.with_type(with_room(field.type, MAX_COUNT, MAX_COUNT)) for field in schema]
+    wide = [field.with_type(with_capacity(field.type, MAX_COUNT, MAX_COUNT)) for field in schema]
     by_number = pc.sort_indices(order)
     wanted = order.take(by_number)
     parts = []
@@ -114,7 +107,7 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
         base, at = end, stop
         if at == len(wanted):
             break
-    gathered = _concatenate(parts) if len(parts) > 1 else parts[0]
+    gathered = concat_batches(parts) if len(parts) > 1 else parts[0]
     # by_number[k] is the place in `order` of the k-th gathered row, so its inverse puts the rows in order.
     result = _take(gathered, pc.sort_indices(by_number))
     columns = list(map(_narrowed, result.columns, schema))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from smalti import threads
+from smalti._compat.arrow import size_of
 from smalti.errors import MosaicError, SchemaError
 from smalti.io import open_sink
 from smalti.kudu.blocks import encode_array_body, encode_plain_body, wrap_block
@@ -24,7 +25,6 @@ from smalti.kudu.messages import BlockPointer, Footer
 from smalti.kudu.spec import DEFAULT_BLOCK_SIZE, MIN_BLOCK_SIZE, Encoding, Feature, compression_named
 from smalti.kudu.splitting import cut_block
 from smalti.kudu.types import data_type_of, normal_type, physical_of, type_note
-from smalti.memory import size_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

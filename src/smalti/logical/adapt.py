@@ -1,4 +1,4 @@
-"""Batches of a file as the types that a reader asks for, instead of those that the file has."""
+"""Batches of one file brought to a schema: the one place that does it, for files, datasets, jobs and Spark."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 
-from smalti._compat.arrow import columnless_batch
+from smalti._compat import arrow as compat
 from smalti._core.allowance import Allowance
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
 from smalti.logical.patterns import match_names
-from smalti.logical.types import contains_type
-from smalti.memory import most_memory, size_of
+from smalti.logical.types import fixed_bytes
+from smalti.logical.widen import widen_values
+from smalti.memory import most_memory
+
+#: Brings an array of a file to the field of the schema.
+Convert = Callable[[pa.Array, pa.Field], pa.Array]
+#: The value of all rows for a field that the file does not store, such as a partition value; None without one.
+ConstantOf = Callable[[pa.Field], "pa.Scalar | None"]
 
 
 def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
-    """The array in the type of a field. Values that this cannot hold are refused; see `smalti.logical.widen.widen`."""
-    if array.type == field.type:
-        return array
-    from smalti.logical.arrays import widen_values  # see there why not at the top
-
+    """The array in the type of a field. Values that this type cannot hold are refused."""
     try:
         widened: pa.Array = widen_values(array, field.type)
         return widened
@@ -35,82 +36,91 @@ def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
         ) from None
 
 
-#: More bytes than any memory has, which a number of 64 bits can hold.
-MAX_BYTES = (1 << 63) - 1
-
-
-def fixed_bytes(type_: Any) -> int:
-    """Bytes of a value, also of a null, in Arrow's memory; of values of any size only what points at them."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return fixed_bytes(type_.storage_type)
-    if pt.is_fixed_size_binary(type_):
-        return int(type_.byte_width)
-    if pt.is_fixed_size_list(type_):
-        return int(type_.list_size) * fixed_bytes(type_.value_type)
-    if pt.is_struct(type_):
-        return sum(fixed_bytes(field.type) for field in type_)
-    return 8
-
-
-def count_array(make: Callable[[], Any], rows: int, type_: Any, allowance: Allowance | None) -> Any:
-    """An array that is made of others, or of nothing, counted: values of fixed size before, others as they turn out."""
-    if allowance is None:
-        return make()
-    expected = rows * fixed_bytes(type_)
-    allowance.take(expected)
-    array = make()
-    allowance.take(size_of(array) - expected)
-    return array
-
-
 def null_array(rows: int, type_: Any) -> Any:
-    """Nulls of a type. Arrow's own are not valid where runs are in structs or lists; these are put together here."""
+    """Nulls of a type. A file may declare a type whose nulls are larger than the memory: these are refused."""
     asked, limit = rows * fixed_bytes(type_), most_memory()
-    if asked > limit:  # of a type that only some file says to be so large
+    if asked > limit:
         raise MemoryLimitError.of(asked, 0, limit)
-    if isinstance(type_, pa.BaseExtensionType):
-        return type_.wrap_array(null_array(rows, type_.storage_type))
-    if not contains_type(type_, pt.is_run_end_encoded) or pt.is_run_end_encoded(type_):
-        return pa.nulls(rows, type_)
-    below = rows if pt.is_struct(type_) else rows * type_.list_size if pt.is_fixed_size_list(type_) else 0
-    children = [null_array(below, type_.field(i).type) for i in range(type_.num_fields)]
-    zeros = pa.py_buffer(bytes(8 * (rows + 1)))  # no bit is set, every list starts and ends at 0
-    return pa.Array.from_buffers(type_, rows, [zeros] * own_buffers(type_), children=children)
-
-
-def own_buffers(type_: Any) -> int:
-    """The number of buffers that a struct, list or map has besides those of its children."""
-    if pt.is_struct(type_) or pt.is_fixed_size_list(type_):
-        return 1
-    return 3 if pt.is_list_view(type_) or pt.is_large_list_view(type_) else 2
+    return compat.null_array(rows, type_)
 
 
 def check_schema(schema: Any) -> pa.Schema:
-    """The schema that a user passed, or an error that says that it is none."""
+    """Return the schema that a user passed, or raise TypeError if it is no schema."""
     if not isinstance(schema, pa.Schema):
         raise TypeError(f"expected a pyarrow.Schema, got {type(schema).__name__}")
     return schema
 
 
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The columns of a schema that are asked for, patterns included."""
+    """The columns of a schema that names and patterns ask for."""
     check_schema(schema)
     if columns is None:
         return schema
-    return pa.schema([schema.field(name) for name in match_names(schema.names, columns)]).with_metadata(
-        schema.metadata or {}
-    )
+    fields = [schema.field(name) for name in match_names(schema.names, columns)]
+    return pa.schema(fields).with_metadata(schema.metadata or {})
 
 
-def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, allowance: Allowance) -> pa.RecordBatch:
-    """A batch with the columns and types of `schema`; columns that it lacks are nulls. New arrays are counted."""
-    if not schema.names:
-        return columnless_batch(batch.num_rows)
-    arrays = []
-    for field, place in zip(schema, map(batch.schema.get_field_index, schema.names), strict=True):
-        array = None if place < 0 else batch.column(place)
-        if array is None or array.type != field.type:
-            make = partial(null_array, len(batch), field.type) if array is None else partial(widen_array, array, field)
-            array = count_array(make, len(batch), field.type, allowance)
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+class Adapter:
+    """Brings batches of one file to a schema: columns by name, constants as columns, other missing ones as nulls.
+
+    `stored` names the columns of the batches, in their order. `convert` is called for every stored column, also if its
+    type is that of the field; without it, columns of other types are widened.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        stored: Sequence[str],
+        constant_of: ConstantOf = lambda _: None,
+        convert: Convert | None = None,
+    ) -> None:
+        self._schema = schema
+        self._constant_of = constant_of
+        self._convert = convert
+        indexes = {name: index for index, name in enumerate(stored)}
+        #: Each field, with the index of its column in the batches; None if it is not stored.
+        self._fields = [(field, indexes.get(field.name)) for field in schema]
+
+    def adapt(self, batch: pa.RecordBatch, allowance: Allowance | None = None) -> pa.RecordBatch:
+        """A batch of the schema. The bytes of new arrays are taken from the allowance, if there is one."""
+        rows = batch.num_rows
+        if not self._fields:
+            return compat.columnless_batch(rows)
+        if self._convert is None and batch.schema.equals(self._schema):
+            return batch
+        arrays = []
+        nulls: dict[str, pa.Array] = {}  # shared by columns of a type: a table may have thousands that a file lacks
+        for field, index in self._fields:
+            array = None if index is None else batch.column(index)
+            if array is not None and array.type == field.type and self._convert is None:
+                arrays.append(array)
+                continue
+            constant = None if array is not None else self._constant_of(field)
+            if array is not None:
+                make = partial(self._convert or widen_array, array, field)
+            elif constant is not None and constant.is_valid:
+                make = partial(pa.repeat, constant, rows)
+            else:
+                key = str(field.type)
+                if key not in nulls or nulls[key].type != field.type:
+                    nulls[key] = _counted(partial(null_array, rows, field.type), rows, field.type, allowance)
+                arrays.append(nulls[key])
+                continue
+            arrays.append(_counted(make, rows, field.type, allowance))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _counted(make: Callable[[], Any], rows: int, type_: Any, allowance: Allowance | None) -> Any:
+    """Make an array, and count its bytes: values of fixed size before they are allocated, others afterwards."""
+    if allowance is None:
+        return make()
+    expected = rows * fixed_bytes(type_)
+    allowance.take(expected)
+    array = make()
+    allowance.take(compat.size_of(array) - expected)
+    return array
+
+
+def adapt_batch(batch: pa.RecordBatch, schema: pa.Schema, allowance: Allowance | None = None) -> pa.RecordBatch:
+    """One batch with exactly the columns of `schema`: widened where types differ, nulls where columns are missing."""
+    return batch if batch.schema.equals(schema) else Adapter(schema, batch.schema.names).adapt(batch, allowance)

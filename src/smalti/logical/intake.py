@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti._compat.arrow import columnless_batch
+from smalti._compat.arrow import columnless_batch, size_of
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description, pack_description
 from smalti.format.types import has_statistics
@@ -23,10 +23,9 @@ from smalti.logical.tree import (
     plan_column,
     plan_schema,
     stored_columns,
-    with_room,
 )
-from smalti.logical.types import keeps_units
-from smalti.memory import size_of
+from smalti.logical.types import keeps_units, with_capacity
+from smalti.logical.widen import widen_values
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 
 #: The most that the narrowest run ends can count, and the widest that a row group needs.
@@ -97,7 +96,7 @@ class Intake:
                     arrays.append(to_stored(array, self.schema.field(self._starts[place]).type))
                     continue
                 if array.type != column.field.type:  # Indices and run ends need not fit: `describe` sees to that.
-                    array = _cast(array, with_room(column.field.type, MAX_INT32, MAX_INT32))
+                    array = _cast(array, with_capacity(column.field.type, MAX_INT32, MAX_INT32))
                 arrays += shred(array, column.node, column.field.nullable, partial(self._keep, column))
             except SchemaError as error:
                 raise error.locate(column=self.given.field(place).name) from None
@@ -167,7 +166,7 @@ class Intake:
         for name in (each.name for each in column.stored):
             count = len(self._entries.get(name) or ()) if name not in self._forgotten else self._forgotten[name][0]
             most_entries = max(most_entries, count)
-        type_ = with_room(column.field.type, most_entries, most_rows)
+        type_ = with_capacity(column.field.type, most_entries, most_rows)
         return column.field if type_ == column.field.type else column.field.with_type(type_)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
@@ -282,8 +281,6 @@ def _same_meaning(given: Any, wanted: Any) -> bool:
 
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """An array of a batch as the type of the schema, which is stored as the same type; its values must fit."""
-    from smalti.logical.arrays import widen_values  # see there why not at the top
-
     try:
         converted: pa.Array = widen_values(array, type_)
         return converted

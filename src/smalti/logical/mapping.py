@@ -29,7 +29,7 @@ from smalti.logical.tree import (
     select_paths,
     stored_columns,
 )
-from smalti.logical.types import is_list_like
+from smalti.logical.types import filter_type, is_list_like
 from smalti.mosaic.columns import MAX_KEPT, Columns, Projection, keep
 from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
@@ -361,7 +361,7 @@ def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
     """The stored column that stands for a column, a struct, or a field of one."""
     import pyarrow.compute as pc
 
-    from smalti.logical.arrays import filter_type, from_stored, misfit
+    from smalti.logical.arrays import from_stored, misfit
     from smalti.mosaic.filtering import FilterColumn
 
     found = find_path(column.node, column.field.name, path)

@@ -1,22 +1,29 @@
-"""One schema for many files: the union of their columns, with types widened only where no value can change."""
+"""The type that holds the values of two others, arrays in it, and one schema for many files.
+
+Schemas are the union of their columns, with types widened only where no value can change.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti._compat.arrow import cast_exactly
 from smalti.errors import SchemaError
-from smalti.logical.tree import parts_of_both, with_entry
+from smalti.logical.tree import parts_of_both
 from smalti.logical.types import (
     is_binary_like,
+    is_encoded,
     is_list_like,
     is_long_decimal,
     is_string_like,
     keeps_units,
+    map_of,
     storage_type,
+    with_element,
 )
 from smalti.spec import MAX_DECIMAL_PRECISION
 
@@ -40,7 +47,7 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return a
     if pt.is_null(a) or pt.is_null(b):
         return b if pt.is_null(a) else a
-    for rule in (_widen_wrapped, _widen_numbers, _widen_texts, _widen_moments, _widen_nested):
+    for rule in (_widen_wrapped, _widen_numbers, _widen_strings, _widen_moments, _widen_nested):
         found = rule(a, b)
         if found is not None:
             return found
@@ -58,7 +65,7 @@ def _widen_wrapped(a: Any, b: Any) -> pa.DataType | None:
     if pt.is_run_end_encoded(a) and pt.is_run_end_encoded(b) and a.value_type == b.value_type:
         ends: Any = _wider(a.run_end_type, b.run_end_type)
         return pa.run_end_encoded(ends, a.value_type)
-    plain = [t.value_type if pt.is_dictionary(t) or pt.is_run_end_encoded(t) else t for t in (a, b)]
+    plain = [t.value_type if is_encoded(t) else t for t in (a, b)]
     return widen(*plain) if plain != [a, b] else None
 
 
@@ -82,7 +89,7 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     return a if a.bit_width >= b.bit_width else b
 
 
-def _widen_texts(a: Any, b: Any) -> pa.DataType | None:
+def _widen_strings(a: Any, b: Any) -> pa.DataType | None:
     if is_string_like(a) and is_string_like(b):
         return pa.large_string() if pa.large_string() in (a, b) else pa.string()
     if is_binary_like(a) and is_binary_like(b):
@@ -109,18 +116,26 @@ def _widen_nested(a: Any, b: Any) -> pa.DataType | None:
         if value is None:
             return None
         same_kind = a.id == b.id and getattr(a, "list_size", None) == getattr(b, "list_size", None)
-        return with_entry(a, value) if same_kind else pa.list_(value)
+        return with_element(a, value) if same_kind else pa.list_(value)
     if pt.is_map(a) and pt.is_map(b):
         key, item = _widen_field(a.key_field, b.key_field), _widen_field(a.item_field, b.item_field)
-        if key is None or item is None:
+        return None if key is None or item is None else map_of(key, item, a.keys_sorted and b.keys_sorted)
+    return _widen_structs(a, b) if pt.is_struct(a) and pt.is_struct(b) else None
+
+
+def _widen_structs(a: Any, b: Any) -> pa.DataType | None:
+    """The fields of both; a field that one of them lacks is nullable."""
+    known, others = ({field.name: field for field in struct} for struct in (a, b))
+    fields = []
+    for name in dict.fromkeys([*known, *others]):
+        if name in known and name in others:
+            both = _widen_field(known[name], others[name])
+        else:
+            both = (known[name] if name in known else others[name]).with_nullable(True)
+        if both is None:
             return None
-        sorted_: bool = a.keys_sorted and b.keys_sorted
-        widened: pa.DataType = pa.map_(key, item, sorted_)  # type: ignore[call-overload]
-        return widened
-    if pt.is_struct(a) and pt.is_struct(b):
-        merged = _merge(dict(_by_name(a)), _by_name(b))
-        return None if merged is None else pa.struct(list(merged.values()))
-    return None
+        fields.append(both)
+    return pa.struct(fields)
 
 
 def _widen_stored(a: Any, b: Any) -> pa.DataType | None:
@@ -130,23 +145,6 @@ def _widen_stored(a: Any, b: Any) -> pa.DataType | None:
     except SchemaError:  # A struct is stored as several columns.
         return None
     return widen(*stored) if stored != (a, b) and (stored[0] == a or stored[1] == b) else None
-
-
-def _by_name(type_: Any) -> Iterator[tuple[str, pa.Field]]:
-    return ((field.name, field) for field in type_)
-
-
-def _merge(known: dict[str, pa.Field], fields: Iterable[tuple[str, pa.Field]]) -> dict[str, pa.Field] | None:
-    """The fields of two structs; one that only one of them has is nullable. None if a field has no common type."""
-    missing = set(known)
-    merged = dict(known)
-    for name, field in fields:
-        missing.discard(name)
-        both = field.with_nullable(True) if name not in known else _widen_field(known[name], field)
-        if both is None:
-            return None
-        merged[name] = both
-    return merged | {name: merged[name].with_nullable(True) for name in missing}
 
 
 def _widen_field(a: pa.Field, b: pa.Field) -> pa.Field | None:
@@ -159,11 +157,37 @@ def _widen_field(a: pa.Field, b: pa.Field) -> pa.Field | None:
     return widened.with_metadata(same) if same else widened
 
 
-def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The union of schemas, each with the name of the file it is from.
+def widen_values(array: Any, type_: Any) -> Any:
+    """An array as a type that holds all its values: fields that its structs lack become nulls."""
+    source = array.type
+    if source == type_:
+        return array
+    # Loaded here, because Arrow's compute functions take long to load.
+    from smalti.logical.arrays import from_stored, rebuild, rebuild_struct, to_stored
 
-    Columns come in the order they are first seen. A column some file lacks is nullable. Metadata of the schema is that
-    of the first file, as far as the others have the same.
+    if isinstance(source, pa.BaseExtensionType):
+        return widen_values(array.storage, type_)
+    if pt.is_dictionary(source) and pt.is_dictionary(type_) and source.value_type == type_.value_type:
+        indices = array.indices.cast(type_.index_type)
+        return pa.DictionaryArray.from_arrays(indices, array.dictionary, ordered=type_.ordered)
+    if is_encoded(source):  # as the type of their values, because stored types have no units
+        return widen_values(from_stored(to_stored(array, storage_type(source)), source.value_type), type_)
+    if pt.is_struct(type_) and pt.is_struct(source):
+        return rebuild_struct(array, type_, widen_values)
+    if (is_list_like(type_) and is_list_like(source)) or (pt.is_map(type_) and pt.is_map(source)):
+        return rebuild(array, type_, widen_values)
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(widen_values(array, type_.storage_type))
+    if is_encoded(type_):
+        return from_stored(to_stored(widen_values(array, type_.value_type), storage_type(type_)), type_)
+    return to_stored(array, type_) if type_ == storage_type(source) else cast_exactly(array, type_)
+
+
+def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
+    """The union of schemas, each with the path of its file.
+
+    Columns keep the order in which they are first seen. A column that some file lacks is nullable. The metadata of the
+    schema is that of the first file, as far as the others have the same.
     """
     union: dict[str, pa.Field] = {}
     previous: pa.Schema | None = None
@@ -207,17 +231,17 @@ def _disagreement(path: str, column: str, found: Any, expected: Any) -> SchemaEr
 def _refuse_lost_units(column: str, types: Iterable[tuple[str, pa.DataType]], union: pa.DataType) -> None:
     """Refuse durations of two units that both become numbers, because some file has nothing but numbers.
 
-    Such a file has no companion. Its numbers are those of one unit, but nobody can tell of which.
+    Such a file has no companion. Its numbers are those of one unit, but which unit is unknown.
     """
     lost: dict[str, Any] = {}
     for path, type_ in types:
-        for place, one, other in parts_of_both(type_, union):
+        for part, one, other in parts_of_both(type_, union):
             if not keeps_units(one, other):
-                known = lost.setdefault(place, one)
+                known = lost.setdefault(part, one)
                 if _unit(known) != _unit(one):
                     raise _disagreement(path, column, one, known)
 
 
 def _unit(type_: Any) -> Any:
-    """What a number means: of decimals the scale tells it, whatever the number of digits."""
+    """What a number counts: for a decimal its scale, whatever its number of digits; else the type."""
     return type_.scale if is_long_decimal(type_) else type_

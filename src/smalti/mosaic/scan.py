@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from smalti import threads
-from smalti._compat.arrow import columnless_batch
+from smalti._compat.arrow import columnless_batch, size_of
 from smalti._core.allowance import Allowance
 from smalti._core.batch import Batch
 from smalti.errors import MemoryLimitError, MosaicError
 from smalti.format.index import MONOLITHIC
 from smalti.io import Source
-from smalti.memory import size_of, slice_rows
+from smalti.memory import slice_rows
 from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, BucketReader
 from smalti.mosaic.columns import Projection
 from smalti.mosaic.tail import Tail

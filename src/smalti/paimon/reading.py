@@ -23,7 +23,7 @@ from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
 from smalti._compat.arrow import columnless_batch
 from smalti.file.reader import MosaicFile
-from smalti.logical.adapt import widen_array
+from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.logical.mapping import SharedSchemas
 from smalti.logical.widen import widen
 from smalti.paimon.engine import engine
@@ -32,9 +32,7 @@ from smalti.predicate import Filter, filter_batch
 from smalti.progress import Listener
 from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
-from smalti.table.adapt import adapt_batch
 from smalti.table.listing import FoundFile
-from smalti.table.partitions import repeat_value
 from smalti.table.scanning import FileRead, read_files
 
 #: Types whose values pypaimon changes on the way from the file, or keeps in files of their own.
@@ -226,7 +224,7 @@ class SplitReader:
         arrays = []
         for column in columns:
             if column.value is not None:
-                arrays.append(repeat_value(column.value, rows))
+                arrays.append(pa.repeat(column.value, rows))  # type: ignore[call-overload]
             elif column.stored in stored:
                 arrays.append(widen_array(batch.column(stored.index(column.stored)), column.field))
             else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -20,6 +19,7 @@ from pypaimon.schema.schema_manager import SchemaManager
 from pypaimon.snapshot.time_travel_util import TimeTravelUtil
 from pypaimon.table.file_store_table import FileStoreTable
 
+from smalti._compat.paimon import with_exclusive_commits
 from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.io.locations import AnyPath, Location, locate
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments
@@ -238,18 +238,14 @@ def _moment(timestamp: AnyTime | None) -> dict[str, object]:
 def open_for_commit(source: AnyTable, storage: Mapping[str, str] | None = None) -> PaimonTable:
     """The table, such that of two commits at the same moment exactly one takes the next number.
 
-    pypaimon looks whether there is a snapshot of this number, and renames its own to it: of two processes at the same
-    moment both succeed, and the snapshot of one is lost. Here the snapshot is created only if there is none, which
-    local disks and object stores decide; the other commit is then checked for conflicts and tried again by pypaimon.
+    The other commit is then checked for conflicts and tried again by pypaimon.
     """
     opened = _open(source, storage)
     if opened.location is None:
         return opened
-    given = opened.table
-    file_io = copy(given.file_io)  # The caller's own stays as it is.
-    file_io.try_to_write_atomic = partial(_create_exclusively, opened.location)
-    table = FileStoreTable(file_io, given.identifier, given.table_path, given.table_schema, given.catalog_environment)
-    return PaimonTable(table, opened.location)
+    return PaimonTable(
+        with_exclusive_commits(opened.table, partial(_create_exclusively, opened.location)), opened.location
+    )
 
 
 def _create_exclusively(root: Location, path: str, content: str) -> bool:

@@ -21,11 +21,12 @@ from pypaimon.write.commit_message import CommitMessage
 
 from smalti.errors import ConflictError, MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.file.streams import Scannable
+from smalti.logical.adapt import Adapter
 from smalti.logical.intake import arrow_batches
 from smalti.paimon.engine import engine
 from smalti.paimon.mosaic import refuse_rows
 from smalti.paimon.tables import AnyTable, open_for_commit
-from smalti.table.adapt import Adapter
+from smalti.table.partitions import constants_of
 
 Mode = Literal["append", "overwrite"]
 
@@ -84,7 +85,7 @@ class RowWriter:
         kind = names, tuple(partition.items())
         if kind not in self._adapters:
             self.check_names(self._table, [*names, *partition])
-            self._adapters[kind] = Adapter(self._schema, names, partition)
+            self._adapters[kind] = Adapter(self._schema, names, constants_of(partition))
         try:
             adapted = self._adapters[kind].adapt(batch)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from smalti._compat.arrow import as_comparable
 from smalti.predicate import tree as t
-from smalti.predicate.fitting import as_comparable, exact_number, step_of
+from smalti.predicate.fitting import exact_number, step_of
 
 _PYTHON = {"equal": eq, "not_equal": ne, "less": lt, "less_equal": le, "greater": gt, "greater_equal": ge}
 #: Decimals are rounded by less than this share of themselves when Arrow makes floating-point numbers of them.

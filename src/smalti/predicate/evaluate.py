@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from smalti._compat.arrow import as_comparable
 from smalti.errors import SchemaError
 from smalti.predicate import tree as t
 from smalti.predicate.comparing import compare_arrays
-from smalti.predicate.fitting import as_comparable, fit_condition
+from smalti.predicate.fitting import fit_condition
 
 
 @dataclass(frozen=True)

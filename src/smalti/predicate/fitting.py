@@ -198,23 +198,6 @@ def _array(steps: Iterable[int | float], type_: pa.DataType) -> pa.Array:
     return pa.array([Decimal(each).scaleb(-type_.scale, context) for each in steps], type_)
 
 
-def as_comparable(array: Any) -> Any:
-    """An array or a scalar in a type that Arrow compares.
-
-    Arrow compares no half floats, which become floats, and no decimals of negative scale, which become their digits.
-    """
-    type_ = array.type
-    is_half = pt.is_float16(type_)
-    if not is_half and not (pt.is_decimal(type_) and type_.scale < 0):
-        return array
-    if isinstance(array, pa.Scalar):
-        return as_comparable(pa.array([array], type_))[0]
-    if is_half:
-        return array.cast(pa.float32())
-    digits = (pa.decimal256 if pt.is_decimal256(type_) else pa.decimal128)(type_.precision, 0)
-    return pa.Array.from_buffers(digits, len(array), array.buffers(), offset=array.offset)
-
-
 def _fit_compare(column: str, op: str, value: t.Value, type_: pa.DataType) -> tuple[str, pa.Scalar]:
     """The operator and the value of the column's type that give the same answer for every value of the column."""
     is_comparable = kind_of(type_) in _KINDS

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from smalti._compat.arrow import pandas_scalar
 from smalti._core.arrow_c import schema_metadata
 from smalti.errors import MosaicError, SchemaError
 from smalti.predicate import tree as t
@@ -88,12 +89,9 @@ def _value(column: str, value: Any) -> t.Value:
         raise SchemaError("a filter has a time of day with a zone", column=column, found=value, expected="no zone")
     if isinstance(value, Fraction):
         return t.Exact("number", value)
-    for method in ("to_datetime64", "to_timedelta64"):  # Arrow takes values of pandas without their nanoseconds.
-        if hasattr(value, method):
-            ticks: Any = pa.scalar(getattr(value, method)())
-            is_zoned = getattr(value, "tzinfo", None) is not None
-            found: pa.Scalar = ticks.cast(pa.timestamp(ticks.type.unit, "UTC")) if is_zoned else ticks
-            return found
+    found: pa.Scalar | None = pandas_scalar(value)
+    if found is not None:
+        return found
     try:
         return value if isinstance(value, pa.Scalar) else pa.scalar(value)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):

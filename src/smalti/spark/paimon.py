@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
+from smalti.logical.adapt import Adapter
 from smalti.options import WriterOptions
 from smalti.paimon.dataset import PaimonDataset
 from smalti.paimon.reading import SplitReader
@@ -29,7 +30,6 @@ from smalti.spark.filters import SparkFilter, filter_tree
 from smalti.spark.options import ReadOptions, WriteOptions
 from smalti.spark.read import OwnPiece
 from smalti.spark.types import convert, stored_schema
-from smalti.table.adapt import Adapter
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack
 

@@ -18,19 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
+from smalti._compat.arrow import size_of
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.sources import WrappedSource
+from smalti.logical.adapt import Adapter
 from smalti.logical.mapping import SharedSchemas
-from smalti.memory import size_of
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, file_uri, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
-from smalti.table.adapt import Adapter
 from smalti.table.listing import open_found
+from smalti.table.partitions import constants_of
 from smalti.table.splits import Piece, rows_per_batch
 
 _BATCH_BYTES = 16 << 20
@@ -203,7 +204,8 @@ class Scan:
                 matching = set(file.matching_row_groups(tree))
                 kept = [group for group in groups if group in matching]
             metrics.files.append(FileMetrics(piece.file.path, stored.paths, kept, len(groups) - len(kept)))
-            adapter = Adapter(schema, stored.wanted, piece.file.partition, partial(_to_spark, piece.file.path))
+            constants, to_spark = constants_of(piece.file.partition), partial(_to_spark, piece.file.path)
+            adapter = Adapter(schema, stored.wanted, constants, to_spark)
             # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
             wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
             for batch in file.iter_batches(columns=stored.paths, row_groups=kept, filters=wanted):

@@ -26,12 +26,12 @@ from smalti.file.reader import MosaicFile
 from smalti.file.writer import MosaicWriter
 from smalti.io import Location, locate, write_whole
 from smalti.io.services import service_of
+from smalti.logical.adapt import Adapter
 from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
 from smalti.spark.options import WriteOptions
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
-from smalti.table.adapt import Adapter
 from smalti.table.commit_log import CommitLog
 from smalti.table.commits import FileId, Mode, final_path, new_token, staging_directory, unique_names
 from smalti.table.committing import Change

@@ -20,18 +20,17 @@ from smalti.errors import NoMosaicFilesError, SchemaError, no_column
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, is_local, locate
-from smalti.logical.adapt import check_schema, null_array
+from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch, check_schema, null_array
 from smalti.logical.mapping import ColumnMapping, SharedSchemas, field_in_list
 from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
 from smalti.readahead import Budget, started
 from smalti.spec import FILE_SUFFIX
-from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.commits import JOBS
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
 from smalti.table.names import Selection, is_glob, tables_above
-from smalti.table.partitions import parse_partition, partition_schema, partition_value, with_partitions
+from smalti.table.partitions import constants_of, parse_partition, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
 from smalti.units import show_count
 
@@ -293,7 +292,7 @@ class MosaicDataset(Dataset):
         self._variants = variants
         output = self._find_schema() if names is None else self._types(names)
         return pa.Table.from_batches(
-            [Adapter(output, batch.schema.names, self._partition(file)).adapt(batch, kept) for file, batch in read],
+            [Adapter(output, batch.schema.names, self._constants(file)).adapt(batch, kept) for file, batch in read],
             output,
         )
 
@@ -370,11 +369,11 @@ class MosaicDataset(Dataset):
         def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
             if filter_ is None or self._is_pushable(opened, filter_):
                 columns = self._stored(opened, asked)
-                adapter = Adapter(output, opened.schema_of(columns).names, self._partition(file))
+                adapter = Adapter(output, opened.schema_of(columns).names, self._constants(file))
                 return FileRead(columns, filter_, adapter.adapt)
             opened.columns.refuse_ambiguous(filter_.nested)
             columns = self._stored(opened, [*asked, *filter_.columns])
-            adapter = Adapter(needed, opened.schema_of(columns).names, self._partition(file))
+            adapter = Adapter(needed, opened.schema_of(columns).names, self._constants(file))
             return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, output))
 
         def open_(file: FoundFile) -> MosaicFile:
@@ -385,8 +384,8 @@ class MosaicDataset(Dataset):
             yield batch
             del batch
 
-    def _partition(self, file: FoundFile) -> Mapping[str, str | None]:
-        return file.partition if len(self.partition_schema) else {}
+    def _constants(self, file: FoundFile) -> ConstantOf:
+        return constants_of(file.partition if len(self.partition_schema) else {})
 
     def _unstored_partitions(self) -> list[pa.Field]:
         """The partition columns that no file stores, so that the names of directories decide which files may match.
@@ -471,7 +470,7 @@ def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
     SchemaError
         If a column is not there, or cannot be compared so. Nothing has to be read to know that.
     """
-    from smalti.logical.arrays import compared_type
+    from smalti.logical.types import compared_type
     from smalti.predicate import fit_values
 
     empty = pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)

@@ -14,8 +14,9 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti._compat.arrow import decimal_scalar
 from smalti.errors import SchemaError, no_column
-from smalti.logical.types import decimal_scalar
+from smalti.logical.adapt import ConstantOf
 
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
@@ -141,10 +142,9 @@ def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.
         ) from None
 
 
-def repeat_value(value: pa.Scalar, rows: int) -> pa.Array:
-    """An array of one value; Arrow cannot repeat a null."""
-    array: pa.Array = pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)  # type: ignore[call-overload]
-    return array
+def constants_of(partition: Mapping[str, str | None]) -> ConstantOf:
+    """The partition values of a file as the constants of a `smalti.logical.adapt.Adapter`."""
+    return lambda field: partition_value(partition, field) if field.name in partition else None
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 
 import pyarrow as pa
 
+from smalti._compat.arrow import size_of
 from smalti.errors import SchemaError
 from smalti.io.locations import Location
 from smalti.jobs.formats.reading import ReadRequest, select_fields, split_batch
 from smalti.kudu import CFileReader, CFileWriter
-from smalti.memory import size_of
 from smalti.options import WriterOptions
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 from pyarrow import NativeFile
 
 import smalti
+from smalti._compat.arrow import extends_dictionaries, size_of
 from smalti.errors import MosaicError
 from smalti.io.locations import Location
 from smalti.jobs.formats.reading import (
@@ -22,8 +21,6 @@ from smalti.jobs.formats.reading import (
     select_fields,
     split_batch,
 )
-from smalti.logical.types import contains_type
-from smalti.memory import size_of
 from smalti.table.splits import rows_per_batch
 
 
@@ -94,7 +91,7 @@ class ParquetReader(GroupedReader):
         row_bytes = facts.total_byte_size / facts.num_rows * len(self.schema) / max(1, facts.num_columns)
         rows = self._request.batch_rows or rows_per_batch(row_bytes, BATCH_BYTES, least=1, most=1 << 20)
         threads = self._request.threads
-        if any(_extends_dictionaries(field.type) for field in self.schema):  # Arrow's batches would end the process.
+        if any(extends_dictionaries(field.type) for field in self.schema):
             table = self._file.read_row_group(group, columns=self._columns, use_threads=threads)
             batches: Iterator[pa.RecordBatch] = iter(table.to_batches(max_chunksize=rows))
         else:
@@ -189,10 +186,3 @@ class MosaicReader(GroupedReader):
         rows = self._file.row_group(group).num_rows
         for batch in self._file.iter_batches(self._request.batch_rows, self._columns, row_groups=[group]):
             yield batch, num_bytes * batch.num_rows // rows
-
-
-def _extends_dictionaries(type_: Any) -> bool:
-    """Whether an extension type in it is stored as a dictionary."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return contains_type(type_.storage_type, pt.is_dictionary)
-    return any(_extends_dictionaries(type_.field(i).type) for i in range(type_.num_fields))

@@ -17,13 +17,13 @@ from smalti.io.locations import Location
 from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.text import with_agreed_types
+from smalti.logical.adapt import Adapter, adapt_batch
 from smalti.logical.patterns import match_names
 from smalti.logical.widen import unify_schemas
 from smalti.progress import Meter
-from smalti.table.adapt import Adapter, adapt_batch
 from smalti.table.dataset import filtered, fit_filter
 from smalti.table.listing import FoundFile, Listing, location_of
-from smalti.table.partitions import partition_schema, with_partitions
+from smalti.table.partitions import constants_of, partition_schema, with_partitions
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -96,7 +96,7 @@ class FormatTable(Scannable):
             stored = [field.name for field in needed if field.name in schema.names]
             # No format is asked for no column, which some of them take for all columns.
             names = stored or schema.names[:1]
-            adapter = Adapter(needed, names, file.partition)
+            adapter = Adapter(needed, names, constants_of(file.partition))
             with content_errors(file.path, format_.title):
                 for batch, num_bytes in self._read(file, format_, names, scan.batch_size):
                     adapted = adapter.adapt(batch)

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from smalti._compat.arrow import has_negative_scale, loses_unit
 from smalti.errors import SchemaError
 from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.locations import Location
-from smalti.logical.tree import with_entry
-from smalti.logical.types import contains_type, is_list_like, storage_type
+from smalti.logical.adapt import adapt_batch
+from smalti.logical.types import contains_type, is_list_like, map_of, storage_type, with_element
 from smalti.moments import FIRST_HIDDEN, FIRST_SHOWN, in_seconds, scalar_text
 from smalti.options import WriterOptions
-from smalti.table.adapt import adapt_batch
 
 #: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
 GROUP_BYTES = 64 << 20
@@ -53,10 +53,6 @@ class LibraryWriter(Protocol):
     def write(self, table: pa.Table, /) -> None: ...
 
     def close(self) -> None: ...
-
-
-def _has_negative_scale(type_: Any) -> bool:
-    return pt.is_decimal(type_) and type_.scale < 0
 
 
 def _is_empty_struct(type_: Any) -> bool:
@@ -141,12 +137,11 @@ class StreamWriter:
 class ParquetFileWriter(StreamWriter):
     """Parquet with zstd, which is also what Mosaic files have; a row group for each gathered table."""
 
-    _TITLE, _LACKS = "Parquet", (_has_negative_scale, pt.is_run_end_encoded, _is_empty_struct, _is_of_no_bytes)
+    _TITLE, _LACKS = "Parquet", (has_negative_scale, pt.is_run_end_encoded, _is_empty_struct, _is_of_no_bytes)
     _GATHER = GROUP_BYTES
 
     def _held(self, schema: pa.Schema) -> pa.Schema:
-        """Durations by themselves: Arrow's reader of Parquet takes those in a dictionary for numbers without unit."""
-        held = pa.schema([_without_dictionaries(field, _has_durations) for field in schema])
+        held = pa.schema([_without_dictionaries(field, loses_unit) for field in schema])
         return held.with_metadata(schema.metadata or {})
 
     def _open(self) -> None:
@@ -161,7 +156,7 @@ class ParquetFileWriter(StreamWriter):
 class OrcFileWriter(StreamWriter):
     """ORC with zstd. A file without rows keeps its schema. Its library ends the process at a negative scale."""
 
-    _TITLE, _LACKS = "ORC", (_has_negative_scale, pt.is_time)
+    _TITLE, _LACKS = "ORC", (has_negative_scale, pt.is_time)
     _GATHER = GROUP_BYTES
     _PLAIN_TYPES = True
     _wrote = False
@@ -238,13 +233,8 @@ def _plain_type(type_: Any) -> pa.DataType:
     if is_list_like(type_):
         return pa.list_(plain_field(type_.value_field))
     if pt.is_map(type_):
-        plain: pa.DataType = pa.map_(plain_field(type_.key_field), plain_field(type_.item_field))  # type: ignore[call-overload]
-        return plain
+        return map_of(plain_field(type_.key_field), plain_field(type_.item_field))
     return storage_type(type_)
-
-
-def _has_durations(type_: Any) -> bool:
-    return bool(pt.is_dictionary(type_) and pt.is_duration(type_.value_type))
 
 
 def _without_dictionaries(field: pa.Field, is_kind: Callable[[Any], bool]) -> pa.Field:
@@ -260,5 +250,5 @@ def _without_dictionaries(field: pa.Field, is_kind: Callable[[Any], bool]) -> pa
         return field.with_type(pa.struct([_without_dictionaries(part, is_kind) for part in type_]))
     if pt.is_map(type_):
         key, item = (_without_dictionaries(part, is_kind) for part in (type_.key_field, type_.item_field))
-        return field.with_type(pa.map_(key, item, type_.keys_sorted))
-    return field.with_type(with_entry(type_, _without_dictionaries(type_.value_field, is_kind)))
+        return field.with_type(map_of(key, item, type_.keys_sorted))
+    return field.with_type(with_element(type_, _without_dictionaries(type_.value_field, is_kind)))
