@@ -11,11 +11,10 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
-from smalti.file.streams import Scan, Scannable, cast_table, check_batch_size, cut_batches, refuse_fields
+from smalti.file.streams import Scan, Scannable, check_columns, cut_batches, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem
-from smalti.logical.adapt import chosen_fields
 from smalti.logical.mapping import ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
@@ -170,11 +169,19 @@ class MosaicFile(Scannable):
             Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
             type cannot hold them. `columns` may choose among them. Filters compare columns in the types of the file.
         """
-        kept = self._allowance()
-        if schema is None:
-            return self._table(columns, filters, row_groups, kept)
-        target = chosen_fields(schema, columns)
-        return cast_table(self._table(self._present(target.names), filters, row_groups, kept), target, kept)
+        return self._scan_of(columns, filters, row_groups, cast_to=schema).to_table()
+
+    def _scan_of(
+        self,
+        columns: Sequence[str] | None,
+        filters: AnyFilter,
+        row_groups: Sequence[int] | None,
+        **options: Any,
+    ) -> Scan:
+        """A scan of row groups, with each column once."""
+        names = check_columns(columns)
+        once = None if names is None else tuple(dict.fromkeys(names))
+        return Scan(self, once, filters, row_groups=None if row_groups is None else tuple(row_groups), **options)
 
     def iter_batches(
         self,
@@ -189,9 +196,7 @@ class MosaicFile(Scannable):
         batch are in memory. `batch_size` is the most rows that a batch has. Batches stay valid for as long as they are
         kept, whatever is read after them.
         """
-        check_batch_size(batch_size)
-        plan = self._plan(self._project(columns), filters, row_groups)
-        return cut_batches(self._batches(plan, batch_size=batch_size), batch_size)
+        return self._scan_of(columns, filters, row_groups, batch_size=batch_size).to_batches()
 
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or how many match `filters`; reads only the columns of `filters`, if any."""
@@ -243,26 +248,14 @@ class MosaicFile(Scannable):
         return whole
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        return self._table(scan.columns, scan.filters, None, kept, scan.progress)
+        output = self._project(scan.columns)
+        batches = self._batches(self._plan(output, scan.filters, scan.row_groups), kept=kept, progress=scan.progress)
+        return pa.Table.from_batches(batches, schema=output.schema)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        check_batch_size(scan.batch_size)
-        plan = self._plan(self._project(scan.columns), scan.filters)
+        plan = self._plan(self._project(scan.columns), scan.filters, scan.row_groups)
         batches = self._batches(plan, batch_size=scan.batch_size, progress=scan.progress)
         return cut_batches(batches, scan.batch_size)
-
-    def _table(
-        self,
-        columns: Sequence[str] | None,
-        filters: AnyFilter,
-        row_groups: Sequence[int] | None,
-        kept: Allowance,
-        progress: Listener | None = None,
-    ) -> pa.Table:
-        """All batches of a read, which count together."""
-        output = self._project(columns)
-        batches = self._batches(self._plan(output, filters, row_groups), kept=kept, progress=progress)
-        return pa.Table.from_batches(batches, schema=output.schema)
 
     def _batches(
         self,
@@ -296,9 +289,10 @@ class MosaicFile(Scannable):
 
     def _project(self, columns: Sequence[str] | None) -> LogicalProjection:
         """The columns of a read, each once, in the order they are asked for."""
-        if columns is None:
+        asked = check_columns(columns)
+        if asked is None:
             return self.columns.every
-        names = self.columns.select(columns)
+        names = self.columns.select(asked)
         self._check_present(names)
         return self.columns.project(names)
 

@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from smalti.progress import Listener
 
 
-def check_batch_size(batch_size: int | None) -> None:
+def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> Iterator[pa.RecordBatch]:
+    """Cut batches to at most `batch_size` rows. A batch is released before the next one is read."""
     if batch_size is not None and batch_size < 1:
         raise MosaicError("batch_size must be positive", found=batch_size)
+    return _cut_batches(batches, batch_size)
 
 
-def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `batch_size` rows. A batch is let go before the next one is read, so that one is held."""
+def _cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         step = batch_size or batch.num_rows or 1
         for start in range(0, batch.num_rows, step):
@@ -43,15 +45,10 @@ def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> It
 
 
 def keep_batches(batches: Iterable[pa.RecordBatch], kept: Allowance) -> Iterator[pa.RecordBatch]:
-    """Batches that are all kept by the caller, and count together."""
+    """Count batches that the caller keeps all of."""
     for batch in batches:
         kept.take(size_of(batch))
         yield batch
-
-
-def cast_table(table: pa.Table, schema: pa.Schema, kept: Allowance) -> pa.Table:
-    """A table as the columns and types of `schema`; columns of other types count in both."""
-    return pa.Table.from_batches([adapt_batch(batch, schema, kept) for batch in arrow_batches(table)], schema=schema)
 
 
 def refuse_fields(fields: Collection[str]) -> None:
@@ -61,14 +58,21 @@ def refuse_fields(fields: Collection[str]) -> None:
         raise SchemaError("a schema to read as names a field of a struct", found=min(fields), expected=expected)
 
 
-class Scannable(ABC):
-    """What can be read as an Arrow stream: a file, a table."""
+def check_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names that a user passed; a single string would be taken for the names of its characters."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got the string {columns!r}")
+    return None if columns is None else tuple(columns)
 
-    #: Bytes that a read may take, if the one who opened this has said it.
+
+class Scannable(ABC):
+    """A file or a table, which can be read as an Arrow stream."""
+
+    #: Bytes that a read may take, if its opener has given a limit.
     _memory_limit: int | None = None
 
     def _allowance(self) -> Allowance:
-        """What a read may take whose rows are all kept: by default what the machine can hold at this moment."""
+        """The memory for a read whose rows are all kept: by default the memory that the machine has at this moment."""
         limit = asked_limit() if self._memory_limit is None else self._memory_limit
         return Allowance(most_memory() if limit is None else limit)
 
@@ -93,11 +97,11 @@ class Scannable(ABC):
     def _present(self, names: Sequence[str]) -> list[str]:
         """Those of the names of a schema to read as that are columns."""
         schema = self._scan_schema(None)
-        there = set(schema.names)
-        missing = {name for name in names if name not in there and "." in name}
+        known = set(schema.names)
+        missing = {name for name in names if name not in known and "." in name}
         if missing:
             refuse_fields(missing.intersection(field_paths(schema)))
-        return [name for name in names if name in there]
+        return [name for name in names if name in known]
 
     @abstractmethod
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
@@ -105,11 +109,11 @@ class Scannable(ABC):
 
     @abstractmethod
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        """All batches of a read, as a table, and what they may take."""
+        """All batches of a read, as a table; they count in `kept`."""
 
     @abstractmethod
     def count_rows(self, filters: AnyFilter = None) -> int:
-        """How many rows there are, or would remain."""
+        """The number of rows, or of those that match."""
 
     def scan(
         self,
@@ -132,14 +136,7 @@ class Scannable(ABC):
             Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
             type cannot hold them. Filters are about the columns as they would be read without it.
         """
-        names = None if columns is None else tuple(self._checked(columns))
-        return Scan(self, names, filters, batch_size, progress, schema)
-
-    @staticmethod
-    def _checked(columns: Sequence[str]) -> Sequence[str]:
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
-        return columns
+        return Scan(self, check_columns(columns), filters, batch_size, progress, schema)
 
     def to_pandas(self, columns: Sequence[str] | None = None, filters: AnyFilter = None, **options: Any) -> Any:
         """Read to a pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
@@ -184,20 +181,22 @@ class Scan:
     batch_size: int | None = None
     progress: Listener | None = None
     cast_to: pa.Schema | None = None
+    #: Row groups of a single file, in this order; by default all.
+    row_groups: tuple[int, ...] | None = None
 
     @property
     def schema(self) -> pa.Schema:
-        once, places = self._once()
-        if places is not None:
+        once, indices = self._once()
+        if indices is not None:
             schema = once.schema
-            return pa.schema([schema.field(place) for place in places]).with_metadata(schema.metadata or {})
-        return self.origin._schema_of(self) if self.cast_to is None else self._cast_schema
+            return pa.schema([schema.field(index) for index in indices]).with_metadata(schema.metadata or {})
+        return self.origin._schema_of(self) if self.cast_to is None else chosen_fields(self.cast_to, self.columns)
 
     def _once(self) -> tuple[Scan, list[int] | None]:
-        """The scan with each column once, and the places of the columns asked for in it, if some are asked for again.
+        """The scan with each column once; and, if some are asked for again, the indices of the columns in it.
 
-        As in pyarrow.parquet and pyarrow.dataset, such a column comes again. What patterns and fields of structs lead
-        to comes once.
+        As in pyarrow.parquet and pyarrow.dataset, such a column comes again. Columns that patterns and fields of
+        structs ask for come once.
         """
         names = list(dict.fromkeys(self.columns or ()))
         if self.columns is None or len(names) == len(self.columns):
@@ -206,25 +205,20 @@ class Scan:
         is_plain = once.schema.names == names
         return once, [names.index(name) for name in self.columns] if is_plain else list(range(len(once.schema)))
 
-    @property
-    def _cast_schema(self) -> pa.Schema:
-        assert self.cast_to is not None
-        return chosen_fields(self.cast_to, self.columns)
-
-    def _cast_from(self) -> Scan:
-        """The scan of those columns that are there, in the types that they have."""
-        return replace(self, columns=tuple(self.origin._present(self._cast_schema.names)), cast_to=None)
+    def _cast_from(self, schema: pa.Schema) -> Scan:
+        """The scan of those columns of `schema` that exist, in the types that they have."""
+        return replace(self, columns=tuple(self.origin._present(schema.names)), cast_to=None)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The batches, in order, read ahead within the memory limit."""
-        once, places = self._once()
-        if places is not None:
-            return (batch.select(places) for batch in once.to_batches())
+        once, indices = self._once()
+        if indices is not None:
+            return (batch.select(indices) for batch in once.to_batches())
         return self.origin._scan_batches(self) if self.cast_to is None else self._cast_batches()
 
     def _cast_batches(self) -> Iterator[pa.RecordBatch]:
-        schema = self._cast_schema
-        for batch in self._cast_from().to_batches():
+        schema = self.schema
+        for batch in self._cast_from(schema).to_batches():
             batch = adapt_batch(batch, schema, self.origin._allowance())
             yield batch
             del batch
@@ -234,13 +228,16 @@ class Scan:
         return read_as(self, self.schema)
 
     def to_table(self) -> pa.Table:
-        once, places = self._once()
-        if places is not None:
-            return once.to_table().select(places)
+        once, indices = self._once()
+        if indices is not None:
+            return once.to_table().select(indices)
         kept = self.origin._allowance()
-        if self.cast_to is not None:
-            return cast_table(self.origin._scan_table(self._cast_from(), kept), self._cast_schema, kept)
-        return self.origin._scan_table(self, kept)
+        if self.cast_to is None:
+            return self.origin._scan_table(self, kept)
+        schema = self.schema
+        table = self.origin._scan_table(self._cast_from(schema), kept)
+        cast = [adapt_batch(batch, schema, kept) for batch in arrow_batches(table)]
+        return pa.Table.from_batches(cast, schema=schema)
 
     def count_rows(self) -> int:
         """How many rows the scan has; reads only the columns of its filter, if any."""
@@ -283,16 +280,15 @@ class Scan:
         return self.to_reader().__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A listener belongs to the process that it tells; the rest travels."""
-        scan = replace(self, progress=None)
-        return Scan, (scan.origin, scan.columns, scan.filters, scan.batch_size, None, scan.cast_to)
+        """Without the listener, which belongs to this process."""
+        return partial(Scan, **{**vars(self), "progress": None}), ()
 
 
 def read_as(scan: Scan, schema: pa.Schema) -> pa.RecordBatchReader:
-    """A reader of a scan that was said to have this schema.
+    """A reader of a scan whose consumer was told this schema.
 
-    A table that is replaced before its first batch is listed again, and may have other types then. Who takes the Arrow
-    stream believes the schema, and would take the memory of one type for that of another.
+    A table that is replaced before its first batch is listed again, and may have other types then. A consumer of the
+    Arrow stream trusts the schema, and would take the memory of one type for that of another.
     """
     return pa.RecordBatchReader.from_batches(schema, _checked_batches(scan.to_batches(), schema))
 

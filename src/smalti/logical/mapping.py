@@ -267,9 +267,6 @@ class ColumnMapping:
 
         A name that exists is never treated as a pattern.
         """
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the string {columns!r}")
-        columns = list(columns)
         if not any(isinstance(name, str) and is_pattern(name) for name in columns):
             return list(dict.fromkeys(columns))
         return match_names(self.names if self._view is None else [*self.names, *self._view.paths], columns)

@@ -11,7 +11,7 @@ from pypaimon.schema.data_types import PyarrowFieldParser
 
 from smalti._core.allowance import Allowance
 from smalti.errors import SchemaError
-from smalti.file.streams import Scan, keep_batches
+from smalti.file.streams import Scan, check_columns, keep_batches
 from smalti.logical.patterns import match_names
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
@@ -52,11 +52,12 @@ class PaimonDataset(Dataset):
 
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
         """The schema of some columns, which must be there, or of all."""
-        if columns is None:
+        asked = check_columns(columns)
+        if asked is None:
             return self.schema
         # Only the fields that are asked for are built: a table may have 10,000.
         try:
-            names = match_names(self.table.table.field_names, self._checked(columns))
+            names = match_names(self.table.table.field_names, asked)
         except SchemaError as error:
             raise error.locate(path=self.table.path) from None
         fields = self.table.table.field_dict

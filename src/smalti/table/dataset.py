@@ -18,7 +18,7 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError, no_column
 from smalti.file.reader import MosaicFile
-from smalti.file.streams import Scan, Scannable, check_batch_size, cut_batches
+from smalti.file.streams import Scan, Scannable, check_columns, cut_batches
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, is_local, locate
 from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch, check_schema, null_array
 from smalti.logical.mapping import ColumnMapping, SharedSchemas, field_in_list
@@ -62,7 +62,6 @@ class Dataset(Scannable):
         return self.scan(columns, filters, batch_size=batch_size).to_batches()
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        check_batch_size(scan.batch_size)
         return cut_batches(self._stream(scan), scan.batch_size)
 
     @abstractmethod
@@ -239,9 +238,10 @@ class MosaicDataset(Dataset):
 
     def _names(self, columns: Sequence[str] | None) -> list[str] | None:
         """The columns that are asked for, each once; patterns need the names of all files."""
-        if columns is None or not any(map(is_pattern, self._checked(columns))):
-            return None if columns is None else list(dict.fromkeys(columns))
-        return match_names(self._find_schema().names, columns)
+        names = check_columns(columns)
+        if names is None or not any(map(is_pattern, names)):
+            return None if names is None else list(dict.fromkeys(names))
+        return match_names(self._find_schema().names, names)
 
     # --- how a scan is read -----------------------------------------------------------------------------------------
 
