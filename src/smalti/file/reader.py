@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
-from smalti.file.streams import Scan, Scannable, check_columns, cut_batches, refuse_fields
+from smalti.file.streams import Scan, Scannable, cut_batches, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem
 from smalti.logical.mapping import ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
+from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
 from smalti.mosaic.layout import FileLayout, build_layout
@@ -269,8 +270,9 @@ class MosaicFile(Scannable):
         budget = self._budget if len(plan.groups) > 1 else Budget(0)
         ahead = Allowance(budget.memory_limit) if budget.readahead else None
         units = self._scanner.units(plan, kept, batch_size, ahead)
-        buckets = plan.output.bucket_ids if progress is not None else ()
-        sizes = [self._tail.stored_bytes(read.row_group, buckets) for read in plan.groups]
+        sizes = [0] * len(plan.groups)
+        if progress is not None:
+            sizes = [self._tail.stored_bytes(read.row_group, plan.output.bucket_ids) for read in plan.groups]
         meter = Meter("read", len(sizes), sum(sizes), progress)
         for size, batches in zip(sizes, in_order(units, budget), strict=True):
             num_rows = 0

@@ -21,6 +21,7 @@ from smalti.errors import MosaicError, ReplacedError, SchemaError
 from smalti.extras import optional_module
 from smalti.logical.adapt import adapt_batch, chosen_fields
 from smalti.logical.intake import arrow_batches
+from smalti.logical.patterns import check_columns
 from smalti.logical.tree import field_paths
 from smalti.memory import asked_limit, most_memory
 
@@ -56,13 +57,6 @@ def refuse_fields(fields: Collection[str]) -> None:
     if fields:
         expected = "the struct, with the fields that are wanted"
         raise SchemaError("a schema to read as names a field of a struct", found=min(fields), expected=expected)
-
-
-def check_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names that a user passed; a single string would be taken for the names of its characters."""
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a list of names, got the string {columns!r}")
-    return None if columns is None else tuple(columns)
 
 
 class Scannable(ABC):

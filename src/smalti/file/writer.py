@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -109,18 +109,17 @@ class MosaicWriter:
         self._intake = Intake(schema, self.options.has_companion)
         self._inspector = Inspector()
         self._failure: BaseException | None = None
-        self._ended = False
         self.summary: WriteSummary | None = None
         statistics = self._columns_with_statistics()
         may_store = self.options.layout != "small" and self.options.has_companion
         vectors = self._intake.vectors if may_store else frozenset[int]()
-        self._sink = open_sink(where, filesystem)
+        sink = open_sink(where, filesystem)
         try:
             self._rows = StoredWriter(
-                self._sink, self._intake.schema, self._intake.descriptors, self.options, statistics, vectors
+                sink, self._intake.schema, self._intake.descriptors, self.options, statistics, vectors
             )
         except BaseException:
-            self._sink.abort()
+            sink.abort()
             raise
         self._closed = False
 
@@ -182,11 +181,9 @@ class MosaicWriter:
     def estimated_size(self) -> int:
         """About how many bytes the file would have if it were closed now, if open rows compress like the others."""
         with self._lock:
-            return self.summary.num_bytes if self.summary is not None else self._rows.estimate(self._describe)
-
-    @property
-    def _describe(self) -> Callable[[int], bytes] | None:
-        return self._intake.pack_description if self.options.has_companion else None
+            if self.summary is not None:
+                return self.summary.num_bytes
+            return self._rows.estimate(self._intake.describe(self._rows.most_rows))
 
     def close(self) -> None:
         """Write the rows that are left and the end of the file, and make the file appear. Closing twice is harmless.
@@ -200,12 +197,11 @@ class MosaicWriter:
             if self._closed:
                 return
             try:
-                if not self._ended:
-                    self._rows.finish(self._describe)
-                    self._ended = True
-                self._sink.commit()
+                if not self._rows.is_ended:
+                    self._rows.flush()
+                self._rows.finish(self._intake.describe(self._rows.most_rows))
             except BaseException as error:
-                if not (self._ended and self._sink.may_retry):
+                if not self._rows.may_retry:
                     self._fail(error)
                 raise
             self._closed = True
@@ -231,8 +227,7 @@ class MosaicWriter:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._rows.drop()
-                self._sink.abort()
+                self._rows.abort()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
@@ -241,7 +236,7 @@ class MosaicWriter:
     def _usable(self) -> None:
         if self._failure is not None:
             raise MosaicError("writer failed earlier and wrote nothing", found=str(self._failure))
-        if self._closed or self._ended:
+        if self._closed or self._rows.is_ended:
             raise MosaicError("writer is closed")
 
     def __enter__(self) -> MosaicWriter:

@@ -92,7 +92,11 @@ def split(request: Request, max_request: int) -> list[Range]:
 
 
 def fetch(source: Source, ranges: Sequence[Range]) -> list[memoryview]:
-    """Read ranges, in as few requests as the source's cost of a round trip suggests; one view per range, in order."""
+    """Read ranges, in as few requests as the source's cost of a round trip suggests; one view per range, in order.
+
+    Refuses a closed source, even if there is nothing to read.
+    """
+    source.check_open()
     # Pieces of a local file would be read one after the other, and joined for nothing.
     max_gap, max_request, longest = (
         (REMOTE_GAP, REMOTE_REQUEST, REMOTE_REQUEST) if source.is_remote else (0, LOCAL_REQUEST, source.size)

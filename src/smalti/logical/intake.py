@@ -12,7 +12,7 @@ import pyarrow.types as pt
 
 from smalti._compat.arrow import columnless_batch, size_of
 from smalti.errors import CorruptFileError, SchemaError
-from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description, pack_description
+from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.format.types import has_statistics
 from smalti.logical.tree import (
     Leaf,
@@ -127,11 +127,6 @@ class Intake:
             self._entries[name] = merged
         else:
             self._entries[name], self._forgotten[name] = None, (count, entries)
-
-    def pack_description(self, most_rows: int) -> bytes:
-        """The description in the companion; empty if the stored columns tell everything."""
-        description = self.describe(most_rows)
-        return b"" if description is None else pack_description(description)
 
     def describe(self, most_rows: int) -> Description | None:
         """What the stored columns do not tell; None if they tell everything.

@@ -11,6 +11,13 @@ from smalti.errors import SchemaError, no_column
 _WILDCARDS = re.compile(r"[*?\[]")
 
 
+def check_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names that a user passed; a single string would be taken for the names of its characters."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got the string {columns!r}")
+    return None if columns is None else tuple(columns)
+
+
 def is_pattern(name: str) -> bool:
     return _WILDCARDS.search(name) is not None
 

@@ -162,7 +162,6 @@ class BucketReader:
         in `fetched`, or in the cache, only missing slots are read. Buckets in `whole` are read in one piece, paged or
         not, because all of their columns will be wanted.
         """
-        self.source.check_open()
         buckets, ranges = [], []
         for read in reads:
             bucket = fetched.get(read.bucket)

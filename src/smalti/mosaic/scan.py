@@ -349,7 +349,7 @@ class _GroupScan:
             if num_rows == 0:
                 return None
         if not plan.output.buckets:
-            self._scanner.buckets.source.check_open()  # as fetching a bucket does
+            self._scanner.buckets.fetch(self._group, ())  # refuses a closed file
             return columnless_batch(num_rows)
         keep = self._inflated if account is None else None
         batch, account = self._decode(plan.output, span, None if num_rows == len(span) else rows, account, keep)

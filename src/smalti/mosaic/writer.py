@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from concurrent.futures import Future
 from functools import partial
 from itertools import pairwise
@@ -18,7 +18,7 @@ from smalti._core.nodes import BucketNodes
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
 from smalti.format.bucket import pack_directory, pack_slots
-from smalti.format.companion import ENVELOPE_SIZE, pack_companion
+from smalti.format.companion import Description, pack_companion, pack_description
 from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
@@ -99,7 +99,7 @@ def _copied(piece: Slice) -> Slice:
 
 
 class StoredWriter:
-    """Writes batches of stored columns to a sink; the caller commits it.
+    """Writes batches of stored columns to a sink, which it commits or aborts at the end.
 
     A column's *index* is that in the schema and the batches, its *position* that among the sorted names.
 
@@ -147,6 +147,8 @@ class StoredWriter:
         self._raw_bytes = 0
         self._index: list[bytes] = []
         self._schema_section: Future[bytes] | None = None
+        #: Whether the footer was written, so that nothing can be written any more.
+        self.is_ended = False
         self.num_rows = 0
         #: Bytes that were written.
         self.num_bytes = 0
@@ -256,17 +258,13 @@ class StoredWriter:
         while start < batch.num_rows:
             start += self._open.take(batch, start)
             if start < batch.num_rows or self._open.is_full:
-                self._flush()
+                self.flush()
 
     def own(self, copy: bool) -> None:
         """Take over the rows that stay in memory because their row group is not full; `copy` if they are borrowed."""
         self._open.own(copy)
 
-    def drop(self) -> None:
-        """Drop the rows that were not written yet."""
-        self._open.clear()
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Encode and write the open row group."""
         slices, num_rows = self._open.slices, self._open.num_rows
         if not num_rows:
@@ -338,34 +336,51 @@ class StoredWriter:
 
     # --- the end --------------------------------------------------------------------------------------------------
 
-    def estimate(self, describe: Callable[[int], bytes] | None) -> int:
+    def estimate(self, description: Description | None) -> int:
         """About how many bytes the file would have if it ended here and open rows compressed like the others."""
         ratio = 1.0
         if self._options.codec is Compression.ZSTD and self._raw_bytes:
             ratio = self.num_bytes / self._raw_bytes
         index = sum(map(len, self._index)) + (8 + 18 * self._block.num_buckets if self._open.num_rows else 0)
         schema = self._packed_block if self._schema_section is None else self._schema_section.result()
-        companion = 0 if describe is None else ENVELOPE_SIZE + len(describe(self.most_rows))
+        companion = len(self._pack_companion(description, b""))
         return self.num_bytes + int(self._open.num_bytes * ratio) + len(schema) + companion + index + FOOTER_SIZE
 
-    def finish(self, describe: Callable[[int], bytes] | None) -> None:
-        """Write the open row group, then schema block, companion, index and footer.
+    def finish(self, description: Description | None) -> None:
+        """Write schema block, companion, index and footer after the last row group, and commit the sink.
 
-        `describe` makes the description in the companion, from the rows of the largest row group, or its elements;
-        without it there is no companion.
+        `description` is what the companion says of columns, None if the stored columns tell everything. If committing
+        fails, `finish` may be called again where `may_retry` is true.
         """
-        self._flush()
-        if self.layout is None:
-            self._lay_out(self._no_rows())
-        assert self._schema_section is not None
-        schema_offset, schema_section = self.num_bytes, self._schema_section.result()
-        index_offset = schema_offset + len(schema_section)
-        description = b"" if describe is None else describe(self.most_rows)
-        if describe is not None:
-            index_offset += ENVELOPE_SIZE + len(description)
-        footer = Footer(index_offset, schema_offset, self._block.num_buckets, len(self._index), self._options.codec)
-        end = b"".join(self._index) + footer.pack()
-        self._put(schema_section, b"" if describe is None else pack_companion(description, end), end)
+        if not self.is_ended:
+            self.flush()
+            if self.layout is None:
+                self._lay_out(self._no_rows())
+            assert self._schema_section is not None
+            section, size = self._schema_section.result(), len(self._pack_companion(description, b""))
+            index_offset = self.num_bytes + len(section) + size
+            codec = self._options.codec
+            footer = Footer(index_offset, self.num_bytes, self._block.num_buckets, len(self._index), codec)
+            end = b"".join(self._index) + footer.pack()
+            self._put(section, self._pack_companion(description, end), end)
+            self.is_ended = True
+        self._sink.commit()
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether the file is complete, and committing it may be tried again."""
+        return self.is_ended and self._sink.may_retry
+
+    def abort(self) -> None:
+        """Drop the rows that were not written yet, and abort the sink."""
+        self._open.clear()
+        self._sink.abort()
+
+    def _pack_companion(self, description: Description | None, end: bytes) -> bytes:
+        """The companion before the `end` of the file, whose size does not depend on it; empty if there is none."""
+        if not self._options.has_companion:
+            return b""
+        return pack_companion(b"" if description is None else pack_description(description), end)
 
 
 def _deflate(block: Any, options: WriterOptions, may_store: bool = False) -> Any:

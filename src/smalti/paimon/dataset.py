@@ -11,8 +11,8 @@ from pypaimon.schema.data_types import PyarrowFieldParser
 
 from smalti._core.allowance import Allowance
 from smalti.errors import SchemaError
-from smalti.file.streams import Scan, check_columns, keep_batches
-from smalti.logical.patterns import match_names
+from smalti.file.streams import Scan, keep_batches
+from smalti.logical.patterns import check_columns, match_names
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table

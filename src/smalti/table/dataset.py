@@ -18,11 +18,11 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError, no_column
 from smalti.file.reader import MosaicFile
-from smalti.file.streams import Scan, Scannable, check_columns, cut_batches
+from smalti.file.streams import Scan, Scannable, cut_batches
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, is_local, locate
 from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch, check_schema, null_array
 from smalti.logical.mapping import ColumnMapping, SharedSchemas, field_in_list
-from smalti.logical.patterns import is_pattern, match_names
+from smalti.logical.patterns import check_columns, is_pattern, match_names
 from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
 from smalti.readahead import Budget, started
