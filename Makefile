@@ -13,7 +13,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 # Tests wait for processes and servers half of the time, so there is one worker more than there are cores.
 WORKERS ?= $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark test-package wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
+.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark test-package test-arm wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make bench  measure against the reference, Parquet and others (forty minutes, Spark included; make bench-full: everything)"
 	@echo "make bench-paimon  pypaimon with and without smalti inside"
 	@echo "make fuzz   corruption sweeps and property tests, longer than in the tests and different each time"
+	@echo "make test-arm  the core tests on ARM, emulated (Debian 12, as root; 20 minutes)"
 	@echo "make test-asan  what attacks the kernels, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make fuzz-coverage FUZZ_MINUTES=60  libFuzzer over everything that parses, guided by the coverage of kernels and Python"
 	@echo "make flips  every byte of five kinds of files changed in nine ways (a minute)"
@@ -196,6 +197,14 @@ test-asan: $(VENV)/.installed
 		ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32 UBSAN_OPTIONS=print_stacktrace=1 \
 		PYTHONPATH=$(CURDIR)/$(ASAN)/lib:$(CURDIR) $(BIN)/python -m pytest -q -n 0 -p no:cacheprovider -o timeout=3600 \
 		$(wildcard $(ASAN_TESTS))
+
+# The tests of one file's bytes, on the emulated processor; no Spark, no servers.
+ARM_TESTS := tests/test_golden.py tests/test_malformed.py tests/test_encodings.py tests/test_round_trips.py \
+	tests/test_roundtrip.py tests/test_reading.py tests/test_corruption.py tests/test_nesting.py tests/test_filters.py \
+	tests/test_hostile_arrow.py tests/fuzzing/test_corpus.py
+test-arm: $(VENV)/.installed
+	@echo ">> wheel for ARM, and tests under emulation, in build/arm"
+	@tests/arm.sh $(CURDIR)/$(BIN)/python -q -n 0 -o timeout=3600 $(wildcard $(ARM_TESTS))
 
 # libFuzzer comes with atheris; the kernels are built with gcc's coverage below target/coverage.
 FUZZ_MINUTES ?= 60
