@@ -27,7 +27,7 @@ from smalti.format.bucket import directory_size, inflate_slots, parse_directory
 from smalti.format.compression import inflate_bucket
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.io import Range, Source, fetch
-from smalti.memory import size_of, slice_rows
+from smalti.memory import rows_per_slice, size_of
 from smalti.spec import Compression
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class Scanner:
         if sum(num_rows * MAX_WIDTH * len(part.stored) for part in columns if part) <= target:
             return num_rows  # Few rows, as in most wide tables: not worth an estimate.
         size = sum(estimate_decoded(self.tail, part, read.row_group) for part in columns if part)
-        return slice_rows(num_rows, size, target, batch_size)
+        return rows_per_slice(num_rows, size, target, batch_size)
 
     def _whole(
         self,

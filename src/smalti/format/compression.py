@@ -13,7 +13,7 @@ from typing import TypeAlias
 import zstandard
 
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
-from smalti.memory import LARGE, room
+from smalti.memory import LARGE, allocate
 from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
@@ -58,13 +58,13 @@ def inflate(data: bytes | memoryview, size: int) -> bytes:
 
 
 def inflate_bucket(data: bytes | memoryview, size: int) -> bytes | memoryview:
-    """The same, into memory that is kept for the next bucket if there is much of it (see `smalti.memory.room`)."""
+    """The same, into memory that is kept for the next bucket if there is much of it (see `smalti.memory.allocate`)."""
     check_declared(size, len(data))
     try:
         # The decoder does not say whether the frame is complete and the only one, so its blocks are counted first.
         is_alone = size >= LARGE and _frame_end(data, 0, size >> 10) == len(data)
         if is_alone and zstandard.frame_content_size(data) == size:
-            out = room(size)
+            out = allocate(size)
             if _contexts.decompressor.stream_reader(data).readinto(out) == size:
                 return out
     except zstandard.ZstdError:

@@ -35,19 +35,6 @@ _STORE_NAMES = {
 }
 
 
-class StorageOptions(dict[str, str]):
-    """Options of a service by name, as users give them. Keys are shown and values are not: some are secrets.
-
-    Examples
-    --------
-    >>> StorageOptions(secret_key="x")
-    {'secret_key': ***}
-    """
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(f"{key!r}: ***" for key in self) + "}"
-
-
 def local_path(text: str) -> str | None:
     """Return the path on this machine that a string names, or None if the string is a URI.
 
