@@ -37,25 +37,14 @@ class Unit(Generic[Result]):
 
 @dataclass(frozen=True)
 class Budget:
-    """How far to read ahead.
+    """How far to read ahead."""
 
-    Attributes
-    ----------
-    readahead : int
-        Units begun and not yet delivered, at most; with 0, all work is done when its turn comes, without threads.
-    memory_limit : int
-        Bytes that units hold together before their turn, at most, unless a single one holds more.
-    read_limit : int
-        Bytes that the unit whose turn it is may take besides; by default as `memory_limit`.
-    """
-
+    #: The most units that are begun and not delivered. With 0, each unit is run when its turn comes, without threads.
     readahead: int
+    #: The most bytes that units hold before their turn, unless a single one holds more.
     memory_limit: int = AHEAD_BYTES
-    read_limit: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.read_limit:
-            object.__setattr__(self, "read_limit", self.memory_limit)
+    #: The most bytes that the unit whose turn it is takes in addition.
+    read_limit: int = AHEAD_BYTES
 
     @classmethod
     def choose(

@@ -30,9 +30,7 @@ if hasattr(os, "register_at_fork"):  # A forked child has none of its parent's t
 
 def cpu_count() -> int:
     """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _pool(threads: int, name: str = "smalti") -> ThreadPoolExecutor:

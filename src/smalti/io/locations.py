@@ -45,17 +45,13 @@ _ATTEMPTS = 20
 
 
 class FsspecFileSystem(Protocol):
-    """The methods of an fsspec file system that are called here; pyarrow's handler calls others."""
+    """The attributes of an fsspec file system that are used here; pyarrow's handler uses others."""
 
     protocol: str | tuple[str, ...]
-
-    def info(self, path: str) -> dict[str, Any]: ...
-
-    def open(self, path: str, mode: str) -> Any: ...
-
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes: ...
-
-    def cat_ranges(self, paths: list[str], starts: Any, ends: Any, *, on_error: str) -> list[bytes]: ...
+    info: Callable[..., dict[str, Any]]
+    open: Callable[..., Any]
+    cat_file: Callable[..., bytes]
+    cat_ranges: Callable[..., list[bytes]]
 
 
 class Entry(NamedTuple):
@@ -171,11 +167,8 @@ class Location:
                 return _link_exclusively(Path(self.path), data)
         except UnsupportedOperation:
             pass
-        raise UnsupportedFeatureError(
-            "this file system cannot create a file only if there is none",
-            path=self.path,
-            found=self.filesystem.type_name,
-        )
+        reason, found = "this file system cannot create a file only if there is none", self.filesystem.type_name
+        raise UnsupportedFeatureError(reason, path=self.path, found=found)
 
     def sync(self) -> None:
         """Flush a local file to disk; other file systems have stored a file once it is closed."""
@@ -343,12 +336,29 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
     return Location(filesystem, text)
 
 
+def resolve(path: AnyPath, filesystem: AnyFileSystem) -> str | Location:
+    """Return the path of a local file, for which `pyarrow.fs` is not needed, or the location of another file."""
+    local = local_path(os.fspath(path)) if filesystem is None else None
+    if local is not None:
+        return local
+    location = locate(path, filesystem)
+    return location.path if location.is_local else location
+
+
 def _locate_uri(uri: str, storage: Mapping[str, str]) -> Location:
     import pyarrow.fs as pafs
 
     service, rest = service_of(uri), uri.partition(":")[2]
     if service in OBJECT_SERVICES:
-        return _locate_object(uri, storage)
+        settings, path = store_settings(uri, storage)
+        try:
+            from smalti.io.stores import ObjectStores
+        except ModuleNotFoundError as error:
+            if error.name != "obstore":
+                raise
+            reason = "object stores need the package obstore: pip install 'smalti[cloud]', or pass a file system"
+            raise MosaicError(reason, path=uri) from None
+        return Location(pafs.PyFileSystem(ObjectStores(settings)), path)
     if service != "hdfs" or not storage:
         try:
             return Location(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
@@ -358,18 +368,3 @@ def _locate_uri(uri: str, storage: Mapping[str, str]) -> Location:
     host, _, port = authority.partition(":")
     arguments = storage_arguments(service, storage)
     return Location(pafs.HadoopFileSystem(host or "default", int(port or 0), **arguments), "/" + path)  # type: ignore[arg-type]
-
-
-def _locate_object(uri: str, storage: Mapping[str, str]) -> Location:
-    from pyarrow.fs import PyFileSystem
-
-    settings, path = store_settings(uri, storage)
-    try:
-        from smalti.io.stores import ObjectStores
-    except ModuleNotFoundError as error:
-        if error.name != "obstore":
-            raise
-        raise MosaicError(
-            "object stores need the package obstore: pip install 'smalti[cloud]', or pass a file system", path=uri
-        ) from None
-    return Location(PyFileSystem(ObjectStores(settings)), path)

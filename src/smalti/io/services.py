@@ -150,9 +150,8 @@ def _split_authority(service: str, authority: str) -> tuple[str, dict[str, str]]
         "gs": "gs://bucket/path or gs://anonymous@bucket/path",
         "abfs": "abfs://container@account.dfs.core.windows.net/path",
     }
-    raise MosaicError(
-        "the URI names no bucket in a form that is known", path=f"{service}://***", expected=expected[service]
-    )
+    reason = "the URI names no bucket in a form that is known"
+    raise MosaicError(reason, path=f"{service}://***", expected=expected[service])
 
 
 def _endpoint(service: str, options: Mapping[str, str | bool]) -> str | None:

@@ -18,15 +18,13 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from smalti.errors import without_secrets
-from smalti.io.locations import AnyFileSystem, FsspecFileSystem, Location, locate, sync_directory, temporary_name
-from smalti.io.services import local_path
+from smalti.io.locations import AnyFileSystem, Location, resolve, sync_directory, temporary_name
 from smalti.io.sources import file_name
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
@@ -69,14 +67,15 @@ class Sink:
 
 
 def _write_all(file: Any, data: Any) -> None:
-    written = file.write(data)
-    if isinstance(file, io.RawIOBase):  # Only unbuffered files may take fewer bytes than they are given.
-        data = memoryview(data).cast("B")
-        while written is not None and 0 < written < len(data):
-            data = data[written:]
-            written = file.write(data)
-        if written != len(data):
+    if not isinstance(file, io.RawIOBase):
+        file.write(data)
+        return
+    left = memoryview(data).cast("B")
+    while left:  # An unbuffered file may take fewer bytes than it is given.
+        written = file.write(left)
+        if not written:
             raise OSError(errno.EAGAIN, "the file takes no more bytes", file_name(file))
+        left = left[written:]
 
 
 class LocalSink(Sink):
@@ -170,36 +169,17 @@ class RemoteSink(Sink):
 
     def _send(self, location: Location) -> None:
         if location.fsspec is not None:
-            self._send_fsspec(location.fsspec, location.path)
+            _send_fsspec(self._file, location.fsspec.open(location.path, "wb"))
             return
         # pyarrow completes a stream whenever it is closed, also by an exception. With a single write there is no moment
         # at which some of the file is written and the stream is in good order.
-        filesystem, path = location.filesystem, location.path
-        with self._contents() as data, filesystem.open_output_stream(path, compression=None) as stream:
-            stream.write(data)
-
-    @contextlib.contextmanager
-    def _contents(self) -> Iterator[pa.Buffer]:
-        """All bytes of the spool as one buffer; a temporary file is mapped into memory, not read."""
         if isinstance(self._file, io.BytesIO):
-            yield pa.py_buffer(self._file.getvalue())
+            data = pa.py_buffer(self._file.getvalue())
         else:
             with pa.memory_map(f"/dev/fd/{self._file.fileno()}") as mapped:
-                yield mapped.read_buffer()
-
-    def _send_fsspec(self, filesystem: FsspecFileSystem, path: str) -> None:
-        file = filesystem.open(path, "wb")
-        try:
-            shutil.copyfileobj(self._file, file, COPY_BYTES)
-            file.close()
-        except BaseException:
-            with contextlib.suppress(Exception):  # The first error is the one to be told.
-                file.discard()
-            try:
-                file.closed = True  # Or a buffered file would be completed when it is collected.
-            except AttributeError:
-                file.close()
-            raise
+                data = mapped.read_buffer()  # It holds the mapping, and nothing is read yet.
+        with location.filesystem.open_output_stream(location.path, compression=None) as stream:
+            stream.write(data)
 
     def _rename(self, temporary: Location) -> None:
         filesystem, path = self._location.filesystem, self._location.path
@@ -212,37 +192,39 @@ class RemoteSink(Sink):
             filesystem.move(temporary.path, path)
 
 
-def is_object_store(filesystem: Any) -> bool:
-    """Whether a file appears whole, when it is closed, whatever its size. Only what is known to is believed.
+def _send_fsspec(spool: Any, file: Any) -> None:
+    try:
+        shutil.copyfileobj(spool, file, COPY_BYTES)
+        file.close()
+    except BaseException:
+        with contextlib.suppress(Exception):  # The first error is the one to be raised.
+            file.discard()
+        try:
+            file.closed = True  # Or a buffered file would be completed when it is collected.
+        except AttributeError:
+            file.close()
+        raise
 
-    Examples
-    --------
-    >>> from pyarrow.fs import LocalFileSystem
-    >>> is_object_store(LocalFileSystem())
-    False
-    """
+
+def is_object_store(filesystem: Any) -> bool:
+    """Return whether a file system is known to show a file only when it is closed, whatever the size of the file."""
     return not OBJECT_STORES.isdisjoint(re.findall(r"\w+", filesystem.type_name))
 
 
 def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
     """Open a path, URI or binary file object for writing; see `open_source` for `filesystem`."""
     if isinstance(where, (str, os.PathLike)):
-        path = local_path(os.fspath(where)) if filesystem is None else None
-        if path is not None:
-            return _local_sink(path)
-        location = locate(where, filesystem)
-        return _local_sink(location.path) if location.is_local else RemoteSink(location, without_secrets(str(where)))
+        location = resolve(where, filesystem)
+        if isinstance(location, Location):
+            return RemoteSink(location, without_secrets(str(where)))
+        path = Path(location)
+        if path.is_file() or path.is_dir() or not path.exists():
+            return LocalSink(location)
+        # A pipe, a terminal or another device cannot be renamed over.
+        return Sink(open(location, "wb", buffering=0), location)  # noqa: PTH123
     if hasattr(where, "write"):
         return Sink(where, file_name(where), opened=False)
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")
-
-
-def _local_sink(path: str) -> Sink:
-    file = Path(path)
-    if file.is_file() or file.is_dir() or not file.exists():
-        return LocalSink(path)
-    # A pipe, a terminal or another device cannot be renamed over.
-    return Sink(open(path, "wb", buffering=0), path)  # noqa: PTH123
 
 
 def write_whole(location: Location, data: bytes) -> None:
