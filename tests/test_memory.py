@@ -17,7 +17,7 @@ import pytest
 
 import smalti
 from smalti.cli.main import main as command_line
-from smalti.memory import _group_memory, default_limit, free_memory, slice_rows
+from smalti.memory import _group_memory, default_limit, free_memory, rows_per_slice
 from smalti.mosaic import scan
 from tests.bombs import BOMBS, MANY, WAYS, forget_peak, peak, repeated
 from tests.children import ROOT
@@ -53,7 +53,7 @@ def test_default_limit_follows_file_and_machine(stored: int, machine: int, limit
     ],
 )
 def test_rows_of_a_slice(rows: int, size: int, target: int, batch: int | None, expected: int) -> None:
-    assert slice_rows(rows, size, target, batch) == expected
+    assert rows_per_slice(rows, size, target, batch) == expected
 
 
 def test_bombs_are_refused_or_read_in_slices(tmp_path: Path) -> None:

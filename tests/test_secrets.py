@@ -16,7 +16,8 @@ import smalti
 from smalti import jobs
 from smalti.errors import without_secrets
 from smalti.io import locate
-from smalti.io.services import StorageOptions, store_settings
+from smalti.io.services import store_settings
+from smalti.spark.options import StorageOptions
 from tests.children import ROOT
 from tests.s3 import S3Server
 

@@ -222,10 +222,10 @@ FORKING = """
 SPOOLING = """
     import os, sys
     import pyarrow.fs as pafs
-    from smalti.io import sinks
+    from smalti.io import locate, sinks
     sinks.SPOOL_MEMORY = 1000
-    place = sinks.locate("t", pafs.SubTreeFileSystem(sys.argv[1], pafs.LocalFileSystem()))
-    sink = sinks.RemoteSink(place, "t")
+    location = locate("t", pafs.SubTreeFileSystem(sys.argv[1], pafs.LocalFileSystem()))
+    sink = sinks.RemoteSink(location, "t")
     sink.write(b"a" * 1500)
     sink.write(b"b" * 10)
     pid = os.fork()

@@ -120,7 +120,7 @@ class TestEveryWay:
         smalti.write_table(pa.table({"a": [1]}), f"{start}spooled", filesystem=filesystem)
         sink: Any = open_sink(f"{start}spooled", filesystem)
         sink.write(os.urandom(24 * MIB))
-        read, left, before = sink._spool.read, [2], server.open_uploads("bucket")
+        read, left, before = sink._file.read, [2], server.open_uploads("bucket")
 
         def failing(size: int = -1) -> bytes:
             left[0] -= 1
@@ -128,7 +128,7 @@ class TestEveryWay:
                 raise OSError(5, "the disk is gone")
             return read(size)
 
-        monkeypatch.setattr(sink._spool, "read", failing)
+        monkeypatch.setattr(sink._file, "read", failing)
         with pytest.raises(OSError, match="the disk is gone"):
             sink.commit()
         sink.abort()

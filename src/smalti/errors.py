@@ -1,7 +1,8 @@
 """The errors smalti raises: one small tree whose members say where, what was found and what was expected.
 
-Kernels raise with an offset inside the bytes they were given; the layers above add the place with `locate`.
-Missing files and failing disks stay what Python calls them (`FileNotFoundError`, `OSError`).
+Kernels raise with an offset inside the bytes they were given; the layers above add the other parts of the error's
+location, its `place`, with `locate`. Missing files and failing disks are Python's own errors (`FileNotFoundError`,
+`OSError`).
 """
 
 from __future__ import annotations
@@ -11,26 +12,25 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Self
 
-#: The parts of a place, from the outside in; the order in which a message names them.
+#: The parts of an error's location, in the order in which a message names them.
 PLACE = ("path", "section", "row_group", "bucket", "column", "row", "offset")
 #: Options in the query of a URI that are no secrets; all others are hidden.
-_OPEN_OPTIONS = (
-    *("region", "endpoint_override", "scheme", "anonymous", "project_id", "account_name", "role_arn"),
-    *("user", "replication", "blob_storage_authority", "blob_storage_scheme"),
+_OPEN_OPTION = re.compile(
+    "(?i)region|endpoint_?override|scheme|anonymous|project_?id|account_?name|role_?arn|user|replication"
+    "|blob_?storage_?(authority|scheme)"
 )
 _URI = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s'\"<>]+")
-#: A password may have a slash that nobody has escaped; what follows a port is a path.
+#: A password may have a slash that was not escaped; a port is followed by a path.
 _PASSWORD = re.compile(r"(?<=://)([^/?#@:]*):(?!\d{0,5}/)([^?#]*)@")
 _OPTION = re.compile(r"(\?|%3[Ff]|[&;])([^=&;?#]+)=([^&;#]*)")
-#: Where the query begins. Libraries escape the mark where they take the URI for a path.
+#: The beginning of the query. Libraries escape the question mark where they take the URI for a path.
 _QUERY = re.compile(r"\?|%3[Ff]")
 
 
 def without_secrets(text: str) -> str:
-    """A text for people, in which passwords, keys and tokens in URIs are replaced by stars.
+    """Replace passwords, keys and tokens in the URIs of a message by stars.
 
-    Everything that smalti prints, logs or raises goes through here, because URIs can carry options of a store, and
-    signatures.
+    Everything that smalti prints, logs or raises goes through here once, because URIs can carry credentials.
 
     Examples
     --------
@@ -39,17 +39,17 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("cannot read https://ann:pw@host/t?X-Amz-Signature=12ab")
     'cannot read https://ann:***@host/t?X-Amz-Signature=***'
     """
-    return _URI.sub(lambda found: _open_part(found[0]), text) if "://" in text else text
+    return _URI.sub(_hide_secrets, text) if "://" in text else text
 
 
-def _open_part(uri: str) -> str:
-    def show(found: re.Match[str]) -> str:
-        is_open = found[2].lower().replace("_", "") in {name.replace("_", "") for name in _OPEN_OPTIONS}
-        return found[0] if is_open else f"{found[1]}{found[2]}=***"
-
-    uri = _PASSWORD.sub(r"\1:***@", uri, count=1)
+def _hide_secrets(found: re.Match[str]) -> str:
+    uri = _PASSWORD.sub(r"\1:***@", found[0], count=1)
     mark = _QUERY.search(uri)
-    return uri if mark is None else uri[: mark.start()] + _OPTION.sub(show, uri[mark.start() :])
+    return uri if mark is None else uri[: mark.start()] + _OPTION.sub(_hide_value, uri[mark.start() :])
+
+
+def _hide_value(option: re.Match[str]) -> str:
+    return option[0] if _OPEN_OPTION.fullmatch(option[2]) else f"{option[1]}{option[2]}=***"
 
 
 class MosaicError(ValueError):
@@ -74,28 +74,24 @@ class MosaicError(ValueError):
         reason = without_secrets(reason)
         super().__init__(reason)
         self.reason = reason
-        self.found = _open(found)
-        self.expected = _open(expected)
+        self.found, self.expected = _without_secrets(found), _without_secrets(expected)
         self.place: dict[str, Any] = {}
         self.locate(**place)
 
     def locate(self, **place: Any) -> Self:
-        """Add parts of the place that are not known yet, and return the error for `raise`."""
+        """Add parts of the location that are not known yet, and return the error for `raise`."""
         unknown = place.keys() - set(PLACE)
         if unknown:
             raise TypeError(f"no such part of a place: {sorted(unknown)}")
-        self.place = {part: _open(value) for part, value in place.items() if value is not None} | self.place
+        self.place = {part: _without_secrets(value) for part, value in place.items() if value is not None} | self.place
         return self
 
     def __str__(self) -> str:
-        where = ", ".join(
-            str(self.place[part]) if part in ("path", "section") else f"{part.replace('_', ' ')} {self.place[part]!r}"
-            for part in PLACE
-            if part in self.place
-        )
-        values = {"found": self.found, "expected": self.expected}
-        what = ", ".join(f"{word} {_show(value)}" for word, value in values.items() if value is not None)
-        return ": ".join(filter(None, (where, self.reason, what)))
+        known = [(part.replace("_", " "), self.place[part]) for part in PLACE if part in self.place]
+        where = ", ".join(str(value) if part in ("path", "section") else f"{part} {value!r}" for part, value in known)
+        pairs = (("found", self.found), ("expected", self.expected))
+        values = ", ".join(f"{word} {_show(value)}" for word, value in pairs if value is not None)
+        return ": ".join(filter(None, (where, self.reason, values)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Spark ships errors between processes: keep the parts.
@@ -115,7 +111,7 @@ class SchemaError(MosaicError):
 
 
 def no_column(name: str, names: Iterable[str] = (), purpose: str = "", **place: Any) -> SchemaError:
-    """The error for a name that no column has; columns with similar names are suggested.
+    """Return the error for a name that no column has; it suggests columns with similar names.
 
     Examples
     --------
@@ -126,7 +122,7 @@ def no_column(name: str, names: Iterable[str] = (), purpose: str = "", **place: 
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """What to add to a message about an unknown name: the names that are close to it, if there are any."""
+    """Return the end of a message about an unknown name: the names that are close to it, if there are any."""
     import difflib  # needed for a message only
 
     close = difflib.get_close_matches(name, list(names), 3)
@@ -138,7 +134,7 @@ class MemoryLimitError(MosaicError):
 
     @classmethod
     def of(cls, asked: int, held: int, limit: int) -> MemoryLimitError:
-        """The error of a read that asks for so many bytes while it holds others."""
+        """Return the error of a read that asks for bytes while it holds others."""
         return cls(
             "reading takes more memory than is allowed",
             found=f"{asked:,} bytes asked for, {held:,} held",
@@ -170,13 +166,12 @@ class LeftoverWarning(UserWarning):
     """A commit has happened, but files that it has replaced or staged could not be removed or moved yet."""
 
 
-def _open(value: Any) -> Any:
-    """A value without its secrets. An error keeps no others, because it is pickled, logged and shown by debuggers."""
+def _without_secrets(value: Any) -> Any:
+    """Strip the secrets of a string. The attributes of an error hold none: it is pickled, logged and debugged."""
     return without_secrets(value) if isinstance(value, str) else value
 
 
 def _show(value: Any, limit: int = 200) -> str:
-    """Strings are phrases of ours and go in plain; everything else by repr, cut to a readable length."""
-    text = value if isinstance(value, str) else repr(value)
-    text = without_secrets(text)
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+    """Format a value for a message: strings, which are phrases of ours, plain, all else by repr; both shortened."""
+    shown = value if isinstance(value, str) else without_secrets(repr(value))
+    return shown if len(shown) <= limit else f"{shown[:limit]}… ({len(shown)} characters)"

@@ -1,4 +1,4 @@
-"""How much memory a read may take: what was asked for, or what fits the file and the machine."""
+"""How much memory a read may take: the limit that was set, or one that fits the file and the machine."""
 
 from __future__ import annotations
 
@@ -6,89 +6,74 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 
-#: A batch, and what it is made of, may take so much in any case, which suffices for a row group of our writers, and
-#: beyond that so many times the size of its file. Tables rarely shrink to less than a twentieth when they are stored.
+#: The default limit of a batch and the memory to make it: these bytes, which suffice for a row group of our writers,
+#: and this many times the size of the file. Tables rarely shrink to less than a twentieth when they are stored.
 LEAST_LIMIT, EXPANSION = 640 << 20, 256
-#: The share of the free memory that a read may take unless more is asked for.
+#: The share of the free memory that a read may take by default.
 SHARE = 0.75
-#: For so many seconds the free memory counts as known: a table of many files asks for it with every file.
+#: Seconds until the free memory is determined again: a table of many files asks for it with every file.
 _MEMORY_AGE = 0.1
-
-#: From so many bytes on, memory is better taken from Arrow's pool; see `room`.
+#: Bytes from which on `allocate` is better than Python's own memory.
 LARGE = 1 << 20
-
-#: Bytes that every read of a process and its children may take unless its caller says otherwise.
+#: The environment variable with the limit of every read of a process and its children, in bytes.
 VARIABLE = "SMALTI_MEMORY_LIMIT"
 
 
-def room(size: int) -> memoryview:
-    """Memory to be written to, from Arrow's pool, which keeps what is released.
+def allocate(size: int) -> memoryview:
+    """Allocate memory from Arrow's pool, which keeps released memory for the next read.
 
-    Python and the C library give large pieces back to the system, and mapping their pages again for the next read costs
-    more than filling them.
+    Python and the C library return large allocations to the system, and mapping their pages again costs more than
+    filling them.
     """
     return memoryview(pa.allocate_buffer(size)).cast("B")
 
 
 def asked_limit() -> int | None:
-    """The limit that the environment sets for all reads, such as `smalti --memory-limit` does for its process."""
-    text = os.environ.get(VARIABLE)
-    if text is None:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{VARIABLE} is a number of bytes, 1 or more, not {text!r}")
-    return int(text)
+    """Return the limit that the environment sets for all reads, as `smalti --memory-limit` does for its process."""
+    limit = os.environ.get(VARIABLE)
+    if limit is not None and (not limit.isdecimal() or int(limit) < 1):
+        raise ValueError(f"{VARIABLE} is a number of bytes, 1 or more, not {limit!r}")
+    return None if limit is None else int(limit)
 
 
 @contextmanager
 def memory_limit(limit: int | None) -> Iterator[None]:
-    """Set the limit of all reads of this process and of those it starts; None leaves it as it is."""
+    """Set the limit of all reads of this process and of its children for a while; None leaves the limit as it is."""
     before = os.environ.get(VARIABLE)
-    if limit is not None:
-        os.environ[VARIABLE] = str(limit)
+    os.environ.update({} if limit is None else {VARIABLE: str(limit)})
     try:
         yield
     finally:
-        if limit is not None:
-            os.environ.pop(VARIABLE)
-            os.environ.update({} if before is None else {VARIABLE: before})
-
-
-_known_memory = (0, float("-inf"))  # bytes that were free, and when
+        os.environ.pop(VARIABLE, None)
+        os.environ.update({} if before is None else {VARIABLE: before})
 
 
 def free_memory() -> int:
-    """Bytes of memory that this process can still use: those free on the machine, or in its container if fewer.
+    """Return how many bytes this process can still use: those free on the machine, or in its container if fewer.
 
-    Memory that holds copies of files counts as free. Where the system does not tell what is free, all memory counts.
+    Memory that caches files counts as free. Where the system does not tell the free memory, all memory counts.
     """
-    global _known_memory
-    size, moment = _known_memory
-    if time.monotonic() - moment > _MEMORY_AGE:
-        size = _machine_memory(Path("/proc/meminfo"))
-        size = min([size, *_group_memory(Path("/sys/fs/cgroup"), _groups(), size)])
-        _known_memory = size, time.monotonic()
-    return size
+    return _free_memory(int(time.monotonic() / _MEMORY_AGE))
 
 
-def _machine_memory(meminfo: Path) -> int:
-    with suppress(OSError, ValueError):
-        return next(int(line.split()[1]) << 10 for line in meminfo.read_text().splitlines() if "MemAvailable" in line)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
-
-
-def _groups() -> str:
-    with suppress(OSError):
-        return Path("/proc/self/cgroup").read_text()
-    return ""
+@lru_cache(maxsize=1)
+def _free_memory(_: int) -> int:
+    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
+    groups = ""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        size = next(int(line.split()[1]) << 10 for line in lines if "MemAvailable" in line)
+        groups = Path("/proc/self/cgroup").read_text()
+    return min([size, *_group_memory(Path("/sys/fs/cgroup"), groups, size)])
 
 
 def _group_memory(root: Path, groups: str, free: int) -> list[int]:
-    """What is left in each control group of this process that has less than is `free`; both versions of groups."""
+    """Return the free bytes of each control group of this process that has fewer than `free`; versions 1 and 2."""
     found = []
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -99,7 +84,7 @@ def _group_memory(root: Path, groups: str, free: int) -> list[int]:
         elif controllers:
             continue
         group = base / path.lstrip("/")
-        # A container may see its own group as the root, and be told the path that the group has outside.
+        # A container may see its own group as the root, under a path that the group has only outside.
         for directory in {base, group, *(above for above in group.parents if above.is_relative_to(base))}:
             with suppress(OSError, ValueError):  # There is no such group, or its limit is "max".
                 left = int((directory / limit).read_text()) - int((directory / used).read_text())
@@ -110,12 +95,12 @@ def _group_memory(root: Path, groups: str, free: int) -> list[int]:
 
 
 def most_memory() -> int:
-    """What a read may take on this machine now, however large the file is."""
+    """Return the most that a read may take on this machine now, whatever the size of the file."""
     return int(free_memory() * SHARE)
 
 
 def default_limit(stored_bytes: int, most: int) -> int:
-    """The limit of a batch, and of what it takes to make it, of a file of so many bytes.
+    """Return the limit for a batch, and the memory to make it, of a file of `stored_bytes`; `most` bounds it.
 
     Examples
     --------
@@ -127,21 +112,19 @@ def default_limit(stored_bytes: int, most: int) -> int:
     return min(most, LEAST_LIMIT + EXPANSION * stored_bytes)
 
 
-def slice_rows(num_rows: int, num_bytes: int, target: int, batch_rows: int | None = None) -> int:
-    """Rows that are decoded at a time so that they take about `target` bytes, of `num_rows` that take `num_bytes`.
+def rows_per_slice(num_rows: int, num_bytes: int, target: int, batch_rows: int | None = None) -> int:
+    """Return how many rows to decode at a time so that they take about `target` bytes, if all take `num_bytes`.
 
-    All rows where these are few; else a multiple of `batch_rows`, so that batches of that size need no other slice.
+    If possible the number is a multiple of `batch_rows`, so that batches of that size need no second slice.
 
     Examples
     --------
-    >>> slice_rows(1000, 50_000, 64_000)
+    >>> rows_per_slice(1000, 50_000, 64_000)
     1000
-    >>> slice_rows(1000, 1_000_000, 64_000), slice_rows(1000, 1_000_000, 64_000, batch_rows=10)
+    >>> rows_per_slice(1000, 1_000_000, 64_000), rows_per_slice(1000, 1_000_000, 64_000, batch_rows=10)
     (64, 60)
     """
     if num_bytes <= target:
         return num_rows
     rows = max(1, num_rows * target // num_bytes)
-    if batch_rows is not None and batch_rows < num_rows:
-        rows = max(batch_rows, rows // batch_rows * batch_rows) if batch_rows <= rows else rows
-    return min(rows, num_rows)
+    return rows - rows % batch_rows if batch_rows is not None and batch_rows <= rows else rows

@@ -1,4 +1,4 @@
-"""Moments as text and as exact numbers, whatever their year, also where Python, pandas and Arrow have none."""
+"""Dates and times as strings and as exact numbers, also of years that Python, pandas or Arrow do not support."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow.types as pt
 #: Ticks of a unit in a second.
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY = 86_400
-#: Seconds from 1970 to the first moment that Arrow can show, in the year -32767, and to the first after those.
+#: Seconds from 1970 to the first time that Arrow can format, in the year -32767, and to the first that it cannot.
 FIRST_SHOWN, FIRST_HIDDEN = -1_096_193_779_200, 971_890_963_200
-#: The calendar repeats itself after 400 years of so many days; days are counted from 1970.
+#: Days of the 400 years after which the calendar repeats itself, and from the year 1 to 1970.
 ERA_DAYS, EPOCH = 146_097, date(1970, 1, 1).toordinal() - 1
 
 
 def moment_texts(array: Any) -> list[str | None]:
-    """Dates, times and timestamps in ISO 8601, with all their digits; those with a zone in UTC, with a Z.
+    """Format dates, times and timestamps in ISO 8601, with all their digits; those with a zone in UTC, with a Z.
 
-    They do not pass through `datetime`, which would lose their nanoseconds, and need no time zone database.
+    `datetime` is not used, because it would lose nanoseconds; no time zone database is needed.
 
     Examples
     --------
@@ -33,9 +33,9 @@ def moment_texts(array: Any) -> list[str | None]:
         type_, mark = pa.timestamp(type_.unit), "Z"
         array = array.cast(pa.timestamp(type_.unit, "UTC")).cast(type_)
     texts: list[str | None] = array.cast(pa.string()).to_pylist()
-    for at, text in enumerate(texts):
-        if text is not None:  # Arrow says that a value is out of range from the year 32768 on.
-            texts[at] = (_far_moment(array[at]) if text.startswith("<") else text.replace(" ", "T")) + mark
+    for index, text in enumerate(texts):
+        if text is not None:  # Arrow writes "<value out of range...>" from the year 32768 on.
+            texts[index] = (_far_moment(array[index]) if text.startswith("<") else text.replace(" ", "T")) + mark
     return texts
 
 
@@ -55,7 +55,7 @@ def _far_moment(scalar: Any) -> str:
 
 
 def in_seconds(scalar: Any) -> Fraction:
-    """A date, time, timestamp or duration as its exact number of seconds."""
+    """Return the exact number of seconds of a date, time, timestamp or duration."""
     if pt.is_date(scalar.type):
         return Fraction(scalar.value * DAY if pt.is_date32(scalar.type) else Fraction(scalar.value, 1000))
     return Fraction(scalar.value, TICKS[scalar.type.unit])
@@ -77,12 +77,13 @@ def scalar_text(scalar: Any, limit: int | None = None) -> str:
 
 
 def python_value(scalar: Any) -> Any:
-    """A Python value; what neither Python nor pandas can hold (nanoseconds without pandas, the year -5000, the smallest
-    number of nanoseconds, which pandas takes for a missing value) stays an Arrow scalar.
+    """Convert an Arrow scalar to a Python value, or return it if neither Python nor pandas can hold it.
+
+    Examples are nanoseconds without pandas, the year -5000, and the least nanoseconds, which pandas takes for missing.
     """
     try:
         value = scalar.as_py()
         is_same = not pt.is_temporal(scalar.type) or pa.scalar(value, scalar.type).equals(scalar)
-    except (ValueError, OverflowError, LookupError, pa.ArrowException):  # also of zones that nobody knows
+    except (ValueError, OverflowError, LookupError, pa.ArrowException):  # also of unknown zones
         return scalar
     return value if is_same else scalar

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-#: What a task calls now and then: the rows and the bytes of the source that it has read since the last call.
+#: A task calls this now and then with the rows and the bytes of the source that it has read since the last call.
 Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job or a read is.
+    """The progress of a job or a read.
 
     Attributes
     ----------
@@ -36,18 +36,18 @@ class Progress:
 
     @property
     def fraction(self) -> float:
-        """From 0 to 1, by bytes if they are known and by splits if not."""
+        """The part that is done, from 0 to 1: of the bytes if they are known, else of the splits."""
         if self.done >= self.total:
             return 1.0
         return min(1.0, self.num_bytes / self.total_bytes) if self.total_bytes else self.done / self.total
 
 
-#: What users pass to be told of progress.
+#: A function of the caller's that is called with the progress.
 Listener = Callable[[Progress], None]
 
 
 class Meter:
-    """Adds up what tasks report and tells a listener, which is called by one thread at a time."""
+    """Adds up the reports of tasks and calls a listener, from one thread at a time."""
 
     def __init__(self, job: str, total: int, total_bytes: int, listener: Listener | None) -> None:
         self._now = Progress(job, 0, total, 0, total_bytes, 0)

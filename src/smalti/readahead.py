@@ -1,7 +1,7 @@
-"""Reading ahead: pieces of work begun before their turn and delivered in order, within a budget.
+"""Reading ahead: units of work begun before their turn and delivered in order, within a budget.
 
-The one scheduler for the row groups of a file and the files of a table. It knows threads and numbers of bytes, and no
-format. Its threads wait for storage most of the time, so they are apart from those that decode buckets (`threads`).
+This is the scheduler for the row groups of a file and for the files of a table. Its threads wait for storage most of
+the time, so they are apart from the threads that decode buckets (`smalti.threads`).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from smalti.memory import asked_limit, default_limit, most_memory
-from smalti.threads import cpu_count
+from smalti.threads import cpu_count, start
 
 Result = TypeVar("Result")
 
 #: Units begun ahead of their turn where each costs round trips.
 REMOTE_READAHEAD = 32
-#: Bytes of all units that were begun and not yet used up, by estimate. One unit is always allowed.
-MEMORY_LIMIT = 512 << 20
-#: Below this size, on this machine, handing a unit to another thread costs more than it brings.
+#: Bytes that units hold before their turn, by estimate, if the caller sets no limit. One unit is always begun.
+AHEAD_BYTES = 512 << 20
+#: Handing a smaller unit of a local file to another thread costs more than it brings.
 MIN_LOCAL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Unit(Generic[Result]):
-    """A piece of work, and about how many bytes it holds from its start until its result is used up."""
+    """A piece of work, and an estimate of the bytes that it holds from its start until its result is released."""
 
     run: Callable[[], Result]
     num_bytes: int = 0
@@ -37,37 +37,20 @@ class Unit(Generic[Result]):
 
 @dataclass(frozen=True)
 class Budget:
-    """How far to read ahead.
+    """How far to read ahead."""
 
-    Attributes
-    ----------
-    readahead : int
-        Units begun and not yet delivered, at most; with 0, all work is done when its turn comes, without threads.
-    memory_limit : int
-        Bytes that units hold together before their turn, at most, unless a single one holds more.
-    read_limit : int
-        Bytes that the unit whose turn it is may take besides; by default as `memory_limit`.
-    """
-
+    #: The most units that are begun and not delivered. With 0, each unit is run when its turn comes, without threads.
     readahead: int
-    memory_limit: int = MEMORY_LIMIT
-    read_limit: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.read_limit:
-            object.__setattr__(self, "read_limit", self.memory_limit)
+    #: The most bytes that units hold before their turn, unless a single one holds more.
+    memory_limit: int = AHEAD_BYTES
+    #: The most bytes that the unit whose turn it is takes in addition.
+    read_limit: int = AHEAD_BYTES
 
     @classmethod
     def choose(
-        cls,
-        readahead: int | None,
-        memory_limit: int | None,
-        *,
-        is_remote: bool,
-        unit_bytes: int,
-        is_file: bool = False,
+        cls, readahead: int | None, memory_limit: int | None, *, is_remote: bool, unit_bytes: int, is_file: bool = False
     ) -> Budget:
-        """What was asked for, or what suits the source, whose units have `unit_bytes` on average.
+        """Return the budget that was asked for, or one that suits the source, whose units have `unit_bytes` on average.
 
         Row groups of a single local file (`is_file`) are not read ahead: decoding one uses all cores already, and
         holding two would double the memory.
@@ -91,15 +74,15 @@ class Budget:
             ahead = memory_limit // 2 if readahead else 0
             return cls(readahead, ahead, memory_limit - ahead)
         limit = default_limit(unit_bytes, most_memory())
-        return cls(readahead, min(MEMORY_LIMIT, limit), limit)
+        return cls(readahead, min(AHEAD_BYTES, limit), limit)
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads of one read, made as they are needed; at the end, what was not begun is cancelled, and the rest awaited.
+    """Yield threads for one read; at the end, cancel functions that were not begun, and wait for the others.
 
-    They are not kept for other reads: a thread keeps memory for what it allocates next, so that a read which begins few
-    units at a time would hold the memory of as many threads as an earlier one has had.
+    The threads are not kept for other reads, because each keeps memory for its next allocation: a read that begins few
+    units at a time would hold the memory of all threads of an earlier one.
     """
     pool = ThreadPoolExecutor(count, thread_name_prefix="smalti-readahead")
     try:
@@ -114,10 +97,7 @@ def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[
     With 0, each function is run when its turn comes, in the thread of the caller.
     """
     if ahead == 0:
-        for function in functions:
-            done: Future[Result] = Future()
-            done.set_result(function())
-            yield done
+        yield from (start(function, 1) for function in functions)
         return
     running: deque[Future[Result]] = deque()
     with _threads(ahead + 1) as pool:
@@ -130,16 +110,14 @@ def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[
 
 
 def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Generator[Result, None, None]:
-    """The results of units, in order, with later units begun ahead as far as the budget allows.
+    """Yield the results of units in order, and begin later units ahead as far as the budget allows.
 
-    `units` yields a future where the next unit is not known before that future is done; meanwhile results that are
-    ready are delivered. An error is raised when its unit's turn comes. Closing the generator cancels units that were
-    not begun and waits for those that were, because they may use what the caller is about to close.
+    `units` yields a future where the next unit is not known before that future is done; meanwhile finished results are
+    delivered. An error is raised when its unit's turn comes. Closing the generator cancels units that were not begun
+    and waits for the others, because they may use files that the caller is about to close.
     """
     if budget.readahead == 0:
-        for unit in units:
-            if isinstance(unit, Unit):
-                yield unit.run()
+        yield from (unit.run() for unit in units if isinstance(unit, Unit))
         return
     waiting = iter(units)
     running: deque[tuple[Future[Result], int]] = deque()
@@ -154,16 +132,11 @@ def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Gen
                 held += upcoming.num_bytes
                 upcoming = next(waiting, None)
             if isinstance(upcoming, Future):
-                wait(_either(upcoming, running), return_when=FIRST_COMPLETED)
+                wait([upcoming, *(future for future, _ in islice(running, 1))], return_when=FIRST_COMPLETED)
                 if upcoming.done():
                     upcoming = next(waiting, None)
                     continue
             future, num_bytes = running.popleft()
             yield future.result()
-            del future  # Its result is the caller's now; it must not outlive the caller's use of it.
+            del future  # It holds its result, which only the caller may keep.
             held -= num_bytes
-
-
-def _either(upcoming: Future[Any], running: deque[tuple[Future[Any], int]]) -> list[Future[Any]]:
-    """The future that the next unit depends on, and the one whose turn it is."""
-    return [upcoming, *(future for future, _ in islice(running, 1))]

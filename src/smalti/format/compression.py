@@ -16,7 +16,7 @@ import zstandard
 
 from smalti._core.pages import count_frames
 from smalti.errors import CorruptFileError, UnsupportedFeatureError
-from smalti.memory import LARGE, room
+from smalti.memory import LARGE, allocate
 from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
@@ -59,11 +59,11 @@ def inflate(data: bytes | memoryview, size: int, take: Callable[[int], None] | N
 
 
 def inflate_bucket(data: bytes | memoryview, size: int) -> bytes | memoryview:
-    """As `inflate`; a large block goes into memory that is kept for the next bucket (see `smalti.memory.room`)."""
+    """As `inflate`; a large block goes into memory that is kept for the next bucket (see `smalti.memory.allocate`)."""
     # The decoder does not say whether the frame is complete and the only one.
     if size >= LARGE and count_frames(data) == (1, size):
         _check_declared(size, len(data))
-        out = room(size)
+        out = allocate(size)
         with suppress(zstandard.ZstdError):  # `inflate` raises the error of a damaged frame.
             if _contexts.decompressor.stream_reader(data).readinto(out) == size:
                 return out

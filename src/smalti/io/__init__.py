@@ -1,17 +1,15 @@
 """Locations of files, and reading and writing bytes there. Knows paths and file systems, and nothing of formats."""
 
-from smalti.io.locations import Location, is_local, locate
+from smalti.io.locations import Location, locate
 from smalti.io.ranges import fetch
-from smalti.io.sinks import Sink, open_sink, write_whole
+from smalti.io.sinks import open_sink, write_whole
 from smalti.io.sources import Range, Source, lasting_path, open_source
 
 __all__ = [
     "Location",
     "Range",
-    "Sink",
     "Source",
     "fetch",
-    "is_local",
     "lasting_path",
     "locate",
     "open_sink",

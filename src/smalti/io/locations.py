@@ -1,9 +1,8 @@
-"""Where data is: `locate` turns what a user passes (path, URI, file system, storage options) into a `Location`.
+"""Locations: `locate` turns a path, URI, file system and storage options, as users pass them, into a `Location`.
 
-A place is a path on a `pyarrow.fs` file system, in a form that travels to other processes. URIs of object stores lead
-to a file system of ours (`smalti.io.stores`). Knows files and directories; knows nothing of formats, tables or jobs.
-`pyarrow.fs` and obstore are imported when they are needed: opening a local file does without them, and they take as
-long to load as many reads take.
+A location is a path on a `pyarrow.fs` file system, and can be pickled. URIs of object stores lead to a file system of
+ours (`smalti.io.stores`). `pyarrow.fs` and obstore are imported when they are needed: opening a local file does without
+them, and they take as long to load as many reads take.
 """
 
 from __future__ import annotations
@@ -29,58 +28,43 @@ if TYPE_CHECKING:
 
 #: A path or URI, as users pass it.
 AnyPath: TypeAlias = "str | os.PathLike[str]"
-#: A file system, as users pass it; a text is the URI of a directory.
+#: A file system, as users pass it; a string is the URI of a directory.
 AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
 
 Result = TypeVar("Result")
 #: End of the names of temporary files, which begin with a dot. Killed processes leave them, and `clean` removes them.
 TEMPORARY_SUFFIX = ".mosaic-tmp"
-#: Errors of file systems that know no hard links.
+#: Errors of file systems without hard links.
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-#: Errors that say that a disk fails, and not that a file system cannot flush directories or that one has gone.
+#: Errors of a failing disk, in contrast to file systems that cannot flush directories, and to missing directories.
 _DISK_FAILS = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
-#: Errors of links that lead to nothing, below a file, or to themselves.
+#: Errors of links to missing files, below files, or to themselves.
 _LEADS_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-#: `make_directory` tries again when another job removes the empty directory above in the same moment.
-_MAKE_ATTEMPTS = 5
-#: `entries` tries again when a directory that it comes upon is removed in the same moment.
-_LIST_ATTEMPTS = 20
+#: How often a directory is made or listed again because another job removes an empty directory in the same moment.
+_ATTEMPTS = 20
 
 
 class FsspecFileSystem(Protocol):
-    """What is asked of an fsspec file system directly; pyarrow's handler does the rest."""
+    """The attributes of an fsspec file system that are used here; pyarrow's handler uses others."""
 
     protocol: str | tuple[str, ...]
-
-    def info(self, path: str) -> dict[str, Any]: ...
-
-    def open(self, path: str, mode: str) -> Any: ...
-
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes: ...
-
-    def cat_ranges(self, paths: list[str], starts: Any, ends: Any, *, on_error: str) -> list[bytes]: ...
+    info: Callable[..., dict[str, Any]]
+    open: Callable[..., Any]
+    cat_file: Callable[..., bytes]
+    cat_ranges: Callable[..., list[bytes]]
 
 
 class Entry(NamedTuple):
-    """What there is at a path.
-
-    Attributes
-    ----------
-    path : str
-    kind : str
-        "File", "Directory", "NotFound", which is also a symbolic link that leads to nothing, or "Unknown" for a pipe.
-    size : int
-        Of a file, else 0.
-    modified : int
-        Time of modification in nanoseconds, 0 if it is not known.
-    etag : str
-        Of an object, empty if it has none.
-    """
+    """A path in a listing, with what the file system knows of it."""
 
     path: str
+    #: "File", "Directory", "NotFound", also for a symbolic link to a missing file, or "Unknown" for a pipe.
     kind: str
+    #: Bytes of a file, else 0.
     size: int = 0
+    #: Time of modification in nanoseconds, 0 if unknown.
     modified: int = 0
+    #: Of an object, empty if it has none.
     etag: str = ""
 
     @property
@@ -97,7 +81,7 @@ class Entry(NamedTuple):
 
     @classmethod
     def of(cls, info: FileInfo) -> Entry:
-        """What a file system of pyarrow's says."""
+        """Convert pyarrow's."""
         modified = info.mtime_ns if info.is_file or info.type.name == "Directory" else 0
         return cls(info.path, str(info.type.name), info.size or 0, modified or 0)
 
@@ -126,13 +110,13 @@ class Location:
 
     @property
     def stores(self) -> ObjectStores | None:
-        """The object stores behind this place, if it is reached through them and not through a file system passed."""
+        """The object stores that this location is on, unless the caller has passed a file system."""
         handler = getattr(self.filesystem, "handler", None)
         return handler if hasattr(handler, "read_end") else None
 
     @property
     def fsspec(self) -> FsspecFileSystem | None:
-        """The fsspec file system behind this place, if the caller has passed one."""
+        """The fsspec file system that the caller has passed, if any."""
         inner = getattr(getattr(self.filesystem, "handler", None), "fs", None)
         return inner if hasattr(inner, "cat_ranges") else None
 
@@ -140,7 +124,7 @@ class Location:
         return Location(self.filesystem, str(PurePosixPath(self.path) / relative))
 
     def absolute(self) -> Location:
-        """The same place for a process that runs in another directory; local paths start from the root."""
+        """Return the same location for a process that runs in another directory: local paths become absolute."""
         path = str(Path(self.path).absolute()) if self.is_local else self.path.rstrip("/") or self.path
         return Location(self.filesystem, path)
 
@@ -148,7 +132,7 @@ class Location:
         return self.infos([self.path])[0]
 
     def infos(self, paths: Sequence[str]) -> list[Entry]:
-        """What there is at some paths of this file system: a request for each of them on object stores."""
+        """Describe paths of this file system; on object stores with a request for each."""
         if self.stores is not None:
             return self.stores.infos(paths)
         return [Entry.of(info) for info in self.filesystem.get_file_info(list(paths))]
@@ -172,13 +156,9 @@ class Location:
         """Create a small file unless there is one; return whether this call has created it.
 
         Of several callers at the same moment exactly one gets True. The file appears with all of its data, or not at
-        all, and its directory has to exist. `data` has to be the caller's own, for example by an id in it: an object
-        store may lose its answer and be asked again, and the data then tells whose object it is.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            If the file system offers no exclusive creation.
+        all, and its directory has to exist. `data` has to be unique to the caller, for example by an id in it: the
+        answer of an object store may get lost, and when the request is repeated, the data tells whose object it is. A
+        file system without exclusive creation is refused with `UnsupportedFeatureError`.
         """
         try:
             if self.stores is not None:
@@ -187,26 +167,18 @@ class Location:
                 return _link_exclusively(Path(self.path), data)
         except UnsupportedOperation:
             pass
-        raise UnsupportedFeatureError(
-            "this file system cannot create a file only if there is none",
-            path=self.path,
-            found=self.filesystem.type_name,
-        )
+        reason, found = "this file system cannot create a file only if there is none", self.filesystem.type_name
+        raise UnsupportedFeatureError(reason, path=self.path, found=found)
 
     def sync(self) -> None:
         """Flush a local file to disk; other file systems have stored a file once it is closed."""
         if self.is_local:
-            descriptor = os.open(self.path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _fsync(self.path)
 
     def entries(self, *, recursive: bool = False) -> Sequence[Entry]:
-        """What is in a directory, hidden names included; nothing if there is no such directory.
+        """List a directory, hidden names included; a missing directory has no entries.
 
-        Symbolic links are followed. One that leads back to a directory above it is passed over, because all that is
-        there is listed already.
+        Symbolic links are followed, except to a directory above them, which is listed already.
         """
         if self.is_local:
             return list(_walk(self.path, (), recursive=recursive))
@@ -215,12 +187,12 @@ class Location:
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self.path, recursive=recursive, allow_not_found=True)
-        return [Entry.of(info) for info in _try(_LIST_ATTEMPTS, lambda: self.filesystem.get_file_info(selector))]
+        return [Entry.of(info) for info in _try(lambda: self.filesystem.get_file_info(selector))]
 
     def delete_files(self, paths: Sequence[str]) -> dict[str, OSError]:
-        """Delete files of this file system, on object stores a thousand in a request; one that has gone is no error.
+        """Delete files of this file system, on object stores a thousand in a request; missing files are no error.
 
-        Returns what went wrong, by path. A store that refuses a request has perhaps deleted some of its files.
+        Returns the errors by path. A store that refuses a request may have deleted some of its files.
         """
         if self.stores is not None:
             return self.stores.delete_files(paths)
@@ -235,17 +207,17 @@ class Location:
         return failed
 
     def make_directory(self) -> None:
-        """Make a directory and those above it."""
-        _try(_MAKE_ATTEMPTS, lambda: self.filesystem.create_dir(self.path, recursive=True))
+        """Make a directory and all directories above it."""
+        _try(lambda: self.filesystem.create_dir(self.path, recursive=True))
 
 
 def _walk(directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool) -> Iterator[Entry]:
-    """The entries of a local directory. `above` are the directories on the way to it, by device and inode."""
+    """Yield the entries of a local directory. `above` are the directories above it, by device and inode."""
     try:
         status = Path(directory).stat()
         found = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except FileNotFoundError:
-        return  # There is none, or it was removed in this moment.
+        return
     here = (*above, (status.st_dev, status.st_ino))
     for entry in found:
         path = f"{directory.rstrip('/')}/{entry.name}"
@@ -266,16 +238,16 @@ def _walk(directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool
                 yield from _walk(path, here, recursive=True)
 
 
-def _try(attempts: int, act: Callable[[], Result]) -> Result:
-    """Act again whenever a directory has gone meanwhile; the last attempt may fail."""
-    for _ in range(attempts - 1):
+def _try(act: Callable[[], Result]) -> Result:
+    """Act again whenever a directory was removed meanwhile; the last attempt may fail."""
+    for _ in range(_ATTEMPTS - 1):
         with contextlib.suppress(FileNotFoundError):
             return act()
     return act()
 
 
 def _link_exclusively(target: Path, data: bytes) -> bool:
-    """Write a file under another name, and then give it its name, which fails if the name is taken."""
+    """Write a file under another name, and then link it to its name, which fails if the name is taken."""
     temporary = target.with_name(temporary_name(target.name))
     try:
         with temporary.open("xb") as file:
@@ -304,29 +276,33 @@ def temporary_name(name: str) -> str:
 def sync_directory(directory: Path) -> None:
     """Flush the names in a local directory to disk, where the file system can; a disk that fails is an error."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _fsync(directory)
     except OSError as error:
         if error.errno in _DISK_FAILS:
             raise
 
 
+def _fsync(path: str | Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def is_local(filesystem: FileSystem) -> bool:
-    """Whether paths of a file system are paths of this machine, as `os` knows them."""
+    """Return whether paths of a file system are local paths, as `os` takes them."""
     return getattr(filesystem, "type_name", None) == "local"
 
 
 def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str, str] | None = None) -> Location:
-    """The place of a path or URI.
+    """Return the location of a path or URI.
 
     Parameters
     ----------
     path : str or os.PathLike
     filesystem : pyarrow.fs.FileSystem, fsspec file system or URI of a directory, optional
-        Where a path is looked up; by default on this machine, or where its URI says.
+        File system of a path; by default this machine's, or the one that the URI names.
     storage : mapping, optional
         Credentials and endpoints for the service of a URI, by pyarrow's names (``access_key``, ``region``, ...), with
         or without underscores. By default they are found in the environment, in profiles and on the machine.
@@ -351,7 +327,7 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
         if not hasattr(filesystem, "protocol"):
             raise TypeError(f"expected a pyarrow or fsspec file system, got {type(filesystem).__name__}")
         filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]
-    # The path is brought to the form that the file system's own listings have, so that the two can be compared.
+    # Bring the path to the form that the file system's own listings have, so that the two can be compared.
     if isinstance(filesystem, pafs.SubTreeFileSystem):
         text = text.lstrip("/")
     elif isinstance(filesystem, pafs.PyFileSystem):
@@ -360,33 +336,35 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
     return Location(filesystem, text)
 
 
+def resolve(path: AnyPath, filesystem: AnyFileSystem) -> str | Location:
+    """Return the path of a local file, for which `pyarrow.fs` is not needed, or the location of another file."""
+    local = local_path(os.fspath(path)) if filesystem is None else None
+    if local is not None:
+        return local
+    location = locate(path, filesystem)
+    return location.path if location.is_local else location
+
+
 def _locate_uri(uri: str, storage: Mapping[str, str]) -> Location:
     import pyarrow.fs as pafs
 
     service, rest = service_of(uri), uri.partition(":")[2]
     if service in OBJECT_SERVICES:
-        return _locate_object(uri, storage)
+        settings, path = store_settings(uri, storage)
+        try:
+            from smalti.io.stores import ObjectStores
+        except ModuleNotFoundError as error:
+            if error.name != "obstore":
+                raise
+            reason = "object stores need the package obstore: pip install 'smalti[cloud]', or pass a file system"
+            raise MosaicError(reason, path=uri) from None
+        return Location(pafs.PyFileSystem(ObjectStores(settings)), path)
     if service != "hdfs" or not storage:
         try:
             return Location(*pafs.FileSystem.from_uri(uri if service is None else f"{service}:{rest}"))
-        except (ValueError, OSError) as error:  # pyarrow's messages repeat the URI, with all that is in it.
+        except (ValueError, OSError) as error:  # pyarrow's messages repeat the URI with its secrets.
             raise type(error)(without_secrets(str(error))) from None
     authority, _, path = rest.removeprefix("//").partition("/")
     host, _, port = authority.partition(":")
     arguments = storage_arguments(service, storage)
     return Location(pafs.HadoopFileSystem(host or "default", int(port or 0), **arguments), "/" + path)  # type: ignore[arg-type]
-
-
-def _locate_object(uri: str, storage: Mapping[str, str]) -> Location:
-    from pyarrow.fs import PyFileSystem
-
-    settings, path = store_settings(uri, storage)
-    try:
-        from smalti.io.stores import ObjectStores
-    except ModuleNotFoundError as error:
-        if error.name != "obstore":
-            raise
-        raise MosaicError(
-            "object stores need the package obstore: pip install 'smalti[cloud]', or pass a file system", path=uri
-        ) from None
-    return Location(PyFileSystem(ObjectStores(settings)), path)

@@ -1,4 +1,4 @@
-"""Which service a URI names, and how the options of a service are called: pure, knows no library that reaches it.
+"""The service that a URI names, and the names of its options, as pure functions.
 
 Options have pyarrow's names (`access_key`, `endpoint_override`, ...), because users and Spark jobs know them by these.
 `store_settings` translates them for obstore.
@@ -12,19 +12,11 @@ from urllib.parse import parse_qsl, unquote
 
 from smalti.errors import MosaicError
 
-#: For each service, the options that `storage` may set. The arguments of pyarrow's file systems have the same names.
-_OPTIONS: dict[str, tuple[str, ...]] = {
-    "s3": (
-        "access_key",
-        "secret_key",
-        "session_token",
-        "region",
-        "endpoint_override",
-        "scheme",
-        "role_arn",
-        "anonymous",
-    ),
-    "gs": ("access_token", "project_id", "endpoint_override", "scheme", "anonymous"),
+#: For each service, the options that `storage` may set, by the names that pyarrow's file systems have for them.
+_ENDPOINT = ("endpoint_override", "scheme")
+_OPTIONS = {
+    "s3": ("access_key", "secret_key", "session_token", "region", *_ENDPOINT, "role_arn", "anonymous"),
+    "gs": ("access_token", "project_id", *_ENDPOINT, "anonymous"),
     "abfs": ("account_name", "account_key", "sas_token", "blob_storage_authority", "blob_storage_scheme", "anonymous"),
     "hdfs": ("user", "kerb_ticket", "replication"),
 }
@@ -32,41 +24,19 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "az": "abfs", "abfss": "abfs", "viewfs": "hdfs"}
 #: The services that obstore reaches.
 OBJECT_SERVICES = frozenset({"s3", "gs", "abfs", "http", "https", "memory"})
-#: obstore's names for options that mean the same.
+#: obstore's names of options; it has no others.
 _STORE_NAMES = {
-    "s3": {
-        "access_key": "access_key_id",
-        "secret_key": "secret_access_key",
-        "session_token": "session_token",
-        "region": "region",
-        "role_arn": "role_arn",
-        "anonymous": "skip_signature",
-    },
-    "gs": {"access_token": "bearer_token", "anonymous": "skip_signature"},
-    "abfs": {
-        "account_name": "account_name",
-        "account_key": "account_key",
-        "sas_token": "sas_key",
-        "anonymous": "skip_signature",
-    },
+    **{name: name for name in ("session_token", "region", "role_arn", "account_name", "account_key")},
+    "access_key": "access_key_id",
+    "secret_key": "secret_access_key",
+    "anonymous": "skip_signature",
+    "access_token": "bearer_token",
+    "sas_token": "sas_key",
 }
 
 
-class StorageOptions(dict[str, str]):
-    """Options of a service by name, as users give them. Keys are shown and values are not: some are secrets.
-
-    Examples
-    --------
-    >>> StorageOptions(secret_key="x")
-    {'secret_key': ***}
-    """
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(f"{key!r}: ***" for key in self) + "}"
-
-
 def local_path(text: str) -> str | None:
-    """The path on this machine that a text names, or None if the text is a URI.
+    """Return the path on this machine that a string names, or None if the string is a URI.
 
     Examples
     --------
@@ -79,7 +49,7 @@ def local_path(text: str) -> str | None:
 
 
 def service_of(uri: str) -> str | None:
-    """The service that a path or URI names, or None if it is on this machine.
+    """Return the service that a path or URI names, or None if it is on this machine.
 
     Examples
     --------
@@ -91,7 +61,7 @@ def service_of(uri: str) -> str | None:
 
 
 def storage_arguments(service: str, storage: Mapping[str, str]) -> dict[str, str | bool]:
-    """Storage options by the names of a service. They may be given without underscores, as Spark lowers camelCase.
+    """Return storage options by their names. They may lack underscores and capitals: Spark gives `accesskey`.
 
     Examples
     --------
@@ -114,17 +84,17 @@ def storage_arguments(service: str, storage: Mapping[str, str]) -> dict[str, str
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """How obstore reaches a service: the same for all of its buckets, except for the name of the bucket."""
+    """How obstore reaches a service; the same for all of its buckets."""
 
     service: str
     config: tuple[tuple[str, str | bool], ...] = field(default=(), repr=False)
 
 
 def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings, str]:
-    """Parse the URI of an object: how its service is reached, and the path there, which begins with the bucket.
+    """Parse the URI of an object into the settings of its service and the path there, which begins with the bucket.
 
-    A query after the path gives options, like `storage`. Escapes such as ``%3A`` are part of the name, because
-    partition directories have them in their names.
+    A query after the path gives options, like `storage`. Escapes such as ``%3A`` stay, because partition directories
+    have them in their names.
 
     Examples
     --------
@@ -148,8 +118,7 @@ def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings,
     options = storage_arguments(service, {**credentials, **dict(parse_qsl(query)), **storage})
     if not bucket and service != "memory":
         raise MosaicError("the URI names no bucket or host", path=uri)
-    names = _STORE_NAMES.get(service, {})
-    config = {names[name]: value for name, value in options.items() if name in names}
+    config = {_STORE_NAMES[name]: value for name, value in options.items() if name in _STORE_NAMES}
     endpoint = _endpoint(service, options)
     if endpoint is not None:
         config["base_url" if service == "gs" else "endpoint"] = endpoint
@@ -157,12 +126,9 @@ def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings,
 
 
 def _split_authority(service: str, authority: str) -> tuple[str, dict[str, str]]:
-    """The bucket that a URI names, and the options that stand before or after it, as pyarrow takes them.
+    """Return the bucket that a URI names, and the options before or after it, as pyarrow takes them.
 
-    Raises
-    ------
-    MosaicError
-        If there is something else. The message does not repeat it, because it may be a secret.
+    The error for other forms does not repeat the authority, because it may hold a secret.
 
     Examples
     --------
@@ -184,13 +150,12 @@ def _split_authority(service: str, authority: str) -> tuple[str, dict[str, str]]
         "gs": "gs://bucket/path or gs://anonymous@bucket/path",
         "abfs": "abfs://container@account.dfs.core.windows.net/path",
     }
-    raise MosaicError(
-        "the URI names no bucket in a form that is known", path=f"{service}://***", expected=expected[service]
-    )
+    reason = "the URI names no bucket in a form that is known"
+    raise MosaicError(reason, path=f"{service}://***", expected=expected[service])
 
 
 def _endpoint(service: str, options: Mapping[str, str | bool]) -> str | None:
-    """The URL of another endpoint than the service's own.
+    """Return the URL of an endpoint that replaces the service's own, or None.
 
     Azure's is an authority: with a dot in front it follows the account's name, else the account follows it.
     """

@@ -1,9 +1,9 @@
 """Where bytes go: a file appears under its name only when it is complete, or it does not appear at all.
 
-Local files are written under another name, flushed to disk and renamed; `smalti.io.replacing` says what they keep of
-the file that they replace. Remote files are spooled on this machine and sent when they are complete: to object stores
-in one upload, elsewhere under another name and then renamed. One promise is out of reach: an upload that fails on an
-object store that is reached by a file system of pyarrow's stays open and is paid for, because pyarrow cannot abort it.
+Local files are written under another name, flushed to disk and renamed. Remote files are spooled on this machine and
+sent when they are complete: to object stores in one upload, elsewhere under another name and then renamed. One promise
+is out of reach: an upload that fails on an object store that is reached by a file system of pyarrow's stays open and is
+paid for, because pyarrow cannot abort it.
 
 Files are opened without Python's buffer, which a forked child would write a second time when it ends.
 """
@@ -16,17 +16,15 @@ import io
 import os
 import re
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from smalti.errors import without_secrets
-from smalti.io.locations import AnyFileSystem, FsspecFileSystem, Location, locate, sync_directory, temporary_name
-from smalti.io.replacing import follow_links, keep_access, old_file
-from smalti.io.services import local_path
+from smalti.io.locations import AnyFileSystem, Location, resolve, sync_directory, temporary_name
 from smalti.io.sources import file_name
 
 #: A remote file is held in memory up to this size before it goes to a temporary file.
@@ -34,72 +32,53 @@ SPOOL_MEMORY = 16 << 20
 COPY_BYTES = 8 << 20
 #: Smaller pieces of a local file are gathered up to this size: a call of the system for each would take 5 % longer.
 GATHERED_BYTES = 32 << 10
+#: The attribute in which Linux keeps access control lists, with which the group's bits of the mode mean something else.
+_ACCESS_LIST = "system.posix_acl_access"
 #: Names of object stores in `type_name`, by pyarrow and by fsspec.
 OBJECT_STORES = frozenset({"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oci", "oss", "memory", "mock"})
 
 
-class Sink(Protocol):
-    """Bytes in order, then `commit` or `abort`.
+class Sink:
+    """Bytes in order, then `commit` or `abort`. This class writes to a binary file object, `opened` here or not.
 
     Where `may_retry` is true, a commit that has failed may be called again; otherwise it has aborted.
     """
 
-    name: str | None
-    may_retry: bool
-
-    def write(self, data: Any) -> None: ...
-
-    def commit(self) -> None: ...
-
-    def abort(self) -> None: ...
-
-
-class FileObjectSink:
-    """A binary file object of the caller's, who also closes or discards it."""
-
     may_retry = False
 
-    def __init__(self, file: Any, name: str | None) -> None:
+    def __init__(self, file: Any, name: str | None, *, opened: bool = True) -> None:
         self.name = name
         self._file = file
+        self._opened = opened
 
     def write(self, data: Any) -> None:
         _write_all(self._file, data)
 
     def commit(self) -> None:
-        if hasattr(self._file, "flush"):
+        if self._opened:
+            self._file.close()
+        elif hasattr(self._file, "flush"):
             self._file.flush()
 
     def abort(self) -> None:
-        pass
+        if self._opened:
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 def _write_all(file: Any, data: Any) -> None:
-    written = file.write(data)
-    if isinstance(file, io.RawIOBase):  # Only unbuffered files may take fewer bytes than they are given.
-        data = memoryview(data).cast("B")
-        while written is not None and 0 < written < len(data):
-            data = data[written:]
-            written = file.write(data)
-        if written != len(data):
+    if not isinstance(file, io.RawIOBase):
+        file.write(data)
+        return
+    left = memoryview(data).cast("B")
+    while left:  # An unbuffered file may take fewer bytes than it is given.
+        written = file.write(left)
+        if not written:
             raise OSError(errno.EAGAIN, "the file takes no more bytes", file_name(file))
+        left = left[written:]
 
 
-class DeviceSink(FileObjectSink):
-    """A pipe, a terminal or another device, written at once, because no file can be renamed to take its place."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(open(path, "wb", buffering=0), path)  # noqa: SIM115, PTH123
-
-    def commit(self) -> None:
-        self._file.close()
-
-    def abort(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
-class LocalSink(FileObjectSink):
+class LocalSink(Sink):
     """Temporary file, fsync, rename, fsync of the directory. Links are followed, and mode and owner kept."""
 
     def __init__(self, path: str) -> None:
@@ -135,7 +114,7 @@ class LocalSink(FileObjectSink):
         try:
             self._flush()
             os.fsync(self._file.fileno())
-            self._file.close()
+            super().commit()
             keep_access(self._temporary, self._target)
             self._temporary.replace(self._target)
         except BaseException:
@@ -144,13 +123,12 @@ class LocalSink(FileObjectSink):
         sync_directory(self._target.parent)
 
     def abort(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.close()
+        super().abort()
         if os.getpid() == self._owner:
             self._temporary.unlink(missing_ok=True)
 
 
-class RemoteSink:
+class RemoteSink(Sink):
     """A spool on this machine that is sent on commit, so that no part of a file is visible under its name.
 
     A commit that fails leaves the file that was there before, and may be tried again.
@@ -159,23 +137,22 @@ class RemoteSink:
     may_retry = True
 
     def __init__(self, location: Location, name: str) -> None:
-        self.name: str | None = name
+        super().__init__(io.BytesIO(), name)
         self._location = location
-        self._spool: Any = io.BytesIO()
 
     def write(self, data: Any) -> None:
-        _write_all(self._spool, data)
-        if isinstance(self._spool, io.BytesIO) and self._spool.tell() > SPOOL_MEMORY:
+        super().write(data)
+        if isinstance(self._file, io.BytesIO) and self._file.tell() > SPOOL_MEMORY:
             file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-            _write_all(file, self._spool.getvalue())
-            self._spool = file
+            _write_all(file, self._file.getvalue())
+            self._file = file
 
     def commit(self) -> None:
-        size = self._spool.seek(0, os.SEEK_END)
-        self._spool.seek(0)
+        size = self._file.seek(0, os.SEEK_END)
+        self._file.seek(0)
         location = self._location
         if location.stores is not None:
-            location.stores.write(location.path, self._spool, size)
+            location.stores.write(location.path, self._file, size)
         elif is_object_store(location.filesystem):
             self._send(location)
         else:
@@ -188,40 +165,21 @@ class RemoteSink:
                 with contextlib.suppress(OSError):
                     temporary.filesystem.delete_file(temporary.path)
                 raise
-        self._spool.close()
+        super().commit()
 
     def _send(self, location: Location) -> None:
         if location.fsspec is not None:
-            self._send_fsspec(location.fsspec, location.path)
+            _send_fsspec(self._file, location.fsspec.open(location.path, "wb"))
             return
         # pyarrow completes a stream whenever it is closed, also by an exception. With a single write there is no moment
         # at which some of the file is written and the stream is in good order.
-        filesystem, path = location.filesystem, location.path
-        with self._contents() as data, filesystem.open_output_stream(path, compression=None) as stream:
-            stream.write(data)
-
-    @contextlib.contextmanager
-    def _contents(self) -> Iterator[pa.Buffer]:
-        """All bytes of the spool as one buffer; a temporary file is mapped into memory, not read."""
-        if isinstance(self._spool, io.BytesIO):
-            yield pa.py_buffer(self._spool.getvalue())
+        if isinstance(self._file, io.BytesIO):
+            data = pa.py_buffer(self._file.getvalue())
         else:
-            with pa.memory_map(f"/dev/fd/{self._spool.fileno()}") as mapped:
-                yield mapped.read_buffer()
-
-    def _send_fsspec(self, filesystem: FsspecFileSystem, path: str) -> None:
-        file = filesystem.open(path, "wb")
-        try:
-            shutil.copyfileobj(self._spool, file, COPY_BYTES)
-            file.close()
-        except BaseException:
-            with contextlib.suppress(Exception):  # The first error is the one to be told.
-                file.discard()
-            try:
-                file.closed = True  # Or a buffered file would be completed when it is collected.
-            except AttributeError:
-                file.close()
-            raise
+            with pa.memory_map(f"/dev/fd/{self._file.fileno()}") as mapped:
+                data = mapped.read_buffer()  # It holds the mapping, and nothing is read yet.
+        with location.filesystem.open_output_stream(location.path, compression=None) as stream:
+            stream.write(data)
 
     def _rename(self, temporary: Location) -> None:
         filesystem, path = self._location.filesystem, self._location.path
@@ -233,38 +191,40 @@ class RemoteSink:
             filesystem.delete_file(path)
             filesystem.move(temporary.path, path)
 
-    def abort(self) -> None:
-        self._spool.close()
+
+def _send_fsspec(spool: Any, file: Any) -> None:
+    try:
+        shutil.copyfileobj(spool, file, COPY_BYTES)
+        file.close()
+    except BaseException:
+        with contextlib.suppress(Exception):  # The first error is the one to be raised.
+            file.discard()
+        try:
+            file.closed = True  # Or a buffered file would be completed when it is collected.
+        except AttributeError:
+            file.close()
+        raise
 
 
 def is_object_store(filesystem: Any) -> bool:
-    """Whether a file appears whole, when it is closed, whatever its size. Only what is known to is believed.
-
-    Examples
-    --------
-    >>> from pyarrow.fs import LocalFileSystem
-    >>> is_object_store(LocalFileSystem())
-    False
-    """
+    """Return whether a file system is known to show a file only when it is closed, whatever the size of the file."""
     return not OBJECT_STORES.isdisjoint(re.findall(r"\w+", filesystem.type_name))
 
 
 def open_sink(where: Any, filesystem: AnyFileSystem = None) -> Sink:
     """Open a path, URI or binary file object for writing; see `open_source` for `filesystem`."""
     if isinstance(where, (str, os.PathLike)):
-        path = local_path(os.fspath(where)) if filesystem is None else None
-        if path is not None:
-            return _local_sink(path)
-        location = locate(where, filesystem)
-        return _local_sink(location.path) if location.is_local else RemoteSink(location, without_secrets(str(where)))
+        location = resolve(where, filesystem)
+        if isinstance(location, Location):
+            return RemoteSink(location, without_secrets(str(where)))
+        path = Path(location)
+        if path.is_file() or path.is_dir() or not path.exists():
+            return LocalSink(location)
+        # A pipe, a terminal or another device cannot be renamed over.
+        return Sink(open(location, "wb", buffering=0), location)  # noqa: PTH123
     if hasattr(where, "write"):
-        return FileObjectSink(where, file_name(where))
+        return Sink(where, file_name(where), opened=False)
     raise TypeError(f"expected a path or a writable binary file, got {type(where).__name__}")
-
-
-def _local_sink(path: str) -> Sink:
-    file = Path(path)
-    return LocalSink(path) if file.is_file() or file.is_dir() or not file.exists() else DeviceSink(path)
 
 
 def write_whole(location: Location, data: bytes) -> None:
@@ -282,3 +242,54 @@ def finish_with(sink: Sink, data: bytes) -> None:
     except BaseException:
         sink.abort()
         raise
+
+
+# --- renaming over a file keeps links, owner and mode, as opening it for writing would
+
+
+def follow_links(path: str) -> Path:
+    """Return the file that `open` would write to: links are followed, also to a missing file; circles are an error."""
+    named = Path(path)
+    if not named.is_symlink():
+        return named
+    with contextlib.suppress(FileNotFoundError):
+        named.stat()
+    return Path(os.path.realpath(path))
+
+
+def old_file(target: Path, path: str) -> os.stat_result | None:
+    """Return the status of the file that will be replaced, if any; errors name the user's `path`."""
+    try:
+        status = target.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", path)
+    if not os.access(target, os.W_OK):  # Renaming over it would work, but a read-only file is not to be replaced.
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+    return status
+
+
+def keep_access(new: Path, target: Path) -> None:
+    """Give a new file the owner and the mode of the file that it will replace, as far as this user may.
+
+    If the group cannot be kept, the new group gets no more rights than everybody.
+    """
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return
+    mode, group_kept = stat.S_IMODE(old.st_mode) & 0o777, True
+    now = new.stat()
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.chown(new, old.st_uid, old.st_gid)
+        except OSError:
+            try:
+                os.chown(new, -1, old.st_gid)
+            except OSError:
+                group_kept = now.st_gid == old.st_gid
+    new.chmod(mode if group_kept else mode & 0o707 | (mode & 0o007) << 3)
+    if group_kept and hasattr(os, "getxattr"):
+        with contextlib.suppress(OSError):  # There is no list, or the file system has none.
+            os.setxattr(new, _ACCESS_LIST, os.getxattr(target, _ACCESS_LIST))

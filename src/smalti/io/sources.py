@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from smalti import threads
 from smalti.errors import CorruptFileError, MosaicError, ReplacedError, without_secrets
-from smalti.io.locations import AnyFileSystem, FsspecFileSystem, locate
-from smalti.io.services import local_path
+from smalti.io.locations import AnyFileSystem, FsspecFileSystem, resolve
 
 if TYPE_CHECKING:
     from smalti.io.stores import ObjectStores
@@ -254,21 +253,14 @@ class CachedEnd(WrappedSource):
 
 
 def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
-    """Open a path, URI, bytes-like object or file object for reading.
+    """Open a path, URI, bytes-like object, file of pyarrow's, seekable binary file object or `ReadAt` for reading.
 
-    Parameters
-    ----------
-    source : str, os.PathLike, bytes-like, pyarrow.Buffer, pyarrow.NativeFile, seekable binary file object or ReadAt
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
-        File system of a path; by default the local machine, or what the URI names.
+    `filesystem` is that of a path; by default the local machine's, or the one that the URI names.
     """
     if isinstance(source, (str, os.PathLike)):
-        path = local_path(os.fspath(source)) if filesystem is None else None
-        if path is not None:
-            return LocalSource(path)
-        location = locate(source, filesystem)
-        if location.is_local:
-            return LocalSource(location.path)
+        location = resolve(source, filesystem)
+        if isinstance(location, str):
+            return LocalSource(location)
         name = without_secrets(str(source))
         if location.stores is not None:
             return open_object(location.stores, location.path, name)

@@ -80,7 +80,7 @@ class ObjectStores(FileSystemHandler):
         """Return the store of a path's bucket, and the path inside."""
         _check_not_forked()
         if self.settings.service == "memory":
-            return _memory(), path.strip("/")
+            return _MEMORY, path.strip("/")
         bucket, _, key = path.strip("/").partition("/")
         environment = frozenset(item for item in os.environ.items() if item[0].startswith(_PREFIXES))
         return _store(self.settings, bucket, environment), key
@@ -327,8 +327,7 @@ class ObjectReader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:
-        return True
+    seekable = readable
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
@@ -346,8 +345,7 @@ class ObjectReader(io.RawIOBase):
         self._at += len(data)
         return data
 
-    def readall(self) -> bytes:
-        return self.read()
+    readall = read
 
 
 class ObjectWriter(io.RawIOBase):
@@ -394,15 +392,13 @@ def _directories(paths: Iterable[str], base: str) -> Iterator[str]:
 # --- making a store -------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _memory() -> MemoryStore:
-    """The objects of ``memory://``, which are those of this process."""
-    return MemoryStore()
+#: The objects of ``memory://`` in this process.
+_MEMORY = MemoryStore()
 
 
 @functools.lru_cache(maxsize=64)
 def _store(settings: StoreSettings, bucket: str, environment: frozenset[tuple[str, str]]) -> ObjectStore:  # noqa: ARG001
-    """The store of a bucket, which keeps its connections. It is made again when the `environment` has changed."""
+    """Make the store of a bucket, which keeps its connections; make it again when the `environment` has changed."""
     config: Any = dict(settings.config)
     client: ClientConfig = {"timeout": _TIMEOUT}
     if settings.service in ("http", "https"):
@@ -454,9 +450,6 @@ def _s3_credentials(config: dict[str, Any]) -> Any:
     return Boto3CredentialProvider(session) if session.get_credentials() is not None else None
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------
-
-
 def _reason(error: BaseException) -> str:
     """Return one line: which request failed, and the message of the server."""
     text = without_secrets(str(error).partition("\n\nDebug source")[0])
@@ -464,8 +457,6 @@ def _reason(error: BaseException) -> str:
     line = " ".join(text.partition("<?xml")[0].split())
     return f"{line} {answer[1]}" if answer else line
 
-
-# --- forks ----------------------------------------------------------------------------------------------------------
 
 #: The process that has used object stores first.
 _user: int | None = None

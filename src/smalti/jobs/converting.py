@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
-from smalti.io.replacing import follow_links
+from smalti.io.sinks import follow_links
 from smalti.jobs.copying import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
 from smalti.jobs.formats.reading import ReadRequest

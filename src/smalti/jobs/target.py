@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from smalti.errors import LeftoverWarning, MosaicError
 from smalti.io.locations import NO_LINKS, Location, sync_directory
-from smalti.io.replacing import keep_access
-from smalti.io.sinks import is_object_store
+from smalti.io.sinks import is_object_store, keep_access
 from smalti.jobs.formats.registry import Format, format_of_path
 from smalti.jobs.staging import Staging, job_summaries
 from smalti.jobs.summary import JobSummary

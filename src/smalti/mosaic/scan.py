@@ -20,7 +20,7 @@ from smalti._core.batch import Batch
 from smalti.errors import MemoryLimitError, MosaicError
 from smalti.format.index import MONOLITHIC
 from smalti.io import Source
-from smalti.memory import slice_rows
+from smalti.memory import rows_per_slice
 from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, BucketReader
 from smalti.mosaic.columns import Projection
 from smalti.mosaic.tail import Tail
@@ -239,7 +239,7 @@ class Scanner:
         if num_rows * MAX_WIDTH * sum(len(part.schema) for part in columns) <= target:
             return num_rows  # Few rows, as in most wide tables: not worth an estimate.
         size = sum(estimate_bytes(self.tail, part, read.row_group).decoded for part in columns)
-        return slice_rows(num_rows, size, target, batch_size)
+        return rows_per_slice(num_rows, size, target, batch_size)
 
     def decode(
         self,

@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
-from smalti.io.services import StorageOptions
 from smalti.options import WriterOptions
 from smalti.units import parse_bytes
 
@@ -34,6 +33,19 @@ _PARTITION, _BATCH, _CREATE = "smalti.partition", "smalti.batch", "smalti.create
 _TABLES = "tables of the catalog need the Java provider (smalti.spark.enable(spark), or `smalti spark-jar`)"
 
 # --- one value ------------------------------------------------------------------------------------------------------
+
+
+class StorageOptions(dict[str, str]):
+    """Options of a service by name, as users give them. Keys are shown and values are not: some are secrets.
+
+    Examples
+    --------
+    >>> StorageOptions(secret_key="x")
+    {'secret_key': ***}
+    """
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: ***" for key in self) + "}"
 
 
 @dataclass(frozen=True)

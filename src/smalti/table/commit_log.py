@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from smalti.errors import ConflictError, LeftoverWarning, MosaicError, UnsupportedFeatureError
 from smalti.io import Location, open_sink, write_whole
 from smalti.io.locations import Entry, sync_directory
-from smalti.io.replacing import keep_access
+from smalti.io.sinks import keep_access
 from smalti.table.commits import (
     JOBS,
     KEPT,
