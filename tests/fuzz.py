@@ -14,14 +14,20 @@ import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
 import smalti
-from smalti.file import writer
+from smalti.format.bucket import inflate_slots, pack_directory, pack_slots, parse_directory
+from smalti.format.companion import pack_companion
+from smalti.format.index import PAGED, pack_row_group
 from smalti.format.varint import pack_varint
+from smalti.io import open_source
+from smalti.mosaic.tail import read_tail
 from tests.files import written
 from tests.golden import GOLDEN_FILES, golden_bytes
 from tests.hostile_arrow import write_damaged
@@ -101,29 +107,45 @@ def hostile_slot(page: bytes, rng: random.Random) -> bytes:
 
 def with_hostile_slots(rng: random.Random) -> bytes:
     """A file of ours, paged, in which a slot or two are not what they seem, or hold damaged pages."""
-    pack = writer.pack_slots
 
-    def hostile(pages: list[bytes | None], *settings: Any) -> list[bytes]:
+    def hostile(slots: list[bytes]) -> list[bytes]:
+        pages = [bytes(inflate_slots([memoryview(slot)])[0]) if slot else None for slot in slots]
         pages = [damage(page, rng) if page and rng.random() < 0.05 else page for page in pages]
-        slots = pack(pages, *settings)
-        stored = [(place, page) for place, page in enumerate(pages) if page]
-        for place, page in rng.sample(stored, min(len(stored), rng.choice([0, 1, 1, 2]))):
-            slots[place] = hostile_slot(page, rng)
+        slots = pack_slots(pages, 1, False)
+        stored = [(node, page) for node, page in enumerate(pages) if page]
+        for node, page in rng.sample(stored, min(len(stored), rng.choice([0, 1, 1, 2]))):
+            slots[node] = hostile_slot(page, rng)
         return slots
 
     table = matrix(rng.randrange(1 << 30), rng.choice([1, 9, 23, 70]))
     table = table.select(rng.sample(table.column_names, rng.choice([1, 3, 8, 30])))
-    writer.pack_slots = hostile
-    try:
-        return written(
-            table,
-            num_buckets=rng.choice([1, 3]),
-            page_size_threshold=0,
-            checksum=False,
-            dict_max_entries=rng.choice([0, 255]),
-        )
-    finally:
-        writer.pack_slots = pack
+    settings: Any = {"num_buckets": rng.choice([1, 3]), "dict_max_entries": rng.choice([0, 255])}
+    return with_slots(written(table, page_size_threshold=0, checksum=False, **settings), hostile)
+
+
+def with_slots(data: bytes, change: Callable[[list[bytes]], list[bytes]]) -> bytes:
+    """The file with other slots in its paged buckets, and an index and a companion that fit them."""
+    tail, _ = read_tail(open_source(data))
+    body, groups = b"", []
+    for group in range(tail.index.num_row_groups):
+        entries = []
+        for bucket in tail.buckets:
+            entry, nodes = tail.entry(group, bucket), tail.schema.bucket_nodes(bucket)
+            stored = data[entry.offset : entry.offset + entry.size]
+            if entry.mode == PAGED:
+                directory = parse_directory(stored, nodes, entry.size, list(range(nodes.num_nodes)))
+                slots = change([stored[offset : offset + size] for offset, size in directory.slots])
+                stored = pack_directory(directory.child_rows, list(map(len, slots))) + b"".join(slots)
+            entries.append(entry._replace(offset=len(body), size=len(stored)))
+            body += stored
+        groups.append(pack_row_group(tail.index.rows(group), entries, []))
+    section = data[
+        tail.footer.schema_offset : tail.footer.index_offset - (tail.companion.size if tail.companion else 0)
+    ]
+    index_offset = len(body) + len(section) + (tail.companion.size if tail.companion else 0)
+    end = b"".join(groups) + replace(tail.footer, schema_offset=len(body), index_offset=index_offset).pack()
+    companion = pack_companion(tail.companion.payload, end) if tail.companion else b""
+    return body + section + companion + end
 
 
 def main(seconds: float = 60.0, seed: int | None = None) -> int:
