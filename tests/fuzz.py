@@ -15,7 +15,6 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +142,7 @@ def with_slots(data: bytes, change: Callable[[list[bytes]], list[bytes]]) -> byt
         tail.footer.schema_offset : tail.footer.index_offset - (tail.companion.size if tail.companion else 0)
     ]
     index_offset = len(body) + len(section) + (tail.companion.size if tail.companion else 0)
-    end = b"".join(groups) + replace(tail.footer, schema_offset=len(body), index_offset=index_offset).pack()
+    end = b"".join(groups) + tail.footer._replace(schema_offset=len(body), index_offset=index_offset).pack()
     companion = pack_companion(tail.companion.payload, end) if tail.companion else b""
     return body + section + companion + end
 
