@@ -1,4 +1,4 @@
-"""Writing a file: batches are inspected, mapped to stored columns, and handed to the writer of those."""
+"""Writing a file: batches are inspected, mapped to stored columns, and handed to `mosaic.writer`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The physical layout of a file as one frozen tree: what the command line, the report and the tests look at."""
+"""The physical layout of a file as one frozen tree, for the command line, the report and the tests."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Which layout fits a table: how many buckets, and whether their columns are compressed together or one by one.
 
-Columns that are compressed together take less room and are read together; compressed one by one (paged) each is read
-by itself. How much room that costs depends on the data, so a few buckets of the first row group are compressed in
-several ways (`Sample`), and a small model weighs the sizes against what reading would take. Everything here is pure:
-the writer measures the samples and follows the choice.
+Columns that are compressed together take fewer bytes and are read together; compressed one by one (paged) each is read
+by itself. How many bytes that costs depends on the data, so a few buckets of the first row group are compressed in
+several ways (`Sample`), and a small model weighs sizes against the time of reading. Everything here is pure: the writer
+measures the samples and follows the choice.
 
 The model counts a read in nanoseconds of one core, with the constants below:
 
@@ -27,7 +27,7 @@ from smalti.spec import DEFAULT_NUM_BUCKETS, DEFAULT_PAGE_SIZE_THRESHOLD, MAX_RO
 TOLERANCES = {"small": 0.0, "balanced": 0.01, "fast": 0.5}
 #: Sizes that differ by less than this are the same for `small`.
 SAME_SIZE = 0.005
-#: Nanoseconds to fetch, open and look through a bucket or page, beside those for its bytes.
+#: Nanoseconds to fetch a bucket or page and to find its columns, beside those for its bytes.
 BLOCK_COST, PAGE_COST = 30_000, 3_000
 #: Nanoseconds to decompress a byte and find the columns in it.
 BYTE_COST = 1
@@ -35,16 +35,16 @@ BYTE_COST = 1
 READS = (1, 10, 100)
 #: Blocks that each sampled bucket is cut into, beside being one block.
 SPLITS = 4
-#: Smaller buckets are also tried together, as many at a time as they are otherwise split.
+#: Smaller buckets are also tried together, `SPLITS` at a time.
 SMALL_BUCKET = 64 << 10
 #: Columns of fewer bytes are not worth a page, whatever other columns are. The last row group is often a short one.
 SHORT_COLUMN = 512
 #: Bytes of samples that are enough, and the fewest and most regions they are taken from.
 SAMPLE_BYTES, MIN_REGIONS, MAX_REGIONS = 4 << 20, 2, 4
-#: Columns of fewer bytes on average, which is to say nearly all of them null, say nothing about the row groups to come.
+#: Columns of fewer bytes on average, nearly all of them null, say nothing about the row groups to come.
 MIN_COLUMN_BYTES = 2
-#: A row group is given room for so many bytes of each column, within these bounds, because long columns compress
-#: better one by one and take fewer reads.
+#: Bytes of each column for which a row group is made, and the smallest row group: long columns compress better one by
+#: one and take fewer reads.
 COLUMN_BYTES, MIN_ROW_GROUP_SIZE = 64 << 10, 256 << 20
 
 
@@ -71,7 +71,7 @@ class Sample:
     num_pages, page_bytes : int
         The pages that count for `page_size_threshold`, and their bytes before compression.
     blocks : dict of int to int
-        The compressed bytes in blocks as large as those of a file of so many buckets.
+        The compressed bytes in blocks, by the number of buckets of a file with blocks of that size.
     paged_bytes : int, optional
         The compressed bytes in one page per column, with the directory; None if the file cannot be paged.
     """

@@ -226,7 +226,7 @@ class Scanner:
         """Refuse a read whose values of fixed width alone exceed the allowance, before memory is filled with others."""
         rows = sum(self.tail.index.rows(read.row_group) for read in plan.groups if not read.is_filtered)
         if rows * MAX_WIDTH * len(plan.output.schema) <= kept.left:
-            return  # The exact width takes a look at every column.
+            return  # The exact width would be computed from every column.
         try:
             kept.part().take(rows * plan.output.least_bits // 8)
         except MemoryLimitError as error:
@@ -368,7 +368,7 @@ class _GroupScan:
         account: Allowance | None,
         keep: Allowance | None,
     ) -> tuple[pa.RecordBatch, Allowance]:
-        """Columns of some rows, or of those of them that match; and the allowance in which they count.
+        """Columns of the rows of `span`, or of the matching ones; and the allowance in which they count.
 
         `rows` are indices into `span`. Without an account, the span is a slice, for which all buckets are inflated
         first: one row may take all memory that is left then, several rows only a part of it.

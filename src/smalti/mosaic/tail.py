@@ -20,7 +20,7 @@ from smalti.spec import FOOTER_SIZE, MAX_BLOCK_SIZE, Compression
 
 @dataclass(frozen=True)
 class Tail:
-    """Everything a file says about itself, checked. Columns are known by their sorted index, see `SchemaBlock`."""
+    """Footer, schema block, index and companion of a file, checked. Columns are known by their positions."""
 
     footer: Footer
     schema: SchemaBlock
@@ -34,7 +34,7 @@ class Tail:
         return range(self.schema.num_buckets if self.schema.num_columns else 0)
 
     def entry(self, group: int, bucket: int) -> BucketEntry:
-        """Where a bucket of a row group is; an entry with mode EMPTY where nothing is stored for it."""
+        """The offset, size and mode of a bucket of a row group; the mode is EMPTY if nothing is stored for it."""
         return BucketEntry.decode(*self.index.bucket(group, bucket))
 
     def stored_bytes(self, group: int, buckets: Collection[int]) -> int:
@@ -42,7 +42,7 @@ class Tail:
         return sum(self.entry(group, bucket).size for bucket in buckets)
 
     def statistics(self, group: int, wanted: Set[int] | None = None) -> list[StatisticsRecord]:
-        """The statistics of a row group, for all columns that have them or those of the `wanted`."""
+        """The statistics of a row group: of all columns that have them, or of the `wanted` ones."""
         return [StatisticsRecord._make(record) for record in self.index.statistics(group, wanted)]
 
 
@@ -61,7 +61,7 @@ def read_tail(
 ) -> tuple[Tail, bytes]:
     """Read and check the end of a file; also return the bytes that were read for it.
 
-    `parse` may know the schema block already, see `smalti.mosaic.columns.SharedSchemas`. A block that would have more
+    `parse` may know the schema block already, see `smalti.logical.mapping.SharedSchemas`. A block that would have more
     than `memory_limit` bytes is refused before it is decompressed.
     """
     size = source.size
