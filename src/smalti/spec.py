@@ -36,7 +36,7 @@ class NameEncoding(IntEnum):
 
 #: Section 2.3: tokens 0x80 to 0xFF are merge rules.
 MAX_BPE_RULES = 128
-#: Section 2.4: what the bucket count is when nobody asks for one, clamped to the number of columns.
+#: Section 2.4: the default number of buckets, at most one for each column.
 DEFAULT_NUM_BUCKETS = 100
 
 
@@ -81,7 +81,7 @@ class Encoding(IntEnum):
     ALL_NULL = 3
 
 
-#: Section 8: a bucket is paged once its pages have so many bytes on average, when nobody asks for another threshold.
+#: Section 8: the default threshold: a bucket is paged if its pages have this many bytes or more on average.
 DEFAULT_PAGE_SIZE_THRESHOLD = 32 << 10
 #: Section 8: paged buckets of a file must be zstd, and count their containers' children in 16 bits.
 MAX_PAGED_CHILDREN = 0xFFFF
@@ -90,7 +90,7 @@ MAX_PAGED_CHILDREN = 0xFFFF
 
 #: One name, expanded. The format's own limit is a varint.
 MAX_NAME_SIZE = 0xFFFF
-#: All names of a file, expanded: front coding and BPE let a small block stand for much more.
+#: All names of a file, expanded: with front coding and BPE, a small block can expand to far more bytes.
 MAX_NAMES_SIZE = 1 << 28
 #: ARRAY and MAP levels; Arrow itself stops importing at 64 levels and a MAP takes two.
 MAX_NESTING = 30
@@ -100,9 +100,9 @@ MAX_UNBACKED_ROWS = 1 << 27
 MAX_ROWS = 1 << 28
 #: Section 9: a zstd block of 128 KiB takes at least 4 bytes, so nothing expands further than this.
 MAX_ZSTD_RATIO = 1 << 15
-#: One block, uncompressed, that is read: 32-bit offsets of Arrow reach no further.
+#: The largest block, uncompressed, that is read: the limit of Arrow's 32-bit offsets.
 MAX_BLOCK_SIZE = (1 << 31) - 1
-#: One row group, uncompressed, that is written: newer readers of the reference refuse blocks above 512 MiB.
+#: The largest row group, uncompressed, that is written: newer readers of the reference refuse blocks above 512 MiB.
 MAX_ROW_GROUP_SIZE = 511 << 20
 #: Every size and count in the format is a 32-bit number.
 MAX_UINT32 = 0xFFFFFFFF

@@ -9,7 +9,7 @@ cdef extern from *:
     int64_t SMALTI_GIVE(int64_t* at, int64_t n) nogil
 
 # Bytes that may still be allocated, for several threads at once.
-# What a part of a read takes counts in the purse of the whole read too.
+# Bytes that are taken from the purse of a part of a read are taken from the purse of the whole read too.
 cdef struct Purse:
     int64_t left
     int64_t limit
@@ -30,7 +30,7 @@ cdef inline void give_back(Purse* purse, int64_t nbytes, Purse* end=NULL) noexce
 
 
 cdef inline int spend(Purse* purse, int64_t nbytes) except -1 nogil:
-    """Count bytes that are about to be allocated, or refuse them; without a purse everything is allowed."""
+    """Count bytes that are about to be allocated, or raise; without a purse everything is allowed."""
     cdef Purse* at = purse
     while at != NULL:
         if SMALTI_SPEND(&at.left, nbytes) < 0:

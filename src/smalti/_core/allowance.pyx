@@ -1,4 +1,4 @@
-"""How many bytes a read may hold: counted before they are allocated, so that no file can ask for more than is allowed."""
+"""The memory limit of a read: bytes are counted before they are allocated, so that no file can exceed the limit."""
 
 cimport cython
 from libc.stdint cimport INT64_MAX, int64_t
@@ -6,7 +6,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from smalti.errors import MemoryLimitError
 
 
-@cython.no_gc_clear  # The allowance of the whole read has to be there when a part is given back.
+@cython.no_gc_clear  # A part gives its bytes back to the allowance of the whole read when it is deleted.
 cdef class Allowance:
     """Bytes that one read, or one batch of it, may hold at a time. Safe to use from several threads.
 
@@ -34,7 +34,7 @@ cdef class Allowance:
             give_back(self.purse.whole, self.purse.limit - self.purse.left)
 
     def part(self, limit=INT64_MAX):
-        """An allowance for what is held for a while: it counts here too, and is given back when the part is deleted.
+        """Make an allowance whose bytes count here too, and are given back when it is deleted.
 
         Examples
         --------

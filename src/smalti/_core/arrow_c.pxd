@@ -29,13 +29,13 @@ cdef struct ArrowArray:
     void (*release)(ArrowArray*) noexcept nogil
     void* private_data
 
-# Zeros that the all-null columns of a batch share; counted, since a consumer may keep one column of many.
+# Zeros that the all-null columns of a batch share, with a reference count: a consumer may keep one column of many.
 cdef struct Zeros:
     int64_t references
     int64_t size
     uint8_t* data
 
-# What one ArrowArray of ours owns: its buffers and children follow this head in the same allocation.
+# The memory of one ArrowArray of ours; its buffers follow this head in the same allocation.
 cdef struct Block:
     const void* buffers[3]
     ArrowArray* children[2]
@@ -43,7 +43,7 @@ cdef struct Block:
     int64_t size
 
 cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil
-cdef ArrowArray* new_child(ArrowArray* parent, int at) except NULL nogil
+cdef ArrowArray* new_child(ArrowArray* parent, int index) except NULL nogil
 cdef Zeros* new_zeros(int64_t size) except NULL nogil
 cdef void share_zeros(ArrowArray* out, Zeros* zeros) noexcept nogil
 cdef void drop_zeros(Zeros* zeros) noexcept nogil

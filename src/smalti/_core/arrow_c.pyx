@@ -1,4 +1,4 @@
-"""Arrow's C data interface: the structures, who frees what, and schemas made from type nodes.
+"""Arrow's C data interface: allocating and releasing its structures, and making schemas from type descriptors.
 
 One allocation holds an array's bookkeeping and all its buffers, so that a 10,000-column batch costs 10,000
 allocations, not 40,000. `live_arrays` proves that nothing leaks.
@@ -20,8 +20,8 @@ cdef extern from *:
     #define SMALTI_LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
 
     /* Large blocks that were released, kept for the next arrays of about their size: up to eight, 64 MiB together.
-       The system's allocator gives such blocks back, and mapping their pages anew costs more than filling them.
-       A kept block begins with its size. With AddressSanitizer none is kept, so that it sees who uses them late. */
+       The system's allocator unmaps such blocks, and mapping their pages again costs more than filling them.
+       A kept block begins with its size. With AddressSanitizer none is kept, so that it notices uses after release. */
     #include <stdlib.h>
     #define SMALTI_SLOTS 8
     static void* smalti_kept[SMALTI_SLOTS];
@@ -61,7 +61,7 @@ cdef extern from *:
     void* smalti_take(int64_t size) nogil
 
 cdef enum:
-    LARGE = 1 << 20     # bytes of a block from which on it is kept
+    LARGE = 1 << 20     # bytes of the smallest block that is kept
 
 
 def live_arrays():
@@ -92,7 +92,7 @@ cdef void release_array(ArrowArray* array) noexcept nogil:
 
 
 cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil:
-    """Make `out` an array that owns `payload` bytes and return where they start (64-byte aligned, not cleared)."""
+    """Make `out` an array that owns `payload` bytes, and return their address (64-byte aligned, not cleared)."""
     cdef int64_t head = (sizeof(Block) + 63) // 64 * 64
     cdef int64_t size = head + 64 + payload
     cdef uint8_t* at = NULL
@@ -113,10 +113,10 @@ cdef uint8_t* new_array(ArrowArray* out, int64_t payload) except NULL nogil:
     return at + (-<int64_t>at & 63)
 
 
-cdef ArrowArray* new_child(ArrowArray* parent, int at) except NULL nogil:
-    """An empty child that `parent` releases; its n_children must already count it."""
-    parent.children[at] = <ArrowArray*>zeroed(sizeof(ArrowArray))
-    return parent.children[at]
+cdef ArrowArray* new_child(ArrowArray* parent, int index) except NULL nogil:
+    """Add an empty child, which `parent` releases; its n_children must already count it."""
+    parent.children[index] = <ArrowArray*>zeroed(sizeof(ArrowArray))
+    return parent.children[index]
 
 
 cdef Zeros* new_zeros(int64_t size) except NULL nogil:
@@ -161,18 +161,18 @@ cdef void _free_schema_capsule(object capsule) noexcept:
 cdef int _init_schema(
     ArrowSchema* out, const char* format, const uint8_t* name, int64_t name_size, bint nullable, int64_t n_children
 ) except -1:
-    """Format and name live in one allocation behind private_data; children are allocated, empty."""
+    """Fill `out` with empty children; one allocation, at private_data, has its format and name."""
     cdef int64_t i, format_size = strlen(format) + 1
-    cdef char* text = <char*>grow(NULL, format_size + name_size + 1)
+    cdef char* strings = <char*>grow(NULL, format_size + name_size + 1)
     memset(out, 0, sizeof(ArrowSchema))
-    memcpy(text, format, format_size)
+    memcpy(strings, format, format_size)
     if name_size:
-        memcpy(text + format_size, name, name_size)
-    text[format_size + name_size] = 0
-    out.format = text
-    out.name = text + format_size
+        memcpy(strings + format_size, name, name_size)
+    strings[format_size + name_size] = 0
+    out.format = strings
+    out.name = strings + format_size
     out.flags = ARROW_FLAG_NULLABLE if nullable else 0
-    out.private_data = text
+    out.private_data = strings
     out.release = _release_schema
     if n_children:
         out.children = <ArrowSchema**>zeroed(n_children * sizeof(ArrowSchema*))
@@ -221,7 +221,7 @@ cdef int _fill_schema(
 
 
 cdef object schema_capsule(BucketNodes nodes, list names):
-    """A struct schema whose fields are the logical columns of `nodes`, under `names` (UTF-8 bytes)."""
+    """Make a struct schema whose fields are the logical columns of `nodes`, under `names` (UTF-8 bytes)."""
     cdef int32_t i
     cdef ArrowSchema* schema = <ArrowSchema*>zeroed(sizeof(ArrowSchema))
     cdef bytes name
@@ -233,7 +233,7 @@ cdef object schema_capsule(BucketNodes nodes, list names):
 
 
 def schema_metadata(capsule):
-    """Key-value metadata of an `arrow_schema` capsule, repeated keys kept, in order.
+    """List the key-value metadata of an `arrow_schema` capsule in order, with repeated keys.
 
     Arrow serialises compute expressions as such pairs; pyarrow's own accessor drops the repeated ones.
     """
@@ -256,9 +256,9 @@ def schema_metadata(capsule):
 
 
 def field_kinds(capsule):
-    """For every field of an `arrow_schema` capsule a key that is equal for fields of equal type and nullability.
+    """List, for the fields of an `arrow_schema` capsule, keys that are equal if type and nullability are equal.
 
-    Fields whose type takes more than a format string to tell (nested, dictionary, extension) have None.
+    The key is None if a format string does not describe the type: nested, dictionary and extension types.
     """
     cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(capsule, b"arrow_schema")
     cdef ArrowSchema* field

@@ -25,7 +25,7 @@ class Batch:
         self,
         bucket: BucketViews,
         columns: list[int],
-        places: list[int],
+        targets: list[int],
         rows: memoryview | None = None,
         first: int = -1,
     ) -> None: ...

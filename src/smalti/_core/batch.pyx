@@ -1,4 +1,5 @@
-"""Buckets on their way to Arrow: their columns found in the bytes, then described, or decoded into a batch."""
+"""The read path of a bucket: find its columns in the bytes (`view`), then describe them, or decode them into a batch
+(`select`, `decode`)."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free
@@ -11,7 +12,7 @@ from smalti._core.cursor cimport uv32_size
 from smalti._core.decode cimport Scratch, decode_column, free_scratch
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.nodes cimport DICT, BucketNodes, Node
-from smalti._core.select cimport Blocks, free_blocks, select_rows, slice_rows
+from smalti._core.select cimport Blocks, free_blocks, select_range, select_rows
 from smalti._core.view cimport View, view_all_null, view_monolithic, view_page
 
 from smalti.errors import MosaicError
@@ -100,13 +101,13 @@ def view_pages(BucketNodes nodes not None, dict pages not None, list num_rows no
 
 
 cdef class Batch:
-    """Columns of one row group on their way to Arrow; each place is filled once, by any thread.
+    """An Arrow batch of one row group in the making; each column is decoded once, by any thread.
 
     Parameters
     ----------
     num_columns, num_rows : int
     allowance : Allowance, optional
-        What the arrays may take, and what decoding takes beside them.
+        Counts the bytes of the arrays, and those that decoding takes besides.
     """
 
     cdef ArrowArray array
@@ -134,21 +135,21 @@ cdef class Batch:
         release_array(&self.array)
 
     def address(self):
-        """Where the ArrowArray is, for the one import that takes its contents over."""
+        """The address of the ArrowArray, for one import, which takes its contents over."""
         return <uintptr_t>&self.array
 
     def decode(
         self,
         BucketViews bucket not None,
         list columns not None,
-        list places not None,
+        list targets not None,
         const uint64_t[::1] rows=None,
         int64_t first=-1,
     ):
-        """Decode columns of a bucket, given as positions in the bucket, into their places.
+        """Decode columns, given as positions in the bucket, into the columns of the batch with the indices `targets`.
 
-        With `rows`, only those rows of the bucket, in ascending order, become the rows of the batch; with `first`, as
-        many rows as the batch has, from that one on.
+        `rows` selects rows of the bucket, in ascending order; `first` selects as many rows as the batch has from that
+        row on; otherwise all rows are decoded.
         """
         cdef int64_t i, n = len(columns), at = -1, selected = 0
         cdef int64_t* wanted = NULL
@@ -162,7 +163,7 @@ cdef class Batch:
         s.purse = blocks.purse = self.purse
         try:
             wanted = _numbers(columns, bucket.nodes.num_columns)
-            into = _numbers(places, self.num_columns)
+            into = _numbers(targets, self.num_columns)
             for i in range(n):
                 _check_viewed(bucket.views, bucket.nodes.nodes, wanted[i])
             if rows is not None:
@@ -181,7 +182,7 @@ cdef class Batch:
                 for i in range(n):
                     at = wanted[i]
                     if selected == 0 and first >= 0:
-                        slice_rows(bucket.views, at, first, self.num_rows, views, &s, &blocks)
+                        select_range(bucket.views, at, first, self.num_rows, views, &s, &blocks)
                     elif views != bucket.views:
                         select_rows(bucket.views, at, selection, selected, views, &s, &blocks)
                     decode_column(views, at, self.array.children[into[i]], &s)

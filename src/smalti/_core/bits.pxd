@@ -1,4 +1,4 @@
-"""Bitmaps, bit-packed indices, byte order and the order of bytes: the loops decoding and encoding share."""
+"""Bitmaps, bit-packed indices, byte order and comparison of bytes: loops that decoding and encoding share."""
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
@@ -51,7 +51,7 @@ cdef inline bint get_bit(const uint8_t* bits, int64_t i) noexcept nogil:
 
 
 cdef inline int64_t count_bits(const uint8_t* bits, int64_t offset, int64_t n) noexcept nogil:
-    """Set bits among n starting at bit `offset`."""
+    """Count the set bits among n bits from bit `offset` on."""
     cdef int64_t count = 0
     cdef uint64_t w
     while n > 0 and offset & 7:
@@ -74,7 +74,7 @@ cdef inline int64_t count_bits(const uint8_t* bits, int64_t offset, int64_t n) n
 
 
 cdef inline uint64_t load_bits(const uint8_t* bits, int64_t offset, int64_t n) noexcept nogil:
-    """n bits (1 to 64) starting at bit `offset`, touching only the bytes that hold them."""
+    """Load n bits (1 to 64) from bit `offset` on, reading only the bytes that hold them."""
     cdef uint64_t low = 0, high
     cdef int shift = offset & 7
     cdef int64_t nbytes = (shift + n + 7) >> 3
@@ -88,7 +88,7 @@ cdef inline uint64_t load_bits(const uint8_t* bits, int64_t offset, int64_t n) n
 
 
 cdef inline void copy_inverted(uint8_t* out, const uint8_t* bits, int64_t rows) noexcept nogil:
-    """Turn null bits into validity bits, with the padding cleared."""
+    """Copy null bits as validity bits, with the padding cleared."""
     cdef int64_t row = 0, n
     cdef uint64_t w
     while row < rows:
@@ -150,7 +150,7 @@ cdef inline uint32_t unpack_indices(
             out[i] = data[i]
             top = data[i] if data[i] > top else top
         return top
-    safe = ((size - 8) * 8 // width) if size >= 8 else 0     # those whose 8-byte load stays inside
+    safe = ((size - 8) * 8 // width) if size >= 8 else 0     # indices whose 8-byte load stays inside the data
     if safe > n:
         safe = n
     while i < safe:

@@ -20,7 +20,7 @@ cdef inline Cursor cursor_over(const uint8_t* data, int64_t size) noexcept nogil
 
 
 cdef inline int need(Cursor* c, int64_t nbytes) except -1 nogil:
-    """Refuse unless `nbytes` more bytes are there. `nbytes` must not be negative."""
+    """Raise unless `nbytes` more bytes are left. `nbytes` must not be negative."""
     if nbytes > c.end - c.pos:
         return corrupt(b"data ends early (bytes left, bytes needed)", c.pos, c.end - c.pos, nbytes)
     return 0
@@ -39,7 +39,7 @@ cdef inline int64_t read_u8(Cursor* c) except -1 nogil:
 
 
 cdef inline int read_leb128(Cursor* c, int max_size, uint64_t* out) noexcept nogil:
-    """The bits of a LEB128 number; returns its size, 0 if it is cut off, -1 if it is longer than `max_size` bytes."""
+    """Read a LEB128 number; returns its size, 0 if it is cut off, -1 if it is longer than `max_size` bytes."""
     cdef uint64_t value = 0
     cdef int size = 0
     cdef uint8_t byte = 0x80
@@ -57,7 +57,7 @@ cdef inline int read_leb128(Cursor* c, int max_size, uint64_t* out) noexcept nog
 
 
 cdef inline int64_t read_uv32(Cursor* c) except -1 nogil:
-    """Unsigned LEB128 of at most 32 bits, in as few bytes as it takes (section 16: over-long is refused)."""
+    """Read unsigned LEB128 of at most 32 bits in as few bytes as possible (section 16: longer forms are refused)."""
     cdef int64_t start = c.pos
     cdef uint64_t value = 0
     cdef int size = read_leb128(c, 5, &value)
@@ -73,7 +73,7 @@ cdef inline int64_t read_uv32(Cursor* c) except -1 nogil:
 
 
 cdef inline int read_uv64(Cursor* c, uint64_t* out) except -1 nogil:
-    """Unsigned LEB128 of at most 64 bits, 10 bytes, minimal."""
+    """Read unsigned LEB128 of at most 64 bits, in as few bytes as possible."""
     cdef int64_t start = c.pos
     cdef int size = read_leb128(c, 10, out)
     if size == 0:
@@ -86,7 +86,7 @@ cdef inline int read_uv64(Cursor* c, uint64_t* out) except -1 nogil:
 
 
 cdef inline int read_zz64(Cursor* c, int64_t* out) except -1 nogil:
-    """Zigzag of a signed 64-bit integer in LEB128."""
+    """Read a signed 64-bit integer, zigzag in LEB128."""
     cdef uint64_t value = 0
     read_uv64(c, &value)
     out[0] = <int64_t>(value >> 1) ^ -<int64_t>(value & 1)
@@ -94,7 +94,7 @@ cdef inline int read_zz64(Cursor* c, int64_t* out) except -1 nogil:
 
 
 cdef inline uint64_t load_be(const uint8_t* at, int width) noexcept nogil:
-    """Big-endian load of 1 to 8 bytes; the caller has checked that they are there."""
+    """Load a big-endian number of 1 to 8 bytes; the caller has checked that they exist."""
     cdef uint64_t value = 0
     cdef int i
     for i in range(width):
@@ -104,15 +104,18 @@ cdef inline uint64_t load_be(const uint8_t* at, int width) noexcept nogil:
 
 cdef inline uint32_t load_uv32(const uint8_t** at) noexcept nogil:
     """Load a varint that has been checked before, and move `at` behind it."""
-    cdef uint8_t byte = at[0][0]
-    cdef uint32_t value = byte & 0x7F
-    cdef int shift = 0
-    at[0] += 1
-    while byte >= 0x80:
-        shift += 7
-        byte = at[0][0]
-        at[0] += 1
-        value |= (<uint32_t>(byte & 0x7F)) << shift
+    cdef const uint8_t* byte = at[0]
+    cdef uint32_t value = byte[0]
+    cdef int shift = 7
+    if value >= 0x80:
+        value &= 0x7F
+        byte += 1
+        while byte[0] >= 0x80:
+            value |= (<uint32_t>(byte[0] & 0x7F)) << shift
+            shift += 7
+            byte += 1
+        value |= (<uint32_t>byte[0]) << shift
+    at[0] = byte + 1
     return value
 
 

@@ -7,7 +7,7 @@ from smalti._core.bits cimport i128
 
 
 cdef inline int decimal_size(const uint8_t* decimal) noexcept nogil:
-    """Bytes the 16-byte Arrow decimal takes when serialised, without its prefix."""
+    """Bytes of a serialised 16-byte Arrow decimal, without its prefix."""
     cdef i128 value
     cdef int size = 1
     memcpy(&value, decimal, 16)
@@ -21,7 +21,7 @@ cdef inline int decimal_size(const uint8_t* decimal) noexcept nogil:
 
 
 cdef inline int put_decimal(uint8_t* out, const uint8_t* decimal) noexcept nogil:
-    """Prefix and value; returns how many bytes were written."""
+    """Write prefix and value; returns the number of bytes written."""
     cdef int size = decimal_size(decimal)
     cdef int i
     out[0] = <uint8_t>size

@@ -1,7 +1,7 @@
-"""Views of encoded columns to Arrow arrays.
+"""Decoding views of encoded columns into Arrow arrays.
 
-Every column is decoded densely (non-null values only, as stored) and then spread over its rows. Buffers are fresh:
-nothing that leaves here is touched again.
+Every column is decoded densely (non-null values only, as stored) and then spread over its rows. Arrays have buffers of
+their own, which are not changed once they are handed out.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -13,7 +13,7 @@ from smalti._core.arrow_c cimport ArrowArray, drop_zeros, new_array, new_child, 
 from smalti._core.bits cimport Pair, bitmap_size, copy_inverted, expand_nulls, index_width, unpack_indices, word
 from smalti._core.cursor cimport load_uv32
 from smalti._core.fault cimport NONE, corrupt, grow, unsupported
-from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, Node, PLAIN, T_MAP, arrow_width, is_text
+from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, Node, PLAIN, T_MAP, arrow_width, is_string
 from smalti._core.utf8 cimport valid_strings, valid_utf8
 from smalti._core.values cimport load_values
 from smalti._core.view cimport View
@@ -46,7 +46,7 @@ cdef int64_t _round64(int64_t n) noexcept nogil:
 # --- dense values -------------------------------------------------------------------------------------------------
 
 cdef int _unpack(View* view, Scratch* s) except -1 nogil:
-    """Indices of a DICT column into scratch; all of them are inside the dictionary."""
+    """Unpack the indices of a DICT column into scratch, and check that all of them are inside the dictionary."""
     cdef uint32_t top
     _reserve(<uint8_t**>&s.indices, &s.indices_size, view.non_null * 4 + 4, s)
     top = unpack_indices(s.indices, view.data, view.data_size, view.non_null, index_width(view.entries))
@@ -56,7 +56,7 @@ cdef int _unpack(View* view, Scratch* s) except -1 nogil:
 
 
 cdef int _dense(View* view, Scratch* s, word* out) except -1 nogil:
-    """The non-null values of a column of fixed width."""
+    """Decode the non-null values of a column of fixed width."""
     cdef int64_t i, n = view.non_null
     cdef const uint32_t* indices
     cdef const word* entries
@@ -81,7 +81,7 @@ cdef int _dense(View* view, Scratch* s, word* out) except -1 nogil:
 
 
 cdef int _spread(View* view, Scratch* s, word* out) except -1 nogil:
-    """The values of all rows of a column of fixed width, zeros under the nulls."""
+    """Decode the values of all rows of a column of fixed width, with zeros under the nulls."""
     _dense(view, s, out)
     if view.has_nulls:
         expand_nulls(out, view.rows, view.non_null, view.nulls)
@@ -91,7 +91,7 @@ cdef int _spread(View* view, Scratch* s, word* out) except -1 nogil:
 # --- arrays -------------------------------------------------------------------------------------------------------
 
 cdef uint8_t* _begin(View* view, ArrowArray* out, int n_buffers, int64_t payload, Scratch* s) except NULL nogil:
-    """Head and validity of an array that is not ALL_NULL; returns where its other buffers go."""
+    """Allocate an array that is not ALL_NULL and fill its validity bitmap; returns the memory of its other buffers."""
     cdef int64_t validity = _round64(bitmap_size(view.rows)) if view.has_nulls else 0
     cdef uint8_t* at
     spend(s.purse, validity + payload)
@@ -106,7 +106,7 @@ cdef uint8_t* _begin(View* view, ArrowArray* out, int n_buffers, int64_t payload
 
 
 cdef int _all_null(View* view, ArrowArray* out, int n_buffers, Scratch* s) except -1 nogil:
-    """Validity, offsets and values of an all-null column are all zeros: the columns of a bucket share them."""
+    """Make an array of nulls. Its validity, offsets and values are zeros that all columns of a bucket share."""
     cdef int64_t size = (view.rows + 1) * arrow_width(view.node.kind)
     cdef int i
     new_array(out, 0)
@@ -125,7 +125,7 @@ cdef int _all_null(View* view, ArrowArray* out, int n_buffers, Scratch* s) excep
 
 
 cdef int _decode_bits(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
-    """Booleans: a byte each behind the buffer, then eight of them packed into each byte of it."""
+    """Decode booleans, a byte each behind the buffer, then pack eight of them into each byte of the buffer."""
     cdef int64_t i, k, packed = bitmap_size(view.rows)
     cdef uint8_t* bits = _begin(view, out, 2, packed + 8 + 8 * packed, s)
     cdef uint8_t* values = bits + packed + 8
@@ -154,16 +154,16 @@ cdef int _decode_fixed(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     return _spread(view, s, <Pair*>values)
 
 
-cdef inline void _copy_text(uint8_t* out, const uint8_t* text, uint32_t size, const uint8_t* end) noexcept nogil:
-    """Short texts are copied in one fixed step where both sides have room for it (out always has SLACK)."""
-    if size <= 16 and end - text >= 16:
-        memcpy(out, text, 16)
+cdef inline void _copy_string(uint8_t* out, const uint8_t* string, uint32_t size, const uint8_t* end) noexcept nogil:
+    """Copy a string; a short one in one step of fixed size if its source has as many bytes (`out` has SLACK)."""
+    if size <= 16 and end - string >= 16:
+        memcpy(out, string, 16)
     else:
-        memcpy(out, text, size)
+        memcpy(out, string, size)
 
 
-cdef int32_t* _begin_text(View* view, ArrowArray* out, int64_t total, Scratch* s) except NULL nogil:
-    """Head and validity of texts of `total` bytes; returns where their offsets go."""
+cdef int32_t* _begin_strings(View* view, ArrowArray* out, int64_t total, Scratch* s) except NULL nogil:
+    """Allocate an array of strings of `total` bytes; returns the memory of their offsets."""
     cdef int64_t head = _round64((view.rows + 1) * 4)
     cdef uint8_t* at
     if total > MAX_INT32:
@@ -175,7 +175,7 @@ cdef int32_t* _begin_text(View* view, ArrowArray* out, int64_t total, Scratch* s
 
 
 cdef int _sum_offsets(View* view, int32_t* offsets) noexcept nogil:
-    """offsets[1:] holds dense sizes; spread them and add them up."""
+    """Turn the dense sizes in offsets[1:] into offsets of all rows."""
     cdef int64_t row
     offsets[0] = 0
     if view.has_nulls:
@@ -185,9 +185,9 @@ cdef int _sum_offsets(View* view, int32_t* offsets) noexcept nogil:
     return 0
 
 
-cdef int _decode_plain_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
+cdef int _decode_plain_strings(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int64_t i
-    cdef int32_t* offsets = _begin_text(view, out, view.text_size, s)
+    cdef int32_t* offsets = _begin_strings(view, out, view.string_bytes, s)
     cdef uint8_t* to = <uint8_t*>out.buffers[2]
     cdef uint32_t size
     cdef const uint8_t* at = view.data
@@ -195,77 +195,77 @@ cdef int _decode_plain_text(View* view, ArrowArray* out, Scratch* s) except -1 n
     for i in range(view.non_null):
         size = load_uv32(&at)
         offsets[i + 1] = <int32_t>size
-        _copy_text(to, at, size, end)
+        _copy_string(to, at, size, end)
         to += size
         at += size
     return _sum_offsets(view, offsets)
 
 
-cdef int _decode_const_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
+cdef int _decode_const_strings(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int64_t i
-    cdef const uint8_t* text = view.value
-    cdef uint32_t size = load_uv32(&text)
-    cdef int32_t* offsets = _begin_text(view, out, <int64_t>size * view.non_null, s)
+    cdef const uint8_t* string = view.value
+    cdef uint32_t size = load_uv32(&string)
+    cdef int32_t* offsets = _begin_strings(view, out, <int64_t>size * view.non_null, s)
     cdef uint8_t* to = <uint8_t*>out.buffers[2]
     for i in range(view.non_null):
         offsets[i + 1] = <int32_t>size
-        memcpy(to, text, size)
+        memcpy(to, string, size)
         to += size
     return _sum_offsets(view, offsets)
 
 
-cdef int _decode_dict_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
+cdef int _decode_dict_strings(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     cdef int64_t i, total = 0
     cdef int32_t* offsets
     cdef uint8_t* to
     cdef const uint8_t* at = view.value
     cdef const uint8_t* end = at + view.value_size
-    cdef const uint8_t** texts
+    cdef const uint8_t** strings
     cdef uint32_t* sizes
     cdef uint32_t index
     _reserve(&s.entries, &s.entries_size, view.entries * 12 + 16, s)
-    texts = <const uint8_t**>s.entries
+    strings = <const uint8_t**>s.entries
     sizes = <uint32_t*>(s.entries + view.entries * 8)
     for i in range(view.entries):
         sizes[i] = load_uv32(&at)
-        texts[i] = at
-        if is_text(view.node) and not valid_utf8(at, sizes[i]):
+        strings[i] = at
+        if is_string(view.node) and not valid_utf8(at, sizes[i]):
             return corrupt(b"dictionary entry is not UTF-8", NONE, i, NONE)
         at += sizes[i]
     _unpack(view, s)
     for i in range(view.non_null):
         total += sizes[s.indices[i]]
-    offsets = _begin_text(view, out, total, s)
+    offsets = _begin_strings(view, out, total, s)
     to = <uint8_t*>out.buffers[2]
     for i in range(view.non_null):
         index = s.indices[i]
         offsets[i + 1] = <int32_t>sizes[index]
-        _copy_text(to, texts[index], sizes[index], end)
+        _copy_string(to, strings[index], sizes[index], end)
         to += sizes[index]
     return _sum_offsets(view, offsets)
 
 
-cdef int _decode_text(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
+cdef int _decode_strings(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
     if view.encoding == DICT:
-        return _decode_dict_text(view, out, s)
+        return _decode_dict_strings(view, out, s)
     if view.encoding == CONST:
-        _decode_const_text(view, out, s)
+        _decode_const_strings(view, out, s)
     else:
-        _decode_plain_text(view, out, s)
-    if is_text(view.node) and not valid_strings(
+        _decode_plain_strings(view, out, s)
+    if is_string(view.node) and not valid_strings(
         <const uint8_t*>out.buffers[2], <const int32_t*>out.buffers[1], view.rows
     ):
-        return corrupt(b"text is not UTF-8", NONE, NONE, NONE)
+        return corrupt(b"string is not UTF-8", NONE, NONE, NONE)
     return 0
 
 
 cdef int load_lengths(View* view, Scratch* s, uint32_t* out) except -1 nogil:
-    """The lengths of all lists or maps that are not null."""
+    """Decode the lengths of all lists or maps that are not null."""
     return _dense(view, s, out)
 
 
 cdef int _decode_lengths(View* view, ArrowArray* out, Scratch* s) except -1 nogil:
-    """Offsets of a list or map; returns nothing, offsets[rows] is the number of elements."""
+    """Decode the offsets of a list or map; offsets[rows] is the number of elements."""
     cdef int64_t i, total = 0
     cdef int32_t* offsets = <int32_t*>_begin(view, out, 2, (view.rows + 1) * 4, s)
     out.buffers[1] = offsets
@@ -280,7 +280,7 @@ cdef int _decode_lengths(View* view, ArrowArray* out, Scratch* s) except -1 nogi
 
 
 cdef int decode_column(View* views, int64_t at, ArrowArray* out, Scratch* s) except -1 nogil:
-    """One physical column and its children. On error what was built so far hangs off `out`, for the caller to release."""
+    """Decode a physical column and its children. After an error the caller releases `out`, which may be incomplete."""
     cdef View* view = &views[at]
     cdef const Node* node = view.node
     cdef ArrowArray* parent = out
@@ -291,7 +291,7 @@ cdef int decode_column(View* views, int64_t at, ArrowArray* out, Scratch* s) exc
     if view.encoding == ALL_NULL:
         _all_null(view, out, 3 if node.kind == K_VAR else 2, s)
     elif node.kind == K_VAR:
-        _decode_text(view, out, s)
+        _decode_strings(view, out, s)
     elif node.kind == K_LEN:
         _decode_lengths(view, out, s)
         elements = (<const int32_t*>out.buffers[1])[view.rows]

@@ -1,4 +1,4 @@
-"""Feeds of values to encoded columns (section 5), and those to buckets (sections 7 and 8) ready for compression."""
+"""Encoding feeds of values as columns (section 5) and buckets (sections 7 and 8), ready for compression."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
@@ -23,18 +23,9 @@ cpdef int choose_encoding(
 ) noexcept nogil:
     """Section 5: ALL_NULL, else CONST, else DICT where that is strictly smaller, else PLAIN.
 
-    Parameters
-    ----------
-    non_null : int
-        Values that are not null.
-    constant : bool
-        Whether they are all the same.
-    tracked : bool
-        Whether the distinct values stayed within the limits of a dictionary.
-    entries, entry_bytes : int
-        How many those are, and their serialised size.
-    plain_bytes : int
-        Serialised size of all values.
+    `non_null` is the number of values that are not null, `constant` whether they are all the same, and `plain_bytes`
+    their serialised size. If the distinct values stayed within the limits of a dictionary (`tracked`), `entries` is
+    their number and `entry_bytes` their serialised size.
     """
     if non_null == 0:
         return ALL_NULL
@@ -51,7 +42,7 @@ cpdef bint choose_paged(int64_t counted_bytes, int64_t counted_pages, int64_t th
     return counted_pages > 0 and counted_bytes // counted_pages >= threshold
 
 
-# --- where encoded columns gather ---------------------------------------------------------------------------------
+# --- memory for encoded columns -----------------------------------------------------------------------------------
 
 cdef struct Arena:
     uint8_t* data
@@ -61,7 +52,7 @@ cdef struct Arena:
 cdef struct Piece:
     int encoding
     bint has_nulls
-    int64_t at              # where the three parts lie in the arena, one after the other
+    int64_t at              # offset in the arena of the three parts, which follow each other
     int64_t meta_size       # CONST value, or DICT count and entries
     int64_t nulls_size
     int64_t data_size
@@ -86,10 +77,10 @@ cdef struct Worker:
     int64_t max_bytes
 
 
-cdef bint _all_equal(const Dense* values, const Dense* first, bint texts, int64_t n) noexcept nogil:
-    """Whether n values are all the first of `first`."""
+cdef bint _all_equal(const Dense* values, const Dense* first, bint strings, int64_t n) noexcept nogil:
+    """Whether n values all equal the first value of `first`."""
     cdef int64_t i
-    if texts:
+    if strings:
         for i in range(n):
             if values.sizes[i] != first.sizes[0] or memcmp(values.texts[i], first.texts[0], first.sizes[0]) != 0:
                 return False
@@ -101,7 +92,7 @@ cdef bint _all_equal(const Dense* values, const Dense* first, bint texts, int64_
 
 
 cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bint is_child) except -1 nogil:
-    cdef bint texts = feed.node.kind == K_VAR or feed.node.kind == K_DECV
+    cdef bint strings = feed.node.kind == K_VAR or feed.node.kind == K_DECV
     cdef int64_t non_null = feed.rows - feed.nulls
     cdef int64_t plain = plain_size(feed)
     cdef int64_t n, seen = 0, loaded = -1
@@ -111,8 +102,8 @@ cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bin
     cdef Dense first = Dense(&key, &text, &size)
     cdef bint constant = True
     cdef uint8_t* out
-    # A byte budget holds for what varies in size, and for 12-byte timestamps (section 5).
-    tracker_start(&w.tracker, w.max_entries, w.max_bytes if texts or feed.node.kind == K_TS9 else INT64_MAX,
+    # A byte budget applies to values of variable size, and to 12-byte timestamps (section 5).
+    tracker_start(&w.tracker, w.max_entries, w.max_bytes if strings or feed.node.kind == K_TS9 else INT64_MAX,
                   non_null, plain)
     rewind(feed)
     while non_null and (constant or w.tracker.alive or bounds != NULL):
@@ -125,15 +116,15 @@ cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bin
         if bounds != NULL:
             minmax_add(bounds, feed.node, &w.dense, n)
         if seen == 0:
-            if texts:
+            if strings:
                 text = w.dense.texts[0]
                 size = w.dense.sizes[0]
             else:
                 key = w.dense.keys[0]
         if constant:
-            constant = _all_equal(&w.dense, &first, texts, n)
+            constant = _all_equal(&w.dense, &first, strings, n)
             if not constant and seen:
-                # The segments before the first difference held one value: enter it without looking again.
+                # All segments before this one hold the first value: enter it without reading them again.
                 track(&w.tracker, &first, 1, feed.node.kind)
                 if w.tracker.alive:
                     track_repeats(&w.tracker, seen - 1)
@@ -312,7 +303,7 @@ cdef class EncodedBucket:
         return memoryview(block)[:out - start]
 
     def pages(self):
-        """Every physical column as a page (section 8), None for ALL_NULL."""
+        """The page of every physical column (section 8), None for ALL_NULL."""
         cdef Piece* piece
         cdef uint8_t* out
         cdef int64_t node, size

@@ -4,12 +4,12 @@ from smalti._core.arrow_c cimport ArrowArray
 from smalti._core.nodes cimport Node
 
 cdef enum:
-    SEGMENT = 16384     # rows looked at together: their dense values stay in cache
+    SEGMENT = 16384     # rows that are read together: their dense values stay in the CPU's cache
 
-# A run of rows of one Arrow array; `start` counts from the array's first slot, its own offset included.
+# A run of rows of one Arrow array; `start` is the index of the first in the buffers, the array's offset included.
 cdef struct Chunk:
     const ArrowArray* array
-    const uint8_t* valid    # the array's validity bitmap, NULL where nothing is null
+    const uint8_t* valid    # the array's validity bitmap, NULL if nothing is null
     int64_t start
     int64_t rows
 
@@ -24,7 +24,8 @@ cdef struct Feed:
     int64_t at_chunk
     int64_t at_row
 
-# Non-null values of up to SEGMENT rows: numbers as keys, texts and wide decimals as pieces of Arrow's memory.
+# Non-null values of up to SEGMENT rows: numbers as keys (their bits, widened to 64), strings and wide decimals as
+# addresses (`texts`) and sizes in Arrow's memory.
 cdef struct Dense:
     uint64_t* keys
     const uint8_t** texts

@@ -1,7 +1,7 @@
 """Arrow arrays as feeds of dense, non-null values: the input side of encoding.
 
-A row group may be made of many batches, and the elements of an array column of many runs (a null array's elements,
-if Arrow's buffers hold any, are passed over: section 6). A feed hides that.
+A feed concatenates the batches of a row group, and the runs of elements of an array column (elements of null arrays,
+which Arrow's buffers may hold, are skipped: section 6).
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -29,7 +29,7 @@ cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t r
 
 
 cdef int _add_elements(Feed* feeds, const Node* parent, const ArrowArray* array, int64_t first, int64_t n) except -1 nogil:
-    """Elements first to first + n of a list or map array, to the feeds of its children."""
+    """Add elements first to first + n of a list or map array to the feeds of its children."""
     cdef const ArrowArray* child = array.children[0]
     cdef int i
     if parent.type_id != T_MAP:
@@ -40,7 +40,7 @@ cdef int _add_elements(Feed* feeds, const Node* parent, const ArrowArray* array,
 
 
 cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nogil:
-    """Fill the feeds below a container from its own; those below them in turn."""
+    """Fill the feeds of all columns below a list or map from its own feed."""
     cdef Feed* feed = &feeds[at]
     cdef const Node* node = &nodes[at]
     cdef const int32_t* offsets
@@ -87,7 +87,7 @@ cdef void put_null_bits(Feed* feed, uint8_t* out) noexcept nogil:
 
 
 cdef inline void _or_word(uint8_t* out, uint64_t bits) noexcept nogil:
-    """Only the bytes that have bits are touched: the last word may reach past the bitmap."""
+    """Set bits; only bytes with bits to set are written, because the last word may reach past the bitmap."""
     while bits:
         out[0] |= <uint8_t>bits
         bits >>= 8
@@ -136,7 +136,7 @@ cdef inline void _take(int kind, const ArrowArray* array, int64_t i, Dense* out,
 cdef inline int64_t _take_run(
     int kind, const Chunk* chunk, int64_t at, int64_t rows, Dense* out, int64_t to
 ) noexcept nogil:
-    """Non-null values among `rows` rows; called with a constant kind, so that the compiler makes one loop of each."""
+    """Load the non-null values among `rows` rows; `kind` is a constant, so that the compiler makes a loop for each."""
     cdef const ArrowArray* array = chunk.array
     cdef int64_t row = 0, n, start = chunk.start + at
     cdef uint64_t bits
@@ -156,7 +156,7 @@ cdef inline int64_t _take_run(
 
 
 cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil:
-    """Values of the next rows, SEGMENT at most; -1 when there are no more rows."""
+    """Load the values of the next rows, SEGMENT at most, and return their number; -1 when there are no more rows."""
     cdef int64_t rows, left = SEGMENT, to = 0
     cdef Chunk* chunk
     cdef int kind = feed.node.kind

@@ -7,7 +7,7 @@ from libc.stdlib cimport free, qsort
 from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
 from smalti._core.fault cimport NONE, corrupt, grow
-from smalti._core.nodes cimport K_VAR, Node, file_width, has_statistics, is_text, read_head
+from smalti._core.nodes cimport K_VAR, Node, file_width, has_statistics, is_string, read_head
 from smalti._core.schema cimport SchemaBlock
 from smalti._core.utf8 cimport valid_utf8
 from smalti._core.values cimport key_less, load_values
@@ -60,7 +60,7 @@ cdef class RowGroupIndex:
     num_row_groups : int
         From the footer.
     data_end : int
-        Where bucket data must end: the offset of the schema block.
+        The offset of the schema block, at which bucket data must end.
     compressed : bool
         Whether the file is zstd; without compression a bucket's two sizes agree and nothing is paged.
     """
@@ -157,7 +157,7 @@ cdef class RowGroupIndex:
         return 0
 
     cdef int _check_overlap(self, int64_t total) except -1 nogil:
-        """Writers lay buckets out in order; only an unusual file pays for the sort."""
+        """Refuse buckets that share bytes. Writers store buckets in order; only other files need the sort."""
         cdef int64_t i, end = 0, n = 0
         cdef Entry* sorted_entries
         for i in range(total):
@@ -186,15 +186,6 @@ cdef class RowGroupIndex:
 
     # --- statistics (section 11) --------------------------------------------------------------------------------
 
-    cdef int _node_of(self, int64_t column, Node* node) except -1 nogil:
-        """The descriptor of one column without its children: statistics are for scalars."""
-        cdef Cursor d = cursor_over(self._schema.data, self._schema.size)
-        d.pos = self._schema.descriptor_at[column]
-        read_head(&d, node)
-        if not has_statistics(node):
-            return corrupt(b"statistics on a column that has no order (type id)", NONE, node.type_id, NONE)
-        return 0
-
     cdef int64_t _read_value(self, Cursor* c, Node* node, const uint8_t** value, uint64_t* key) except -1 nogil:
         """Step over one value, without its length prefix; returns its size. A number is decoded into `key`."""
         cdef uint64_t decoded[2]
@@ -203,7 +194,7 @@ cdef class RowGroupIndex:
             size = read_uv32(c)
         need(c, size)
         value[0] = c.data + c.pos
-        if is_text(node) and not valid_utf8(value[0], size):
+        if is_string(node) and not valid_utf8(value[0], size):
             return corrupt(b"statistics of a text column are not UTF-8", c.pos, NONE, NONE)
         if node.kind != K_VAR:
             decoded[0] = 0
@@ -215,6 +206,7 @@ cdef class RowGroupIndex:
     cdef int _read_record(self, Cursor* c, Group* group, Record* record) except -1 nogil:
         cdef int64_t at = c.pos
         cdef uint64_t low = 0, high = 0
+        cdef Cursor d = cursor_over(self._schema.data, self._schema.size)
         cdef Node node
         record.column = read_uv32(c)
         if record.column >= self._schema.num_columns:
@@ -223,7 +215,10 @@ cdef class RowGroupIndex:
         record.null_count = read_uv32(c)
         if record.null_count > group.rows:
             return corrupt(b"statistics count more nulls than rows", at, record.null_count, group.rows)
-        self._node_of(record.column, &node)
+        d.pos = self._schema.descriptor_at[record.column]
+        read_head(&d, &node)
+        if not has_statistics(&node):
+            return corrupt(b"statistics on a column that has no order (type id)", NONE, node.type_id, NONE)
         record.low = record.high = NULL
         if record.null_count < group.rows:
             record.low_size = self._read_value(c, &node, &record.low, &low)
@@ -245,7 +240,7 @@ cdef class RowGroupIndex:
             self._read_record(c, group, &record)
         return 0
 
-    # --- asking ---------------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------
 
     cdef Group* _group(self, int64_t group) except NULL:
         if not 0 <= group < self.num_row_groups:
@@ -279,9 +274,9 @@ cdef class RowGroupIndex:
         return first[low].offset, first[low].size, first[low].bulk_size
 
     def statistics(self, int64_t group, wanted=None):
-        """[(sorted index, null count, min, max)] with values as stored, without length prefix, None where absent.
+        """[(sorted index, null count, min, max)] of all columns, or of the sorted indices `wanted`.
 
-        `wanted`, a set of sorted indices, leaves the others out.
+        The values are as stored, without length prefix, or None if every value is null.
         """
         cdef Group* g = self._group(group)
         cdef Cursor c = cursor_over(self.data, self.size)

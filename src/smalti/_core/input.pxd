@@ -9,7 +9,7 @@ cdef class InputBatch:
     cdef readonly object batch
     cdef readonly int64_t num_rows
 
-# The feeds of some columns over some rows of some batches; freed with it.
+# The feeds of columns, over slices of batches.
 cdef class Feeds:
     cdef BucketNodes nodes
     cdef list _batches

@@ -1,4 +1,4 @@
-"""Record batches on their way in: taken over from Arrow once, checked in full, measured."""
+"""Record batches to be written: exported from Arrow once, checked, measured."""
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
@@ -10,7 +10,7 @@ from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
 from smalti._core.fault cimport zeroed
 from smalti._core.feed cimport Chunk, Feed, add_chunk, feed_children
-from smalti._core.nodes cimport BucketNodes, K_DECV, K_VAR, Node, T_DECIMAL, T_TIME, file_width, is_text
+from smalti._core.nodes cimport BucketNodes, K_DECV, K_VAR, Node, T_DECIMAL, T_TIME, file_width, is_string
 from smalti._core.utf8 cimport ascii_prefix, valid_utf8
 from smalti._core.values cimport MILLISECONDS_OF_DAY, decimal_limit, fits_limit
 
@@ -41,7 +41,7 @@ cdef class Feeds:
     nodes : BucketNodes
         The columns.
     positions : list of int
-        Where each of them is in the batches.
+        The index of each column in the batches.
     slices : list of (InputBatch, int, int)
         Batch, first row, number of rows.
     """
@@ -76,7 +76,7 @@ cdef class Feeds:
             free(self.feeds)
 
     def check(self):
-        """Refuse values the format, or the schema, cannot hold: (physical column, reason, found), or None."""
+        """Find values that the format or the schema cannot hold: (physical column, reason, found), or None."""
         cdef int64_t i
         cdef Feed* feed
         for i in range(self.nodes.num_nodes):
@@ -85,8 +85,8 @@ cdef class Feeds:
                 return i, "nulls in a column that is NOT NULL", feed.nulls
             if feed.rows > INT32_MAX:
                 return i, "more elements than one row group can hold", feed.rows
-            if is_text(feed.node) and not _check_text(feed):
-                return i, "text is not UTF-8", None
+            if is_string(feed.node) and not _check_strings(feed):
+                return i, "string is not UTF-8", None
             if feed.node.type_id == T_DECIMAL and not _check_numbers(feed):
                 return i, f"decimal has more than {feed.node.precision} digits", None
             if feed.node.type_id == T_TIME and not _check_numbers(feed):
@@ -94,7 +94,7 @@ cdef class Feeds:
         return None
 
     def measure(self):
-        """Bytes these rows take in a row group: values as PLAIN, and a null bitmap per column."""
+        """Bytes of these rows in a row group: values as PLAIN, and a null bitmap per column."""
         cdef int64_t i, size, total = 0
         cdef Feed* feed
         with nogil:
@@ -102,7 +102,7 @@ cdef class Feeds:
                 feed = &self.feeds[i]
                 size = plain_size(feed) + bitmap_size(feed.rows)
                 if i >= self.nodes.num_columns and size < 2 * feed.rows:
-                    size = 2 * feed.rows    # keeps the elements of a row group below what readers take
+                    size = 2 * feed.rows    # keeps the elements of a row group below the limit of readers
                 total += size
         return total
 
@@ -136,8 +136,8 @@ cdef int64_t plain_size(Feed* feed) noexcept nogil:
     return total
 
 
-cdef bint _check_text(Feed* feed) noexcept nogil:
-    """Every text by itself, unless all of the bytes are ASCII anyway."""
+cdef bint _check_strings(Feed* feed) noexcept nogil:
+    """Whether all strings are UTF-8; checked one by one, unless all of their bytes are ASCII."""
     cdef int64_t c, row
     cdef Chunk* chunk
     cdef const int32_t* offsets
@@ -168,7 +168,7 @@ cdef bint _check_numbers(Feed* feed) noexcept nogil:
         values = <const uint8_t*>chunk.array.buffers[1]
         for row in range(chunk.start, chunk.start + chunk.rows):
             if feed.node.type_id == T_TIME:
-                memcpy(&time, values + 4 * row, 4)      # a producer's buffer need not be aligned
+                memcpy(&time, values + 4 * row, 4)      # buffers of other producers may be misaligned
                 fits = time < MILLISECONDS_OF_DAY       # a negative one is large
             else:
                 fits = fits_limit(values + 16 * row, limit)

@@ -1,8 +1,7 @@
 """Packing a schema block (section 2): BPE training, front coding, and the choice between the two.
 
-Training merges the most frequent pair of tokens up to 128 times. Counts are kept up to date at the places a merge
-touches instead of being taken again, and those places are found many bytes at a time: a merge that touches few names
-costs next to nothing.
+Training merges the most frequent pair of tokens up to 128 times. A merge updates the counts of the pairs around it
+instead of counting again, and occurrences are searched many bytes at a time, so that a rare pair costs little.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -15,7 +14,7 @@ from smalti._core.fault cimport grow, zeroed
 from smalti._core.nodes cimport BPE, FRONT, MAX_BPE_RULES
 
 cdef enum:
-    STRIDE = 32         # tokens looked at together when searching for a pair
+    STRIDE = 32         # tokens compared together when searching for a pair
     END = 0             # after every name; no name holds NUL, so no merge crosses it
 
 # All names in one buffer, each followed by END.
@@ -53,7 +52,7 @@ cdef int64_t _front_coded_size(const Names* names) noexcept nogil:
 
 # --- training -----------------------------------------------------------------------------------------------------
 
-# How often each pair of tokens occurs; rows[left] is the sum over its pairs, to pass over tokens that start none.
+# How often each pair of tokens occurs; rows[left] is the sum over its pairs, to skip tokens that start none.
 cdef struct Counts:
     uint32_t pairs[65536]
     int64_t rows[256]
@@ -65,7 +64,7 @@ cdef inline void _count(Counts* counts, uint8_t left, uint8_t right, int by) noe
 
 
 cdef inline int64_t _find_pair(const uint8_t* t, int64_t at, int64_t n, uint8_t left, uint8_t right) noexcept nogil:
-    """First place at or after `at` where left and right stand side by side, n if there is none."""
+    """Index of the first pair (left, right) at or after `at`, n if there is none."""
     cdef int64_t k
     cdef uint8_t found
     while at + STRIDE + 1 <= n:
@@ -81,13 +80,13 @@ cdef inline int64_t _find_pair(const uint8_t* t, int64_t at, int64_t n, uint8_t 
 
 
 cdef void _merge(Names* names, Counts* counts, uint8_t left, uint8_t right, uint8_t token) noexcept nogil:
-    """Replace the pair everywhere, greedily from the left, and keep the counts true. Pairs with END are not counted."""
+    """Replace the pair everywhere, greedily from the left, and update the counts. Pairs with END are not counted."""
     cdef uint8_t* t = names.tokens
     cdef int64_t n = names.size
     cdef int64_t at = _find_pair(t, 0, n, left, right), out = at, following
-    cdef bint merged = False        # whether the token before, in the old text, was part of a merge
+    cdef bint merged = False        # whether the token before was part of a merge
     while at < n:
-        # Pairs that vanish: the one before (unless the merge before took it), this one, the one after.
+        # Pairs that vanish: the pair before (unless the merge before removed it), this pair, the pair after.
         if out > 0 and t[out - 1] != END and not merged:
             _count(counts, t[out - 1], left, -1)
         _count(counts, left, right, -1)
@@ -141,17 +140,17 @@ cdef int _train(Names* names, uint8_t* rules) except -1 nogil:
 
 # --- packing ------------------------------------------------------------------------------------------------------
 
-cdef int _load(Names* names, list texts) except -1:
+cdef int _load(Names* names, list given) except -1:
     cdef int64_t total = 0, size
-    names.n = len(texts)
-    for text in texts:
-        total += PyBytes_GET_SIZE(text) + 1
+    names.n = len(given)
+    for name in given:
+        total += PyBytes_GET_SIZE(name) + 1
     names.tokens = <uint8_t*>grow(NULL, total + 1)
     names.size = total
     total = 0
-    for text in texts:
-        size = PyBytes_GET_SIZE(text)
-        memcpy(names.tokens + total, PyBytes_AS_STRING(text), size)
+    for name in given:
+        size = PyBytes_GET_SIZE(name)
+        memcpy(names.tokens + total, PyBytes_AS_STRING(name), size)
         names.tokens[total + size] = END
         total += size + 1
     return 0
@@ -167,7 +166,7 @@ def pack_schema_block(list names not None, list descriptors not None, list order
     descriptors : list of bytes
         The packed type of each.
     order : list of int
-        For each column as the user ordered them, its place in `names`.
+        For each column as the user ordered them, its index in `names`.
     num_buckets : int
     """
     cdef Names raw, merged
@@ -225,8 +224,8 @@ cdef _put_columns(bytearray out, const Names* names, list descriptors):
 
 cdef _put_order(bytearray out, list order):
     """Zigzag deltas (section 2.2)."""
-    cdef int64_t previous = 0, place, delta
-    for place in order:
-        delta = place - previous
+    cdef int64_t previous = 0, index, delta
+    for index in order:
+        delta = index - previous
         _put(out, <int64_t>((<uint64_t>delta << 1) ^ <uint64_t>(delta >> 63)))
-        previous = place
+        previous = index

@@ -2,7 +2,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 
 from smalti._core.cursor cimport Cursor
 
-# Everything here that smalti.spec has as well is kept equal by a test.
+# A test compares these constants with those of smalti.spec.
 
 # Section 2.5.
 cdef enum TypeId:
@@ -39,7 +39,7 @@ cdef enum Encoding:
     DICT = 2
     ALL_NULL = 3
 
-# How the values of a physical column look on both sides (section 4): in the file, and in Arrow's memory.
+# The representation of the values of a physical column (section 4): in the file, and in Arrow's memory.
 cdef enum Kind:
     K_BOOL      # 1 byte                        | 1 bit
     K_W1        # 1 byte                        | the same
@@ -70,7 +70,7 @@ cdef enum:
     MAX_BLOCK_SIZE = 2147483647
     MAX_ZSTD_RATIO = 32768
 
-# One type descriptor; in a bucket, one physical column (section 6). Text points into the schema block.
+# One type descriptor; in a bucket, one physical column (section 6). Strings point into the schema block.
 cdef struct Node:
     uint8_t type_id
     uint8_t nullable
@@ -79,7 +79,7 @@ cdef struct Node:
     uint8_t precision
     int8_t scale
     int32_t child[2]        # indices of nodes, -1 where there is none
-    const uint8_t* name     # field name; of a top-level column NULL: the caller knows it
+    const uint8_t* name     # field name; NULL for a top-level column, whose name the caller knows
     int32_t name_size
     const uint8_t* text     # zone of TIMESTAMP_LTZ, entries-field name of MAP
     int32_t text_size
@@ -95,7 +95,7 @@ cdef extern from *:
 
 
 cdef inline int file_width(int kind) noexcept nogil:
-    """Bytes of one value in the file, 0 where they vary."""
+    """Bytes of one value in the file, 0 if they vary."""
     return smalti_file_widths[kind]
 
 
@@ -109,7 +109,7 @@ cdef inline bint has_statistics(const Node* node) noexcept nogil:
     return node.type_id <= T_STRING or (node.kind != K_DECV and T_DECIMAL <= node.type_id <= T_TIMESTAMP_LTZ)
 
 
-cdef inline bint is_text(const Node* node) noexcept nogil:
+cdef inline bint is_string(const Node* node) noexcept nogil:
     return T_CHAR <= node.type_id <= T_STRING
 
 
@@ -119,10 +119,8 @@ cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free
 
 # The physical columns of one bucket: logical columns first, then their children depth first.
 cdef class BucketNodes:
-    cdef object _block          # keeps the text alive
+    cdef object _block          # keeps the strings alive
     cdef Node* nodes
     cdef readonly int32_t num_columns
     cdef readonly int32_t num_nodes
     cdef readonly int32_t first_column
-
-    cdef _child_paths(self, int32_t at, int32_t column, list paths)

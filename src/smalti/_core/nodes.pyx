@@ -1,4 +1,4 @@
-"""Type descriptors (section 2.5) as flat arrays of nodes: the form in which buckets are walked, decoded and encoded."""
+"""Type descriptors (section 2.5) as flat arrays of nodes, which decoding and encoding follow."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free
@@ -25,19 +25,19 @@ cdef uint8_t _kind_of(int type_id, int64_t precision) noexcept nogil:
     return KINDS[type_id]
 
 
-cdef int _read_text(Cursor* c, const uint8_t** text, int32_t* size) except -1 nogil:
+cdef int _read_string(Cursor* c, const uint8_t** string, int32_t* size) except -1 nogil:
     cdef int64_t n = read_uv32(c)
     need(c, n)
     if not valid_name(c.data + c.pos, n):
-        return corrupt(b"text in a type descriptor is not UTF-8, or holds NUL (size)", c.pos, n, NONE)
-    text[0] = c.data + c.pos
+        return corrupt(b"string in a type descriptor is not UTF-8, or holds NUL (size)", c.pos, n, NONE)
+    string[0] = c.data + c.pos
     size[0] = <int32_t>n
     c.pos += n
     return 0
 
 
 cdef int read_head(Cursor* c, Node* node) except -1 nogil:
-    """Everything of a descriptor but its children."""
+    """Read a descriptor without its children."""
     cdef int64_t start = c.pos
     cdef int64_t value, scale
     memset(node, 0, sizeof(Node))
@@ -52,7 +52,7 @@ cdef int read_head(Cursor* c, Node* node) except -1 nogil:
     node.nullable = <uint8_t>value
     value = 0
     if node.type_id in (T_CHAR, T_VARCHAR, T_BINARY, T_VARBINARY):
-        read_uv32(c)    # a length Arrow has no place for
+        read_uv32(c)    # a length that Arrow has no field for
     elif node.type_id == T_DECIMAL:
         value = read_uv32(c)
         if value < 1 or value > MAX_DECIMAL_PRECISION:
@@ -66,12 +66,12 @@ cdef int read_head(Cursor* c, Node* node) except -1 nogil:
         if value > NANOSECONDS:
             return corrupt(b"precision of a time out of range (0 to 9)", start, value, NANOSECONDS)
         if node.type_id == T_TIMESTAMP_LTZ:
-            _read_text(c, &node.text, &node.text_size)
+            _read_string(c, &node.text, &node.text_size)
     elif node.type_id == T_ARRAY:
         node.n_children = 1
     elif node.type_id == T_MAP:
         node.n_children = 2
-        _read_text(c, &node.text, &node.text_size)
+        _read_string(c, &node.text, &node.text_size)
     node.precision = <uint8_t>value
     node.kind = _kind_of(node.type_id, value)
     return 0
@@ -88,7 +88,7 @@ cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil
     read_head(c, &node)
     n_nodes[0] += 1
     for i in range(node.n_children):
-        _read_text(c, &text, &size)
+        _read_string(c, &text, &size)
         skip_descriptor(c, depth + 1, n_nodes)
     return node.type_id
 
@@ -104,7 +104,7 @@ cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free
         child = next_free[0]
         next_free[0] += 1
         node.child[i] = child
-        _read_text(c, &name, &size)
+        _read_string(c, &name, &size)
         parse_descriptor(c, nodes, child, next_free)
         nodes[child].name = name
         nodes[child].name_size = size
@@ -119,21 +119,16 @@ cdef class BucketNodes:
 
     def paths(self, list names):
         """(logical column, path) of every node, for the layout: `a`, then `a.element`, `m.key`, `m.value` ..."""
-        cdef int32_t i
-        cdef list paths = [None] * self.num_nodes
-        for i in range(self.num_columns):
-            paths[i] = (i, names[i])
-        for i in range(self.num_columns):
-            self._child_paths(i, i, paths)
-        return paths
-
-    cdef _child_paths(self, int32_t at, int32_t column, list paths):
-        cdef Node* node = &self.nodes[at]
+        cdef int32_t at
         cdef int i
-        for i in range(node.n_children):
-            role = "element" if node.type_id == T_ARRAY else ("key", "value")[i]
-            paths[node.child[i]] = (column, f"{paths[at][1]}.{role}")
-            self._child_paths(node.child[i], column, paths)
+        cdef list paths = [(at, names[at]) for at in range(self.num_columns)]
+        paths += [None] * (self.num_nodes - self.num_columns)
+        for at in range(self.num_nodes):        # parents come before their children
+            column, path = paths[at]
+            for i in range(self.nodes[at].n_children):
+                role = "element" if self.nodes[at].type_id == T_ARRAY else ("key", "value")[i]
+                paths[self.nodes[at].child[i]] = column, f"{path}.{role}"
+        return paths
 
     def type_ids(self):
         """Type id of every physical column."""

@@ -1,4 +1,4 @@
-"""What surrounds the pages of a paged bucket (section 8): the directory of slots, and the zstd frame in each slot."""
+"""The directory of a paged bucket (section 8), its slots, and the zstd frames in them."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -25,9 +25,9 @@ cdef uint64_t _load_le(const uint8_t* at, int width) noexcept nogil:
 
 
 def find_slots(const uint8_t[::1] data not None, int64_t at, int64_t num_slots, int64_t bucket_size, list wanted not None):
-    """(offset in the bucket, size) of the `wanted` of the slots of a bucket, whose sizes stand at `at` in `data`.
+    """(offset in the bucket, size) of the `wanted` slots of a bucket; the sizes of all are at offset `at` of `data`.
 
-    All sizes are added up: with the directory, they must fill the bucket exactly.
+    Directory and slots must fill the bucket exactly.
     """
     cdef int64_t i, k, end = at + 4 * num_slots
     cdef list found = []

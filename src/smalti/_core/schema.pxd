@@ -11,7 +11,7 @@ cdef class SchemaBlock:
     cdef readonly int64_t num_buckets
     cdef readonly int name_encoding
     cdef readonly int num_rules
-    cdef int64_t columns_at           # where the first column starts
+    cdef int64_t columns_at           # offset of the first column
     cdef uint8_t rules[MAX_BPE_RULES][2]
     cdef uint8_t* expansions          # of all rules, back to back
     cdef int32_t expansion_at[MAX_BPE_RULES + 1]

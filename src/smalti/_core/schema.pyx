@@ -1,7 +1,7 @@
 """The schema block (section 2), kept in its encoded form: checked in one pass, searched without decoding.
 
-Opening a file costs one walk over the block and three small arrays. Names, order and Arrow fields are made only for
-what is asked for.
+Opening a file costs one walk over the block and three small arrays. Names, column order and Arrow fields are decoded on
+demand.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -20,7 +20,7 @@ from smalti._core.utf8 cimport valid_utf8
 
 cdef enum:
     MIN_COLUMN_SIZE = 5     # shared, suffix size, one byte of suffix, type id, nullable
-    MAX_ENCODED = 16        # BPE names that are encoded to be found
+    MAX_ENCODED = 16        # names that are encoded in order to be found
 
 
 cdef class SchemaBlock:
@@ -128,13 +128,13 @@ cdef class SchemaBlock:
         return total
 
     cdef bint _ascends(self, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
-        """Whether the text of tokens `a` sorts strictly before the text of tokens `b`."""
+        """Whether the name of tokens `a` sorts strictly before the name of tokens `b`."""
         cdef const uint8_t* text_a = NULL
         cdef const uint8_t* text_b = NULL
         cdef int64_t left_a = 0, left_b = 0, common
         cdef int order
         while True:
-            if left_a == 0 and left_b == 0:     # equal tokens have equal text
+            if left_a == 0 and left_b == 0:     # equal tokens expand to equal bytes
                 while na and nb and a[0] == b[0]:
                     a += 1
                     b += 1
@@ -163,7 +163,7 @@ cdef class SchemaBlock:
 
     cdef int _parse_columns(self, Cursor* c, uint8_t* name) except -1 nogil:
         """One pass over names and descriptors; `name` is scratch for the current encoded name."""
-        cdef int64_t i, shared, suffix, expanded, size = 0, total = 0, text_size = 0
+        cdef int64_t i, shared, suffix, size = 0, total = 0, expanded_size = 0
         cdef int32_t n_nodes = 0
         cdef const uint8_t* at
         cdef bint ascends, bpe = self.name_encoding == BPE
@@ -180,21 +180,21 @@ cdef class SchemaBlock:
                 return corrupt_column(b"name is too long", i, c.pos, shared + suffix, MAX_NAME_SIZE)
             if bpe:
                 # The shared tokens were measured with the previous name: subtract its tail, add the new one.
-                text_size -= self._expanded_size(name + shared, size - shared)
-                text_size += self._expanded_size(at, suffix)
-                if text_size > MAX_NAME_SIZE:
-                    return corrupt_column(b"name is too long when expanded", i, c.pos, text_size, MAX_NAME_SIZE)
+                expanded_size -= self._expanded_size(name + shared, size - shared)
+                expanded_size += self._expanded_size(at, suffix)
+                if expanded_size > MAX_NAME_SIZE:
+                    return corrupt_column(b"name is too long when expanded", i, c.pos, expanded_size, MAX_NAME_SIZE)
                 ascends = self._ascends(name + shared, size - shared, at, suffix)
             else:
-                text_size = shared + suffix
+                expanded_size = shared + suffix
                 ascends = bytes_less(name + shared, size - shared, at, suffix)
             if not ascends:
                 return corrupt_column(b"names are not in ascending order, or repeat", i, c.pos, NONE, NONE)
             memcpy(name + shared, at, suffix)
             size = shared + suffix
             if not bpe:
-                _check_text(name, shared, size, i, c.pos)
-            total += text_size
+                _check_name(name, shared, size, i, c.pos)
+            total += expanded_size
             if total > MAX_NAMES_SIZE:
                 return corrupt_column(b"names expand to too many bytes", i, c.pos, total, MAX_NAMES_SIZE)
             c.pos += suffix
@@ -203,7 +203,7 @@ cdef class SchemaBlock:
         return 0
 
     cdef int _parse_order(self, Cursor* c, uint8_t* seen) except -1 nogil:
-        """Section 2.2: a permutation as deltas; a block that ends before it means sorted order."""
+        """Section 2.2: a permutation as deltas; without it, columns are in sorted order."""
         cdef int64_t i, delta = 0, index = 0
         if c.pos == c.end:
             for i in range(self.num_columns):
@@ -224,14 +224,14 @@ cdef class SchemaBlock:
             return corrupt(b"bytes after the column order", c.pos, c.end - c.pos, 0)
         return 0
 
-    # --- asking ---------------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------
 
     def find(self, list names not None):
         """Sorted indices of the named columns, -1 where there is none; one walk over the encoded names.
 
-        A writer applies its BPE rules in order, so the encoded form of a name is known. Another writer may have split a
-        name differently: what is not found that way is looked up among the decoded names. So are many names at once,
-        because encoding a name takes longer than decoding one.
+        A writer applies its BPE rules in order, so the encoded form of a name is known. Other writers may split names
+        differently: names that are not found by their encoded form are searched among the decoded names. So are more
+        than MAX_ENCODED names, because encoding a name takes longer than decoding one.
         """
         cdef dict wanted = {}
         cdef list found = [-1] * len(names)
@@ -255,13 +255,13 @@ cdef class SchemaBlock:
         return found
 
     cdef _find_encoded(self, dict wanted, list found):
-        """Candidates by size and last bytes, then compared in full."""
+        """Find encoded names: candidates by size and last bytes, then compared in full. Fills in `found`."""
         cdef int64_t i, size, left = len(wanted)
         cdef uint64_t bits[1024]
         cdef uint64_t key
         cdef Cursor c = cursor_over(self.data, self.size)
         cdef uint8_t* buffer = <uint8_t*>zeroed(MAX_NAME_SIZE + 9)
-        cdef uint8_t* name = buffer + 8     # room to load 8 bytes before a short name
+        cdef uint8_t* name = buffer + 8     # 8 bytes before a short name can be loaded
         cdef bytes target
         memset(bits, 0, sizeof(bits))
         for target in wanted:
@@ -276,16 +276,16 @@ cdef class SchemaBlock:
                 size = self._next_name(&c, i, name)
                 key = _fingerprint(name, size)
                 if bits[key >> 6] >> (key & 63) & 1:
-                    rows = wanted.get(name[:size])
-                    if rows is not None:
+                    indices = wanted.get(name[:size])
+                    if indices is not None:
                         left -= 1
-                        for at in rows:
+                        for at in indices:
                             found[at] = i
         finally:
             free(buffer)
 
     cdef bytes _encode(self, bytes name):
-        """The rules applied in order, greedily from the left (section 2.3)."""
+        """Apply the BPE rules in order, greedily from the left (section 2.3)."""
         cdef int rule
         cdef bytes pair
         if self.name_encoding == BPE:
@@ -385,7 +385,7 @@ cdef class SchemaBlock:
         return out
 
     def arrow_schema(self, list columns not None, list names not None):
-        """An `arrow_schema` capsule of the given sorted indices, under the given names (their own, by contract)."""
+        """An `arrow_schema` capsule of the columns with these sorted indices; the caller knows their names."""
         if len(names) != len(columns):
             raise ValueError(f"{len(columns)} columns but {len(names)} names")
         return schema_capsule(self._nodes(columns), [name.encode() for name in names])
@@ -402,8 +402,8 @@ cdef inline int64_t _expand(
     return expansion_at[token[0] - 0x7F] - expansion_at[token[0] - 0x80]
 
 
-cdef int _check_text(const uint8_t* name, int64_t shared, int64_t size, int64_t column, int64_t offset) except -1 nogil:
-    """Front-coded names are raw bytes; a suffix of plain ASCII after an ASCII byte cannot break a valid name."""
+cdef int _check_name(const uint8_t* name, int64_t shared, int64_t size, int64_t column, int64_t offset) except -1 nogil:
+    """Check a front-coded name; a suffix of plain ASCII after an ASCII byte cannot make a valid name invalid."""
     cdef int64_t i
     cdef uint8_t high = name[shared - 1] if shared else 0
     for i in range(shared, size):

@@ -5,10 +5,10 @@ from libc.string cimport memchr
 
 
 cdef inline int64_t ascii_prefix(const uint8_t* s, int64_t n) noexcept nogil:
-    """How many leading bytes are surely ASCII; all n of them if all are."""
+    """Number of leading bytes that are known to be ASCII; n if all of them are."""
     cdef int64_t i = 0, k
     cdef uint8_t high
-    # No exit inside a stretch, so that the compiler makes it a few wide instructions.
+    # No exit inside 128 bytes, so that the compiler makes a few wide instructions of the loop.
     while i + 128 <= n:
         high = 0
         for k in range(128):
@@ -24,31 +24,29 @@ cdef inline int64_t ascii_prefix(const uint8_t* s, int64_t n) noexcept nogil:
 cdef inline bint valid_utf8(const uint8_t* s, int64_t n) noexcept nogil:
     """Whether the bytes are well-formed UTF-8: no over-long forms, no surrogates, nothing above U+10FFFF."""
     cdef int64_t i = ascii_prefix(s, n)
-    cdef int64_t width
-    cdef uint32_t point
-    cdef int64_t k
+    cdef uint32_t start     # the bits of the first two bytes of a character
     while i < n:
         if s[i] < 0x80:
             i += 1
             continue
-        width = 2 if s[i] < 0xE0 else 3 if s[i] < 0xF0 else 4
-        if s[i] < 0xC2 or s[i] > 0xF4 or i + width > n:
+        if s[i] < 0xC2 or s[i] > 0xF4 or i + 1 >= n or s[i + 1] & 0xC0 != 0x80:
             return False
-        point = s[i] & (0x7F >> width)
-        for k in range(1, width):
-            if s[i + k] & 0xC0 != 0x80:
+        start = (<uint32_t>s[i] << 6) | (s[i + 1] & 0x3F)
+        if s[i] < 0xE0:
+            i += 2
+        elif s[i] < 0xF0:
+            if start < 0x3820 or 0x3B60 <= start < 0x3B80 or i + 2 >= n or s[i + 2] & 0xC0 != 0x80:
                 return False
-            point = (point << 6) | (s[i + k] & 0x3F)
-        if width == 3 and (point < 0x800 or 0xD800 <= point <= 0xDFFF):
-            return False
-        if width == 4 and (point < 0x10000 or point > 0x10FFFF):
-            return False
-        i += width
+            i += 3
+        else:
+            if start < 0x3C10 or start >= 0x3D10 or i + 3 >= n or s[i + 2] & 0xC0 != 0x80 or s[i + 3] & 0xC0 != 0x80:
+                return False
+            i += 4
     return True
 
 
 cdef inline bint valid_name(const uint8_t* s, int64_t n) noexcept nogil:
-    """Names cross Arrow's C interface, where a NUL would end them early."""
+    """Whether a name is UTF-8 without NUL, which would end it early in Arrow's C interface."""
     return n == 0 or (memchr(s, 0, n) == NULL and valid_utf8(s, n))
 
 

@@ -28,8 +28,6 @@ cdef inline bint fits_limit(const uint8_t* decimal, u128 limit) noexcept nogil:
     return (<u128>value if value >= 0 else -<u128>value) < limit
 
 
-# Keys are numbers as bits, widened to 64.
-
 cdef inline double _as_double(const Node* node, uint64_t key) noexcept nogil:
     cdef uint32_t w4 = <uint32_t>key
     cdef float f

@@ -1,4 +1,4 @@
-"""Values as serialised (section 4) and as Arrow holds them: both directions, one run at a time."""
+"""Serialised values (section 4) to Arrow's, and dense values of Arrow's to serialised ones."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -51,7 +51,7 @@ cdef int _load_nanoseconds(const uint8_t* at, int64_t n, int64_t* out) except -1
 
 
 cdef int _check_times(const uint32_t* times, int64_t n) except -1 nogil:
-    """Arrow holds no time outside a day; a negative one is a large unsigned one."""
+    """Refuse times outside a day, which Arrow cannot hold; a negative time is a large unsigned number."""
     cdef int64_t i
     for i in range(n):
         if times[i] >= MILLISECONDS_OF_DAY:
@@ -60,7 +60,7 @@ cdef int _check_times(const uint32_t* times, int64_t n) except -1 nogil:
 
 
 cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t* out) except -1 nogil:
-    """Decode n values of a fixed Arrow width into `out`. A walk has checked that they are there."""
+    """Decode n values of a fixed Arrow width into `out`. The caller has checked that they exist."""
     cdef int64_t i
     cdef uint16_t w2
     cdef uint32_t w4
@@ -98,7 +98,7 @@ cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t
     return 0
 
 
-# --- and back -----------------------------------------------------------------------------------------------------
+# --- serialising --------------------------------------------------------------------------------------------------
 
 cdef inline uint8_t* _put_string(uint8_t* out, const uint8_t* text, uint32_t size) noexcept nogil:
     """Serialise a string; short ones by overlapping words, without a call and without reading past either end."""

@@ -1,6 +1,6 @@
 """Paged buckets (section 8): the directory at their start, and the slots that hold one compressed page each.
 
-Monolithic buckets are one compressed block without a frame; the kernels walk them.
+Monolithic buckets are one compressed block, which the kernels parse.
 """
 
 from __future__ import annotations

@@ -1,23 +1,9 @@
-"""The companion: a zstd skippable frame behind the schema block, for what Mosaic v1 has no field for.
+"""The companion: a zstd skippable frame behind the schema block, for information that Mosaic v1 has no field for.
 
-Every zstd decoder skips it, so the file stays Mosaic v1 for everybody else. It carries a checksum of index and footer,
-and a description of the columns as they were given, where that is more than the schema block says: Arrow types without
-a type of their own, structs, metadata. `docs/format.md` shows it byte by byte.
-
-The envelope (everything but the payload) is the same in all versions:
-
-| offset | bytes | what |
-|---|---|---|
-| 0 | 4 | 0x184D2A5D, little endian: the magic number of a skippable frame |
-| 4 | 4 | bytes that follow, little endian, as zstd has it; all other numbers are big endian, as in Mosaic |
-| 8 | 4 | "SMLT" |
-| 12 | 1 | version, 1 |
-| 13 | 1 | writer: 0 is smalti |
-| 14 | 4 | CRC-32C of the file from the index to its end |
-| 18 | n | payload: one zstd frame, or nothing |
-| 18 + n | 4 | CRC-32C of everything before |
-| 22 + n | 4 | size of all, 30 + n |
-| 26 + n | 4 | "SMLT" again, so that the frame can be found from its end |
+Every zstd decoder skips it, so the file stays Mosaic v1 for other readers. It carries a checksum of index and footer,
+and a description of the columns whose Arrow type differs from their stored form: Arrow types that Mosaic lacks,
+structs, metadata. `docs/format.md` shows it byte by byte. The envelope (everything but the payload) is the same in all
+versions.
 """
 
 from __future__ import annotations
@@ -37,7 +23,7 @@ from smalti.format.compression import deflate, inflate
 from smalti.format.varint import pack_varint
 
 VERSION = 1
-#: The number of this writer. A frame of another writer that makes no sense to us is passed over.
+#: The number of this writer. A frame of another writer that cannot be parsed is ignored.
 WRITER = 0
 _TAG = b"SMLT"
 _MAGIC = struct.pack("<I", 0x184D2A5D)
@@ -56,7 +42,7 @@ MAX_ENTRY_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Companion:
-    """What a frame says: the checksum of index and footer, and the payload, still compressed; `size` is that of all."""
+    """A parsed frame of `size` bytes: the checksum of index and footer, and the payload, still compressed."""
 
     checksum: int
     payload: bytes
@@ -74,7 +60,7 @@ def pack_companion(payload: bytes, end: bytes) -> bytes:
 
 
 def split_section(section: bytes) -> tuple[bytes, Companion | None]:
-    """The section of the schema block without the companion, and the companion, None if there is none to use.
+    """Split the section of the schema block from the companion, which is None if there is none.
 
     Raises
     ------
@@ -104,7 +90,7 @@ def split_section(section: bytes) -> tuple[bytes, Companion | None]:
 
 
 def check_end(companion: Companion, end: bytes) -> None:
-    """Refuse an index and footer that are not those the companion was written for."""
+    """Compare index and footer with the checksum in the companion."""
     found = google_crc32c.value(end)
     if found != companion.checksum:
         raise CorruptFileError(
@@ -113,7 +99,7 @@ def check_end(companion: Companion, end: bytes) -> None:
 
 
 def warn_of(reason: str) -> None:
-    """Say that a companion is not used: columns come as they are stored, without their original types and metadata."""
+    """Warn that a companion is not used: columns are read as stored, without their original types and metadata."""
     warnings.warn(
         f"the companion of a Mosaic file is not used: {reason}; columns come as they are stored", stacklevel=3
     )
@@ -124,11 +110,11 @@ def warn_of(reason: str) -> None:
 
 @dataclass(frozen=True)
 class Description:
-    """The columns that are not what the schema block says of them.
+    """Columns whose Arrow type differs from their stored form.
 
-    `schema` has these columns, and the metadata of the whole schema; `names` has the names of the columns that one of
-    them is stored as, by its position, if `smalti.logical.tree` would choose others; `dictionaries` has the entries of
-    each dictionary-encoded leaf that has some, by its stored name.
+    `schema` has these columns, and the metadata of the whole schema. `names` maps the index of a column in it to the
+    names of its stored columns, if `smalti.logical.tree` would choose others. `dictionaries` maps the stored name
+    of a dictionary-encoded leaf to its entries.
     """
 
     schema: pa.Schema
@@ -140,21 +126,21 @@ def pack_description(description: Description) -> bytes:
     """The compressed payload of a companion.
 
     Uncompressed: the size of an Arrow IPC schema message (varint) and the message; the number of its fields whose
-    stored columns have other names than usual (varint), and for each its place, the number of columns it is stored as
+    stored columns have other names than usual (varint), and for each its index, the number of its stored columns
     (varints) and their names (each a varint of its size, then UTF-8); then an Arrow IPC stream with one column for each
-    dictionary, one row, a list of its entries; nothing if there is none.
+    dictionary, one row, a list of its entries; nothing if there is no dictionary.
 
     Raises
     ------
     SchemaError
-        If it is too large to be read again, because of its metadata.
+        If the description, with its metadata, is too large to be read again.
     """
     parts = []
     message = description.schema.serialize().to_pybytes()
     parts += [pack_varint(len(message)), message]
     parts.append(pack_varint(len(description.names)))
-    for place, names in description.names.items():
-        parts += [pack_varint(place), pack_varint(len(names))]
+    for index, names in description.names.items():
+        parts += [pack_varint(index), pack_varint(len(names))]
         for name in names:
             data = name.encode()
             parts += [pack_varint(len(data)), data]
@@ -178,13 +164,7 @@ def _pack_dictionaries(dictionaries: dict[str, pa.Array]) -> bytes:
 
 
 def parse_description(payload: bytes) -> Description:
-    """What `pack_description` packed.
-
-    Raises
-    ------
-    CorruptFileError
-        If it is anything else.
-    """
+    """Parse the payload that `pack_description` makes; raises `CorruptFileError` if it is anything else."""
     try:
         size = zstandard.frame_content_size(payload)
         if not 0 <= size <= MAX_PAYLOAD:
@@ -194,10 +174,10 @@ def parse_description(payload: bytes) -> Description:
         _check_names(schema)
         names = {}
         for _ in range(cursor.count()):
-            place = cursor.varint()
-            if place in names or place >= len(schema):
-                raise CorruptFileError("companion has no such column", found=place)
-            names[place] = tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count()))
+            index = cursor.varint()
+            if index in names or index >= len(schema):
+                raise CorruptFileError("companion has no such column", found=index)
+            names[index] = tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count()))
         return Description(schema, names, _parse_dictionaries(cursor.rest()))
     except (MosaicError, MemoryError):
         raise
@@ -206,13 +186,13 @@ def parse_description(payload: bytes) -> Description:
 
 
 def _check_names(schema: pa.Schema) -> None:
-    """Refuse names that are no text, which Arrow notices when it is first asked for one, or that are there twice."""
+    """Refuse repeated names, and names that are not UTF-8, for which Arrow raises when they are first used."""
     names = schema.names
     if len(set(names)) != len(names):
         raise CorruptFileError("companion has two columns of one name", found=names[:5])
-    for place, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
+    for index, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
         if kind is None:
-            _check_nested(schema.field(place).type)
+            _check_nested(schema.field(index).type)
 
 
 def _check_nested(type_: Any) -> None:
@@ -247,13 +227,13 @@ def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
 
 
 def _is_compressed(message: bytes) -> bool:
-    """Whether the buffers of a record batch are compressed, and could be of any size: field 3 of its flatbuffer.
+    """Whether the buffers of a record batch are compressed, and could expand to any size: field 3 of its flatbuffer.
 
-    pyarrow has checked the flatbuffer, but does not tell.
+    pyarrow (26) has checked the flatbuffer, but has no function for the field.
     """
 
     def field(table: int, number: int) -> int:
-        """Where a field of a table is, 0 if it is not there."""
+        """The offset of a field of a table, 0 if the table lacks it."""
         fields = table - int.from_bytes(message[table : table + 4], "little", signed=True)
         size = int.from_bytes(message[fields : fields + 2], "little")
         at = fields + 4 + 2 * number
@@ -267,15 +247,14 @@ def _is_compressed(message: bytes) -> bool:
 
 
 class _Cursor:
-    """Reads the payload; nothing is taken that is not there."""
+    """Reads the payload; every size is compared with the bytes that are left."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def take(self, size: int) -> bytes:
-        if size > len(self._data) - self._at:
-            raise CorruptFileError("companion is cut", found=len(self._data) - self._at, expected=size)
+        self._need(size)
         self._at += size
         return self._data[self._at - size : self._at]
 
@@ -290,11 +269,14 @@ class _Cursor:
         raise CorruptFileError("number in the companion is too long")
 
     def count(self) -> int:
-        """A number of things that take a byte each at least."""
+        """Read the number of items that follow; each takes a byte at least."""
         count = self.varint()
-        if count > len(self._data) - self._at:
-            raise CorruptFileError("companion is cut", found=len(self._data) - self._at, expected=count)
+        self._need(count)
         return count
+
+    def _need(self, size: int) -> None:
+        if size > len(self._data) - self._at:
+            raise CorruptFileError("companion is cut", found=len(self._data) - self._at, expected=size)
 
     def rest(self) -> bytes:
         return self._data[self._at :]

@@ -23,7 +23,7 @@ from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 Page: TypeAlias = "bytes | zstandard.BufferSegment"
 #: The level at which zstd does not search for repetitions. Of noise it makes blocks that decoders copy.
 _STORING = -(1 << 17)
-#: How many pieces of a block, of how many bytes, tell whether it is noise.
+#: Number and size of the pieces of a block that decide whether it is noise.
 _PIECES, _PIECE = 8, 8 << 10
 
 
@@ -93,7 +93,7 @@ def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
 
 
 def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:
-    """Decompress many frames in one call, each to the size it has among the native 64-bit numbers of `sizes`.
+    """Decompress many frames in one call, to the `sizes`: native 64-bit numbers.
 
     The caller has checked that these are single frames that declare these sizes (see `smalti._core.pages`).
     """
@@ -125,7 +125,7 @@ def deflate(data: bytes | memoryview | bytearray, level: int, checksum: bool, ma
 
 
 def _is_noise(data: bytes | memoryview | bytearray, level: int) -> bool:
-    """Whether compression saves less than an eighth, by pieces from all over a block; False for small blocks."""
+    """Whether compression saves less than an eighth, judged by evenly spaced pieces; False for small blocks."""
     if len(data) < _PIECES * _PIECE:
         return False
     view, step = memoryview(data), (len(data) - _PIECE) // (_PIECES - 1)

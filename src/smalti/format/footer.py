@@ -1,4 +1,4 @@
-"""The footer (section 1): the last 32 bytes, where reading starts."""
+"""The footer (section 1): the last 32 bytes of a file, which are read first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LAYOUT = struct.Struct(">QQIIBB2s4s")
 
 
 class Footer(NamedTuple):
-    """Where the other sections are; the fields are in the order of the file."""
+    """Offsets of the other sections; the fields are in the order of the file."""
 
     index_offset: int
     schema_offset: int

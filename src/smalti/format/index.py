@@ -18,10 +18,10 @@ EMPTY = "empty"
 
 
 class BucketEntry(NamedTuple):
-    """Where a bucket of a row group is and how it is stored.
+    """Location of a bucket of a row group, and how it is stored.
 
-    The file has no field for the mode. It writes an uncompressed size of 0 for a paged bucket, whose pages have sizes
-    of their own; `decode` and `pack` are the only places that know this.
+    The file has no field for the mode: a paged bucket, whose pages have sizes of their own, has an uncompressed size of
+    0. Only `decode` and `pack` know this.
 
     Attributes
     ----------

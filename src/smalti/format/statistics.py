@@ -1,6 +1,6 @@
 """Statistics (section 11): the records of the index, and the bounds they hold as Arrow and Python values.
 
-A bound is stored like a value of its column. The Arrow type of the column is all it takes to read one.
+A bound is stored like a value of its column, so that the Arrow type of the column suffices to read it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class StatisticsRecord(NamedTuple):
     def describe(
         self, type_: pa.DataType, restore: Callable[[pa.Scalar], pa.Scalar] = lambda bound: bound
     ) -> ColumnStatistics:
-        """The record as users see it; `restore` makes of a stored value the one that was given."""
+        """The record as users see it; `restore` turns a stored value into the value that was given."""
         low, high = (python_value(restore(bound)) for bound in self.bounds(type_))
         if low is None or high is None:
             return ColumnStatistics(self.null_count)
@@ -80,7 +80,7 @@ class StatisticsRecord(NamedTuple):
 
 
 def _to_scalar(data: bytes | None, type_: pa.DataType) -> pa.Scalar:
-    """A bound as an Arrow value; null for NaN, which says nothing about the other values."""
+    """A bound as an Arrow value; null for NaN, which is no bound of the other values."""
     if data is None:
         return pa.scalar(None, type_)
     if pt.is_string(type_):

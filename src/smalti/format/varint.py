@@ -1,10 +1,11 @@
-"""Unsigned LEB128, where Python packs it; kernels have their own."""
+"""Unsigned LEB128 packed by Python; kernels have their own, in `_core/cursor.pxd`."""
 
 from __future__ import annotations
 
 
 def pack_varint(value: int) -> bytes:
-    """
+    """Pack a number as unsigned LEB128.
+
     Examples
     --------
     >>> pack_varint(300).hex()
