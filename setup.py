@@ -98,7 +98,16 @@ class BuildKernels(build_ext):
         if not CACHE:
             return None
         digest = hashlib.sha256(
-            repr((sys.version, ext.define_macros, ext.extra_compile_args, ext.extra_link_args)).encode()
+            repr(
+                (
+                    sys.version,
+                    sysconfig.get_platform(),
+                    os.environ.get("CC"),
+                    ext.define_macros,
+                    ext.extra_compile_args,
+                    ext.extra_link_args,
+                )
+            ).encode()
         )
         for source in ext.sources:
             digest.update(Path(source).read_bytes())

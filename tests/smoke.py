@@ -32,7 +32,7 @@ def import_everything() -> None:
 
 
 def command_line(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    program = Path(sys.executable).with_name("smalti.exe" if sys.platform == "win32" else "smalti")
+    program = Path(sys.executable).with_name("smalti")
     return subprocess.run([str(program), *arguments], capture_output=True, text=True, encoding="utf-8", check=False)
 
 

@@ -150,20 +150,3 @@ def test_paths_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         smalti.open("odd.mosaic", filesystem="file")
     with pytest.raises(TypeError, match="expected a pyarrow or fsspec file system, got int"):
         smalti.dataset("odd.mosaic", filesystem=5)
-
-
-def test_systems_without_pread_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows has no `pread`: threads take turns with the position of the file."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from smalti.io import sources
-
-    data = bytes(range(256)) * 400
-    (tmp_path / "f").write_bytes(data)
-    monkeypatch.setattr(sources, "_pread", sources._seek_and_read)
-    source = sources.LocalSource(str(tmp_path / "f"))
-    wanted = [(at * 997 % 100_000, 1 + at % 2000) for at in range(500)]
-    with ThreadPoolExecutor(8) as pool:
-        read = list(pool.map(lambda part: source.read_at(*part), wanted))
-    source.close()
-    assert read == [data[offset : offset + size] for offset, size in wanted]

@@ -24,8 +24,7 @@ REQUESTS = 128
 
 #: By name and number of threads.
 _pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
-if hasattr(os, "register_at_fork"):  # A forked child has none of its parent's threads; Windows does not fork.
-    os.register_at_fork(after_in_child=_pools.clear)
+os.register_at_fork(after_in_child=_pools.clear)  # A forked child has none of its parent's threads.
 
 
 def cpu_count() -> int:

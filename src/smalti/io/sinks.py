@@ -87,7 +87,7 @@ class LocalSink(Sink):
         self._temporary = self._target.with_name(temporary_name(self._target.name))
         # A file that may replace a private one is private from its first byte; `keep_access` adds rights at the end.
         mode = 0o666 if old is None else 0o600
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             descriptor = os.open(self._temporary, flags, mode)
         except OSError as error:

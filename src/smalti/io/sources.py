@@ -92,17 +92,6 @@ class Source:
         return data
 
 
-def _seek_and_read(descriptor: int, size: int, offset: int) -> bytes:
-    """Do what `os.pread` does on systems that lack it (Windows): one thread at a time moves the position."""
-    with _SEEKING:
-        os.lseek(descriptor, offset, os.SEEK_SET)
-        return os.read(descriptor, size)
-
-
-_SEEKING = threading.Lock()
-_pread: Callable[[int, int, int], bytes] = getattr(os, "pread", _seek_and_read)
-
-
 class LocalSource(Source):
     """A file of this machine, read with `pread`: no shared position, so reads do not wait for each other.
 
@@ -113,7 +102,7 @@ class LocalSource(Source):
     def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._reading = 0
-        self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         status = os.fstat(self._fd)
         super().__init__(status.st_size, path)
         self.modified = status.st_mtime_ns
@@ -126,9 +115,9 @@ class LocalSource(Source):
             self.check_open()
             self._reading += 1
         try:
-            data = _pread(self._fd, size, offset)
+            data = os.pread(self._fd, size, offset)
             # One call moves at most 2 GiB.
-            while 0 < len(data) < size and (more := _pread(self._fd, size - len(data), offset + len(data))):
+            while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
                 data += more
             status = os.fstat(self._fd)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -312,10 +313,6 @@ class _OutputWriter:
 
 
 def peak_memory() -> int:
-    """The most memory that this process has held so far, in bytes; 0 where the system does not tell (Windows)."""
-    try:
-        import resource
-    except ImportError:
-        return 0
+    """The most memory that this process has held so far, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

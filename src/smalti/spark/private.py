@@ -42,8 +42,6 @@ def is_private(directory: Path) -> bool:
     this user or to root; where others may write in one of them it must be sticky, as /tmp is, so that they cannot
     rename what is not theirs.
     """
-    if not hasattr(os, "getuid"):  # Windows, where a user's cache directory is private by inheritance.
-        return True
     own = directory.lstat()
     if not stat.S_ISDIR(own.st_mode) or own.st_uid != os.getuid() or own.st_mode & 0o022:
         return False
