@@ -2,22 +2,8 @@
 
 Every zstd decoder skips it, so the file stays Mosaic v1 for everybody else. It carries a checksum of index and footer,
 and a description of the columns as they were given, where that is more than the schema block says: Arrow types without
-a type of their own, structs, metadata. `docs/format.md` shows it byte by byte.
-
-The envelope (everything but the payload) is the same in all versions:
-
-| offset | bytes | what |
-|---|---|---|
-| 0 | 4 | 0x184D2A5D, little endian: the magic number of a skippable frame |
-| 4 | 4 | bytes that follow, little endian, as zstd has it; all other numbers are big endian, as in Mosaic |
-| 8 | 4 | "SMLT" |
-| 12 | 1 | version, 1 |
-| 13 | 1 | writer: 0 is smalti |
-| 14 | 4 | CRC-32C of the file from the index to its end |
-| 18 | n | payload: one zstd frame, or nothing |
-| 18 + n | 4 | CRC-32C of everything before |
-| 22 + n | 4 | size of all, 30 + n |
-| 26 + n | 4 | "SMLT" again, so that the frame can be found from its end |
+a type of their own, structs, metadata. `docs/format.md` shows both byte by byte. The envelope (everything but the
+payload) is the same in all versions. Its numbers are big endian, except for those that zstd defines.
 """
 
 from __future__ import annotations
@@ -25,6 +11,7 @@ from __future__ import annotations
 import struct
 import warnings
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import google_crc32c
@@ -34,10 +21,10 @@ import zstandard
 from smalti._core.arrow_c import field_kinds
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.format.compression import deflate, inflate
-from smalti.format.varint import pack_varint
+from smalti.format.varint import pack_sized, pack_varint
 
 VERSION = 1
-#: The number of this writer. A frame of another writer that makes no sense to us is passed over.
+#: The number of this writer. A frame of another writer that cannot be understood is ignored.
 WRITER = 0
 _TAG = b"SMLT"
 _MAGIC = struct.pack("<I", 0x184D2A5D)
@@ -50,18 +37,17 @@ ENVELOPE_SIZE = _FRAME_HEAD + _HEAD.size + _END.size
 MAX_PAYLOAD = 64 << 20
 #: Entries of one dictionary. A larger one comes back with its entries as they are met among the values.
 MAX_ENTRIES = 65_536
-#: Bytes of the entries of all dictionaries together; those that do not fit come back like larger ones.
+#: Bytes of the entries of all dictionaries together; dictionaries that do not fit come back like larger ones.
 MAX_ENTRY_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Companion:
-    """What a frame says: the checksum of index and footer, and the payload, still compressed; `size` is that of all."""
+    """The content of a frame: the checksum of index and footer, and the compressed payload. `size` is the frame's."""
 
     checksum: int
     payload: bytes
     writer: int
-    version: int
     size: int
 
 
@@ -99,8 +85,8 @@ def split_section(section: bytes) -> tuple[bytes, Companion | None]:
     _, version, writer, of_end = _HEAD.unpack(frame[_FRAME_HEAD : _FRAME_HEAD + _HEAD.size])
     if version != VERSION:
         warn_of(f"its version is {version}, this is {VERSION}")
-        return section[:-size], Companion(of_end, b"", writer, version, size)
-    return section[:-size], Companion(of_end, frame[_FRAME_HEAD + _HEAD.size : -_END.size], writer, version, size)
+    payload = frame[_FRAME_HEAD + _HEAD.size : -_END.size] if version == VERSION else b""
+    return section[:-size], Companion(of_end, payload, writer, size)
 
 
 def check_end(companion: Companion, end: bytes) -> None:
@@ -124,11 +110,10 @@ def warn_of(reason: str) -> None:
 
 @dataclass(frozen=True)
 class Description:
-    """The columns that are not what the schema block says of them.
+    """Columns whose Arrow field differs from their stored form, and the metadata of the whole schema.
 
-    `schema` has these columns, and the metadata of the whole schema; `names` has the names of the columns that one of
-    them is stored as, by its position, if `smalti.logical.tree` would choose others; `dictionaries` has the entries of
-    each dictionary-encoded leaf that has some, by its stored name.
+    `names` has the names of the stored columns of a field, by its index in `schema`, if `smalti.logical.tree` would
+    choose others. `dictionaries` has the entries of dictionaries, by the names of their stored columns.
     """
 
     schema: pa.Schema
@@ -139,25 +124,14 @@ class Description:
 def pack_description(description: Description) -> bytes:
     """The compressed payload of a companion.
 
-    Uncompressed: the size of an Arrow IPC schema message (varint) and the message; the number of its fields whose
-    stored columns have other names than usual (varint), and for each its place, the number of columns it is stored as
-    (varints) and their names (each a varint of its size, then UTF-8); then an Arrow IPC stream with one column for each
-    dictionary, one row, a list of its entries; nothing if there is none.
-
     Raises
     ------
     SchemaError
         If it is too large to be read again, because of its metadata.
     """
-    parts = []
-    message = description.schema.serialize().to_pybytes()
-    parts += [pack_varint(len(message)), message]
-    parts.append(pack_varint(len(description.names)))
-    for place, names in description.names.items():
-        parts += [pack_varint(place), pack_varint(len(names))]
-        for name in names:
-            data = name.encode()
-            parts += [pack_varint(len(data)), data]
+    parts = [pack_sized(description.schema.serialize().to_pybytes()), pack_varint(len(description.names))]
+    for index, names in description.names.items():
+        parts += [pack_varint(index), pack_varint(len(names)), *(pack_sized(name.encode()) for name in names)]
     if description.dictionaries:
         parts.append(_pack_dictionaries(description.dictionaries))
     size = sum(map(len, parts))
@@ -178,27 +152,22 @@ def _pack_dictionaries(dictionaries: dict[str, pa.Array]) -> bytes:
 
 
 def parse_description(payload: bytes) -> Description:
-    """What `pack_description` packed.
-
-    Raises
-    ------
-    CorruptFileError
-        If it is anything else.
-    """
+    """Parse the compressed payload of a companion. Raise CorruptFileError if it breaks the format."""
     try:
         size = zstandard.frame_content_size(payload)
         if not 0 <= size <= MAX_PAYLOAD:
             raise CorruptFileError("companion is too large", found=size, expected=f"at most {MAX_PAYLOAD}")
-        cursor = _Cursor(inflate(payload, size))
-        schema = pa.ipc.read_schema(pa.py_buffer(cursor.take(cursor.varint())))
+        stream = BytesIO(inflate(payload, size))
+        schema = pa.ipc.read_schema(pa.py_buffer(_take(stream, _take_varint(stream))))
         _check_names(schema)
         names = {}
-        for _ in range(cursor.count()):
-            place = cursor.varint()
-            if place in names or place >= len(schema):
-                raise CorruptFileError("companion has no such column", found=place)
-            names[place] = tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count()))
-        return Description(schema, names, _parse_dictionaries(cursor.rest()))
+        for _ in range(_take_varint(stream)):  # Each name takes a byte at least: a count that is too large ends soon.
+            index = _take_varint(stream)
+            if index in names or index >= len(schema):
+                raise CorruptFileError("companion has no such column", found=index)
+            count = _take_varint(stream)
+            names[index] = tuple(_take(stream, _take_varint(stream)).decode() for _ in range(count))
+        return Description(schema, names, _parse_dictionaries(stream.read()))
     except (MosaicError, MemoryError):
         raise
     except Exception as error:  # Extension types are read by code of their own, which may raise anything.
@@ -206,21 +175,20 @@ def parse_description(payload: bytes) -> Description:
 
 
 def _check_names(schema: pa.Schema) -> None:
-    """Refuse names that are no text, which Arrow notices when it is first asked for one, or that are there twice."""
+    """Refuse names that are not UTF-8, for which Arrow raises when a name is first asked for, or that occur twice."""
     names = schema.names
     if len(set(names)) != len(names):
         raise CorruptFileError("companion has two columns of one name", found=names[:5])
-    for place, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
+    for index, kind in enumerate(field_kinds(schema.__arrow_c_schema__())):
         if kind is None:
-            _check_nested(schema.field(place).type)
+            _check_nested(schema.field(index).type)
 
 
 def _check_nested(type_: Any) -> None:
-    inner = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
-    if pa.types.is_nested(inner):
-        for i in range(inner.num_fields):
-            assert inner.field(i).name is not None
-            _check_nested(inner.field(i).type)
+    type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    for index in range(type_.num_fields):
+        assert type_.field(index).name is not None
+        _check_nested(type_.field(index).type)
 
 
 def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
@@ -249,11 +217,11 @@ def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
 def _is_compressed(message: bytes) -> bool:
     """Whether the buffers of a record batch are compressed, and could be of any size: field 3 of its flatbuffer.
 
-    pyarrow has checked the flatbuffer, but does not tell.
+    pyarrow has checked the flatbuffer, but does not show this field.
     """
 
     def field(table: int, number: int) -> int:
-        """Where a field of a table is, 0 if it is not there."""
+        """The offset of a field of a table, 0 if the table lacks it."""
         fields = table - int.from_bytes(message[table : table + 4], "little", signed=True)
         size = int.from_bytes(message[fields : fields + 2], "little")
         at = fields + 4 + 2 * number
@@ -266,35 +234,18 @@ def _is_compressed(message: bytes) -> bool:
     return field(follow(field(follow(0), 2)), 3) != 0
 
 
-class _Cursor:
-    """Reads the payload; nothing is taken that is not there."""
+def _take(stream: BytesIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise CorruptFileError("companion is cut", found=len(data), expected=size)
+    return data
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
 
-    def take(self, size: int) -> bytes:
-        if size > len(self._data) - self._at:
-            raise CorruptFileError("companion is cut", found=len(self._data) - self._at, expected=size)
-        self._at += size
-        return self._data[self._at - size : self._at]
-
-    def varint(self) -> int:
-        value = shift = 0
-        while shift < 35:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise CorruptFileError("number in the companion is too long")
-
-    def count(self) -> int:
-        """A number of things that take a byte each at least."""
-        count = self.varint()
-        if count > len(self._data) - self._at:
-            raise CorruptFileError("companion is cut", found=len(self._data) - self._at, expected=count)
-        return count
-
-    def rest(self) -> bytes:
-        return self._data[self._at :]
+def _take_varint(stream: BytesIO) -> int:
+    value = 0
+    for shift in range(0, 35, 7):
+        (byte,) = _take(stream, 1)
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise CorruptFileError("number in the companion is too long")
