@@ -1,4 +1,4 @@
-"""The companion: a zstd skippable frame behind the schema block, for what Mosaic v1 has no field for.
+"""The companion: a zstd skippable frame behind the schema block, with information that Mosaic v1 has no field for.
 
 Every zstd decoder skips it, so the file stays Mosaic v1 for everybody else. It carries a checksum of index and footer,
 and a description of the columns as they were given, where that is more than the schema block says: Arrow types without
@@ -60,12 +60,9 @@ def pack_companion(payload: bytes, end: bytes) -> bytes:
 
 
 def split_section(section: bytes) -> tuple[bytes, Companion | None]:
-    """The section of the schema block without the companion, and the companion, None if there is none to use.
+    """The section of the schema block without the companion, and the companion, None without one.
 
-    Raises
-    ------
-    CorruptFileError
-        If there is a companion, and it is damaged.
+    Raise CorruptFileError if there is a companion, and it is damaged. Warn of a version that is unknown.
     """
     if section[-4:] != _TAG:
         at = section.rfind(_TAG)
@@ -90,7 +87,7 @@ def split_section(section: bytes) -> tuple[bytes, Companion | None]:
 
 
 def check_end(companion: Companion, end: bytes) -> None:
-    """Refuse an index and footer that are not those the companion was written for."""
+    """Refuse an index and footer that differ from those of the companion's checksum."""
     found = google_crc32c.value(end)
     if found != companion.checksum:
         raise CorruptFileError(
@@ -122,13 +119,7 @@ class Description:
 
 
 def pack_description(description: Description) -> bytes:
-    """The compressed payload of a companion.
-
-    Raises
-    ------
-    SchemaError
-        If it is too large to be read again, because of its metadata.
-    """
+    """The compressed payload of a companion. Raise SchemaError if metadata make it too large to be read again."""
     parts = [pack_sized(description.schema.serialize().to_pybytes()), pack_varint(len(description.names))]
     for index, names in description.names.items():
         parts += [pack_varint(index), pack_varint(len(names)), *(pack_sized(name.encode()) for name in names)]

@@ -1,7 +1,7 @@
 """Arrays shredded into stored columns and assembled from them: structs to columns, Arrow types to stored types.
 
-`smalti.logical.tree` and `smalti.logical.types` decide what is stored as what. Imported only when there is something to
-convert: Arrow's compute functions take long to load.
+`smalti.logical.tree` and `smalti.logical.types` decide which type is stored as which. Imported only when an array must
+be converted, because Arrow's compute functions take long to load.
 """
 
 from __future__ import annotations
@@ -35,53 +35,43 @@ from smalti.logical.types import (
 from smalti.moments import DAY, TICKS
 from smalti.spec import MAX_BLOCK_SIZE
 
-#: Called with a leaf's index among the stored columns of its column and the entries of its dictionary.
-KeepEntries = Callable[[int, pa.Array], None]
+#: Called with a leaf and the entries of its dictionary.
+KeepEntries = Callable[[Leaf, pa.Array], None]
 #: Called with a number of bytes before they are allocated; raises if they are too many.
 TakeBytes = Callable[[int], None]
-#: More bytes than any memory has, which a number of 64 bits can hold.
+#: The largest number of 64 bits, more bytes than any memory has.
 MAX_BYTES = (1 << 63) - 1
 
 # --- from given arrays to stored ones -------------------------------------------------------------------------------
 
 
-def shred(array: pa.Array, node: Node, nullable: bool = True, keep: KeepEntries | None = None) -> list[pa.Array]:
+def shred(array: Any, node: Node, nulls: int | None = None, keep: KeepEntries | None = None) -> list[pa.Array]:
     """The stored columns of an array, in the order of `smalti.logical.tree.stored_columns`.
 
-    Raise SchemaError if a value does not fit, as for `to_stored`, or is null in a column that is NOT NULL.
-    """
-    out: list[pa.Array] = []
-    _shred(array, node, None if nullable else 0, out, keep)
-    return out
+    `nulls` is the number of nulls that the array may have, None for any: a NOT NULL field has the nulls of its struct.
+    The stored column does not tell a null of the field from a null of the struct, so a reader could not notice.
 
-
-def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep: KeepEntries | None) -> None:
-    """Append the stored columns to `out`.
-
-    `nulls` is the number of nulls that the array may have, None for any: a NOT NULL field has those of its struct. The
-    stored column does not tell a null of the field from a null of the struct, so a reader could not notice.
+    Raise SchemaError if a value does not fit, as for `to_stored`, or if there are more nulls.
     """
     if isinstance(node, Leaf):
         entries = None if keep is None else _entries_of(array)
         if keep is not None and entries is not None:
-            keep(len(out), entries)
+            keep(node, entries)
         array = to_stored(array, node.stored)
     else:
         array = _unwrapped(array)
     if nulls is not None and array.null_count > nulls:
         raise SchemaError("nulls in a column that is NOT NULL", found=array.null_count - nulls)
     if isinstance(node, Leaf):
-        out.append(array)
-    elif isinstance(node, StructNode):
-        if node.has_presence:
-            out.append(array.is_valid())
+        return [array]
+    if isinstance(node, StructNode):
+        columns = [array.is_valid()] if node.has_presence else []
         for (_, inner), field, child in zip(node.fields, unwrapped(node.type), struct_fields(array), strict=True):
-            _shred(child, inner, None if field.nullable else array.null_count, out, keep)
-    else:
-        offsets, mask, elements = list_elements(array)
-        start = len(out)
-        _shred(elements, node.entry, None if entry_field(node.type).nullable else 0, out, keep)
-        out[start:] = [pa.ListArray.from_arrays(offsets, part, mask=mask) for part in out[start:]]
+            columns += shred(child, inner, None if field.nullable else array.null_count, keep)
+        return columns
+    offsets, mask, elements = list_elements(array)
+    parts = shred(elements, node.entry, None if entry_field(node.type).nullable else 0, keep)
+    return [pa.ListArray.from_arrays(offsets, part, mask=mask) for part in parts]
 
 
 def _unwrapped(array: Any) -> Any:
@@ -165,7 +155,7 @@ def _all_between(array: Any, low: int, high: int) -> bool:
 def _decimals_to_bytes(array: Any) -> pa.Array:
     """Decimals of more than 38 digits as 32 bytes each, big endian, two's complement."""
     array.validate(full=True)  # Digits beyond the precision would be refused when they are read.
-    data = memoryview(array.buffers()[1])[array.offset * 32 :] if len(array) else b""
+    data = memoryview(array.buffers()[1])[array.offset * 32 :]
     values = [bytes(data[at : at + 32][::-1]) for at in range(0, 32 * len(array), 32)]
     return pa.array(values, pa.binary(), mask=array.is_null())
 
@@ -214,19 +204,14 @@ def list_elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, An
     array = compat.relabelled(array, without_extensions(array.type))
     if pt.is_map(array.type):
         array = compat.map_entries(array)
-    if pt.is_fixed_size_list(array.type) and not array.null_count:
-        size = array.type.list_size
-        if size * len(array) >= 1 << 31:
-            raise SchemaError("lists of a batch have too many values", found=size * len(array), expected="below 2^31")
-        steps = pa.concat_arrays(
-            [pa.repeat(pa.scalar(0, pa.int32()), 1), pa.repeat(pa.scalar(size, pa.int32()), len(array))]
-        )
-        return pc.cumulative_sum(steps), None, array.flatten()
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    count = offsets[-1].as_py()
+    if count >= 1 << 31:
+        raise SchemaError("lists of a batch have too many values", found=count, expected="below 2^31")
     # Lists without elements are not flattened: Arrow cannot make an empty array of every type.
-    elements = compat.flatten_lists(array, take_rows) if offsets[-1].as_py() else array.values.slice(0, 0)
-    return offsets, array.is_null() if array.null_count else None, elements
+    elements = compat.flatten_lists(array, take_rows) if count else array.values.slice(0, 0)
+    return offsets.cast(pa.int32()), array.is_null() if array.null_count else None, elements
 
 
 # --- from stored arrays to given types ------------------------------------------------------------------------------
@@ -261,7 +246,7 @@ def assemble(schema: pa.Schema, parts: Sequence[Part | int], batch: pa.RecordBat
             arrays.append(_assemble(part.node, columns, take))
         except MemoryLimitError:
             raise
-        except (pa.ArrowException, ValueError, TypeError) as error:  # also our own, and those of extension types
+        except (pa.ArrowException, ValueError, TypeError) as error:  # also of smalti and of extension types
             raise misfit(part.field.name, error) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -292,7 +277,7 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: 
 
 
 def _wrapped(array: Any, type_: Any) -> Any:
-    """The array of a storage type as the extension type, which may be one of another extension type."""
+    """Wrap an array in an extension type, which may wrap other extension types; return it unchanged for other types."""
     is_wrapped = isinstance(type_, pa.BaseExtensionType)
     return type_.wrap_array(_wrapped(array, type_.storage_type)) if is_wrapped else array
 
@@ -412,7 +397,7 @@ def _take_any(_: int) -> None:
 
 
 def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: TakeBytes = _take_any) -> Any:
-    """A stored array as the type it was given with, undoing `to_stored`. `entries` are those of a dictionary."""
+    """A stored array as the type it was given with, undoing `to_stored`. `entries` are the entries of a dictionary."""
     if array.type == type_:
         return array
     if isinstance(type_, pa.BaseExtensionType):

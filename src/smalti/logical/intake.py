@@ -1,4 +1,4 @@
-"""What a writer accepts: Arrow data from anywhere, fitted to the columns of the file or refused with the reason."""
+"""Arrow data for a writer, from anywhere: fitted to the columns of the file, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from smalti.errors import CorruptFileError, SchemaError
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description, pack_description
 from smalti.format.types import has_statistics
 from smalti.logical.tree import (
+    Leaf,
     LogicalColumn,
     StoredColumn,
     parts_of_both,
@@ -28,39 +29,27 @@ from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 
 #: The most that the narrowest run ends can count, and the widest that a row group needs.
 MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
-#: Errors of arrays that cannot be stored, one of which may be that they are too large.
+#: Errors of arrays that cannot be stored, for instance because they are too large.
 _UNFIT = (SchemaError, pa.ArrowInvalid, pa.ArrowCapacityError)
 
 
 class Intake:
     """Fits batches to a schema, and collects what the companion of the file describes: types and dictionaries.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        As the user gave it.
-    has_companion : bool
-        Whether names that the format cannot hold can be kept.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        As it is stored; batches leave `conform` like this.
-    descriptors : list of bytes
-        Its packed types.
-    columns : dict
-        The columns that differ from their stored form, by their indices in the schema that was given.
+    `given` is the schema of the user, `schema` is how it is stored, and `descriptors` are its packed types. Without a
+    companion, names that the format cannot hold are refused.
     """
 
     def __init__(self, schema: pa.Schema, has_companion: bool = True) -> None:
         self.given = schema
         stored = plan_schema(schema)
-        self.schema = stored.schema
-        self.descriptors = stored.descriptors
-        self.columns = stored.columns
+        self.schema, self.descriptors = stored.schema, stored.descriptors
+        #: The columns that differ from their stored form, by their indices in `given`.
+        self._columns = stored.columns
+        #: The index of the first stored column of each given column.
         self._starts = stored.starts
-        #: Whether columns are stored as they are given. Only then is a batch in the stored types one of the schema:
-        #: an int16 of 300 is no uint8, and would make a file that cannot be read.
+        #: Whether columns are stored as they are given. Only then are batches in the stored types accepted: an int16 of
+        #: 300 is no uint8, and would make a file that cannot be read.
         self._is_stored = schema.equals(self.schema)
         self._dictionaries: dict[str, _Dictionary] = {}
         check_names(self.schema.names)
@@ -86,20 +75,21 @@ class Intake:
 
         arrays: list[pa.Array] = []
         for index, array in enumerate(batch.columns):
-            column = self.columns.get(index)
+            column = self._columns.get(index)
             try:
                 if column is None:
                     arrays.append(to_stored(array, self.schema.field(self._starts[index]).type))
                     continue
                 if array.type != column.field.type:  # Indices and run ends need not fit: `_with_capacity` widens them.
                     array = _cast(array, with_capacity(column.field.type, MAX_INT32, MAX_INT32))
-                arrays += shred(array, column.node, column.field.nullable, partial(self._keep_entries, column))
+                nulls = None if column.field.nullable else 0
+                arrays += shred(array, column.node, nulls, partial(self._keep_entries, column))
             except SchemaError as error:
                 raise error.locate(column=self.given.field(index).name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _keep_entries(self, column: LogicalColumn, index: int, entries: pa.Array) -> None:
-        name = column.stored[index].name
+    def _keep_entries(self, column: LogicalColumn, leaf: Leaf, entries: pa.Array) -> None:
+        name = next(each.name for each in column.stored if each.leaf is leaf)
         self._dictionaries.setdefault(name, _Dictionary(entries.slice(0, 0))).add(entries)
 
     def pack_description(self, most_rows: int) -> bytes:
@@ -108,11 +98,11 @@ class Intake:
         Batches with dictionaries of their own, or with runs, become row groups of `most_rows` rows or elements at most,
         which may be more than the indices or run ends of a single batch can count.
         """
-        if not self.columns and not self.given.metadata:
+        if not self._columns and not self.given.metadata:
             return b""
         names: dict[int, tuple[str, ...]] = {}
         fields = []
-        for index, column in enumerate(self.columns.values()):
+        for index, column in enumerate(self._columns.values()):
             fields.append(self._with_capacity(column, most_rows))
             stored, name = tuple(each.name for each in column.stored), column.field.name
             usual = (
@@ -138,16 +128,17 @@ class Intake:
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""
-        return {
-            column.field.name: tuple(each.field for each in column.stored)
-            for column in self.columns.values()
-            if column.is_converted
-        }
+        found = {}
+        for column in self._columns.values():
+            fields = tuple(each.field for each in column.stored)
+            if [(field.name, field.type) for field in fields] != [(column.field.name, column.field.type)]:
+                found[column.field.name] = fields
+        return found
 
     @cached_property
     def _described(self) -> dict[str, StoredColumn]:
         """The stored columns of `columns`, by their names."""
-        return {each.name: each for column in self.columns.values() for each in column.stored}
+        return {each.name: each for column in self._columns.values() for each in column.stored}
 
     def given_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""
@@ -201,7 +192,7 @@ def in_pieces(batch: pa.RecordBatch, convert: Callable[[pa.RecordBatch], pa.Reco
         middle = batch.num_rows // 2
         try:
             return in_pieces(batch.slice(0, middle), convert) + in_pieces(batch.slice(middle), convert)
-        except _UNFIT:  # Then it was not too large, and the error of the whole says most.
+        except _UNFIT:  # The batch was not too large: its own error says more than that of a half.
             raise error from None
 
 
@@ -262,7 +253,7 @@ def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool
 def _same_meaning(given: Any, wanted: Any) -> bool:
     """Whether values of a type are values of another one that is stored alike.
 
-    A column of nulls has no place for values, and other numbers would be rounded to half floats.
+    A column of nulls cannot hold values, and other numbers would be rounded to half floats.
     """
     return not any(
         one != other and (pt.is_null(other) or pt.is_float16(other) or not keeps_units(one, other))
@@ -317,7 +308,7 @@ def arrow_reader(data: Any) -> Any:
 
 def _refuse_objects(data: Any) -> None:
     """Refuse Python objects in a frame of Polars, whose Arrow stream has their addresses in memory as bytes."""
-    polars = sys.modules.get("polars")  # Whoever passes a frame has imported Polars.
+    polars = sys.modules.get("polars")  # A caller that passes a frame has imported Polars.
     if polars is not None and isinstance(data, polars.DataFrame) and polars.Object in data.dtypes:
         column = data.columns[data.dtypes.index(polars.Object)]
         raise SchemaError("Python objects cannot be stored", column=column, found="polars.Object")

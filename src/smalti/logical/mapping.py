@@ -1,4 +1,4 @@
-"""The columns of a file as they were given, mapped to the stored ones by its companion; the identity without one."""
+"""The columns of a file as they were given, mapped to stored columns by its companion; the same without one."""
 
 from __future__ import annotations
 
@@ -55,23 +55,19 @@ class LogicalView:
 
     There may be thousands of columns of another type, with one stored column of their own name: each of these is
     planned when it is first needed. Columns made of several stored columns, or of renamed ones, are planned at once,
-    since their names must not collide.
-
-    Raises
-    ------
-    CorruptFileError
-        If the stored columns cannot be those that the companion describes.
+    since their names must not collide. Raise CorruptFileError if the companion cannot describe the stored columns.
     """
 
     def __init__(self, description: Description, stored: Columns) -> None:
         self._description = description
         schema = description.schema
-        self._indices = {name: index for index, name in enumerate(schema.names)}
+        #: The index of each of these columns in the schema of the companion.
+        self.indices = {name: index for index, name in enumerate(schema.names)}
         self._kinds = field_kinds(schema.__arrow_c_schema__())
         self._nodes: dict[object, Node] = {}
         self._columns: dict[str, LogicalColumn] = {}
         self.metadata = schema.metadata or {}
-        #: The column that each stored column belongs to, if that has another name.
+        #: The column that a stored column of another name belongs to.
         self.owner: dict[str, str] = {}
         #: The column that each path of a field belongs to.
         self.paths: dict[str, str] = {}
@@ -79,10 +75,10 @@ class LogicalView:
         self.ambiguous: set[str] = set()
         made = [
             name
-            for name, index in self._indices.items()
+            for name, index in self.indices.items()
             if index in description.names or (self._kinds[index] is None and is_composite(schema.field(index).type))
         ]
-        taken = self._indices.keys() - set(made)
+        taken = self.indices.keys() - set(made)
         for name in made:
             column = self.column(name)
             for each in column.stored:
@@ -100,20 +96,9 @@ class LogicalView:
         for name in made:
             if name in others:
                 raise CorruptFileError("companion gives two columns one name", column=name)
-        for path in others | self.paths.keys() & self._indices.keys():
+        for path in others | self.paths.keys() & self.indices.keys():
             del self.paths[path]  # Another column has this name.
             self.ambiguous.add(path)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._indices
-
-    def __bool__(self) -> bool:
-        return bool(self._indices)
-
-    @property
-    def stored(self) -> list[StoredColumn]:
-        """The stored columns that the companion expects."""
-        return [each for name in self._indices for each in self.column(name).stored]
 
     def column(self, name: str) -> LogicalColumn:
         known = self._columns.get(name)
@@ -125,7 +110,7 @@ class LogicalView:
         return known
 
     def _plan(self, name: str) -> LogicalColumn:
-        index = self._indices[name]
+        index = self.indices[name]
         field, kind = self._description.schema.field(index), self._kinds[index]
         node = self._nodes.get(kind)
         if node is None:
@@ -143,7 +128,7 @@ class LogicalView:
         return LogicalColumn(field, node, tuple(stored))
 
     def entries(self, column: StoredColumn) -> pa.Array | None:
-        """The entries of the dictionary of a stored column, None if they are unknown. Refuse those of another type."""
+        """The entries of the dictionary of a stored column, None if unknown. Refuse entries of another type."""
         entries = self._description.dictionaries.get(column.name)
         if entries is None:
             return None
@@ -158,7 +143,7 @@ class LogicalView:
     def logical_names(self, stored: Sequence[str]) -> list[str]:
         """The names of the columns that all stored columns make, in the same order."""
         names = dict.fromkeys(self.owner.get(name, name) for name in stored)
-        for name in self._indices:
+        for name in self.indices:
             if name not in names:
                 raise CorruptFileError("companion expects another column", section="companion", column=name)
         return list(names)
@@ -183,8 +168,8 @@ class ColumnMapping:
             is_ours = self._companion.writer == OUR_WRITER
             try:
                 view = LogicalView(parse_description(self._companion.payload), self.stored)
-                if not is_ours:  # All of it is used, or nothing.
-                    self._check_stored(view.stored)
+                if not is_ours:  # A companion of another writer is used as a whole, or ignored.
+                    self._check_stored([each for name in view.indices for each in view.column(name).stored])
                 return view
             except MosaicError as error:
                 if is_ours:
@@ -203,7 +188,7 @@ class ColumnMapping:
     def given_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""
         owner = self._view.owner.get(stored, stored)
-        if owner not in self._view:
+        if owner not in self._view.indices:
             return None
         column = next(each for each in self._view.column(owner).stored if each.name == stored)
         self._check_stored([column])
@@ -216,7 +201,7 @@ class ColumnMapping:
     @cached_property
     def names(self) -> list[str]:
         """Names in the order the columns were written."""
-        return self._view.logical_names(self.stored.names) if self._view else self.stored.names
+        return self._view.logical_names(self.stored.names) if self._view.indices else self.stored.names
 
     @property
     def schema(self) -> pa.Schema:
@@ -226,7 +211,7 @@ class ColumnMapping:
     @cached_property
     def kinds(self) -> list[tuple[bytes, int] | None]:
         """A key for the type of each column, see `field_kinds`, in the order of `names`."""
-        return field_kinds(self.schema.__arrow_c_schema__()) if self._view else self.stored.kinds
+        return field_kinds(self.schema.__arrow_c_schema__()) if self._view.indices else self.stored.kinds
 
     def present(self, names: Sequence[str]) -> list[str]:
         """The names that exist: columns, and paths of fields."""
@@ -234,19 +219,19 @@ class ColumnMapping:
         return [
             name
             for name, position in zip(names, positions, strict=True)
-            if name in view or name in view.paths or (position >= 0 and name not in view.owner)
+            if name in view.indices or name in view.paths or (position >= 0 and name not in view.owner)
         ]
 
     def whole(self, names: Sequence[str]) -> list[str]:
         """The names that are columns, not fields of structs."""
         view = self._view
-        return [name for name in self.present(names) if name in view or name not in view.paths]
+        return [name for name in self.present(names) if name in view.indices or name not in view.paths]
 
     def nearest_struct(self, path: str) -> str | None:
         """The innermost existing struct on a path to a field that is missing; None if there is none."""
         while "." in path:
             path = path.rpartition(".")[0]
-            if path in self._view or path in self._view.paths:
+            if path in self._view.indices or path in self._view.paths:
                 return path
         return None
 
@@ -264,7 +249,7 @@ class ColumnMapping:
     @cached_property
     def every(self) -> LogicalProjection:
         """A read of all columns in the order they were written."""
-        return self._assembled(self.names) if self._view else self._unchanged(self.stored.every)
+        return self._assembled(self.names) if self._view.indices else self._unchanged(self.stored.every)
 
     def project(self, names: Sequence[str]) -> LogicalProjection:
         """The columns of a read. They must exist and be named once each.
@@ -274,7 +259,7 @@ class ColumnMapping:
         view, key = self._view, tuple(names)
         known = self._projections.get(key)
         if known is None:
-            is_stored = not any(name in view or name in view.paths for name in names)
+            is_stored = not any(name in view.indices or name in view.paths for name in names)
             known = self._unchanged(self.stored.project(names)) if is_stored else self._assembled(names)
             keep(self._projections, key, known)
         return known
@@ -296,12 +281,12 @@ class ColumnMapping:
 
         view, wanted = self._view, defaultdict[str, set[str]](set)
         for name in names:
-            wanted[name if name in view else view.paths.get(name, name)].add(name)
+            wanted[name if name in view.indices else view.paths.get(name, name)].add(name)
         stored: list[str] = []
         expected: list[StoredColumn] = []
         parts: list[Part | int] = []
         for owner, asked in wanted.items():
-            if owner not in view:
+            if owner not in view.indices:
                 parts.append(len(stored))
                 stored.append(owner)
                 continue
@@ -327,7 +312,7 @@ class ColumnMapping:
 
         view, found = self._view, {}
         for name in names:
-            owner = name if name in view else view.paths.get(name)
+            owner = name if name in view.indices else view.paths.get(name)
             if owner is None:
                 found[name] = FilterColumn(name)
                 continue
@@ -344,7 +329,7 @@ class ColumnMapping:
 
 
 def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
-    """The stored column that stands for a column, a struct, or a field of one."""
+    """The stored column that a filter reads, and the type to compare it in. For a struct: its null-flag column."""
     import pyarrow.compute as pc
 
     from smalti.logical.arrays import from_stored, misfit
@@ -386,39 +371,35 @@ def field_in_list(path: str) -> SchemaError:
     return SchemaError(reason, column=path, expected="the list or map itself, or a field of a struct")
 
 
-def restore_bound(type_: Any) -> Callable[[pa.Scalar], pa.Scalar]:
-    """From the bound of a stored column to one of the type that the column was given with; None is the stored type.
+def restore_bound(type_: Any, bound: pa.Scalar) -> pa.Scalar:
+    """The bound of a stored column in the type that the column was given with; None is the stored type.
 
     The bound of a dictionary or of runs is one of their values.
     """
     if type_ is None:
-        return lambda bound: bound
-    if is_encoded(type_):
-        return restore_bound(type_.value_type)
+        return bound
+    from smalti.logical.arrays import from_stored
 
-    def restore(bound: pa.Scalar) -> pa.Scalar:
-        from smalti.logical.arrays import from_stored
-
-        try:
-            restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
-        except pa.ArrowException as error:
-            raise CorruptFileError(f"statistics do not fit what the companion says ({error})") from None
+    while is_encoded(type_):
+        type_ = type_.value_type
+    try:
+        restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
         return restored
-
-    return restore
+    except pa.ArrowException as error:
+        raise CorruptFileError(f"statistics do not fit what the companion says ({error})") from None
 
 
 class SharedSchemas:
     """Schema blocks that were checked already, for readers of many files. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        #: Compared one after the other, newest first: most differ in size already, and hashing takes longer.
+        #: Compared one after the other, newest first: most sections differ in size, and hashing takes longer.
         self._known: list[tuple[bytes, Compression, tuple[SchemaBlock, int]]] = []
         self._columns: dict[SchemaBlock, Columns] = {}
         self._mappings: dict[tuple[SchemaBlock, bytes], ColumnMapping] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Only its purpose travels to other processes, not the schema blocks."""
+        """Other processes get an empty object, without the schema blocks."""
         return SharedSchemas, ()
 
     def parse(

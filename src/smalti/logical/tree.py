@@ -128,7 +128,7 @@ class StoredColumn(NamedTuple):
 
 
 def stored_columns(node: Node, name: str, nullable: bool) -> list[StoredColumn]:
-    """The columns of a tree, in order: a struct's own before those of its fields.
+    """The stored columns of a tree, in order: the column of a struct before the columns of its fields.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def stored_columns(node: Node, name: str, nullable: bool) -> list[StoredColumn]:
 
 
 def storable_name(name: str) -> str:
-    """A name that the format can hold; the companion keeps the given one.
+    """A name that the format can hold; the companion keeps the original name.
 
     Examples
     --------
@@ -183,12 +183,6 @@ class LogicalColumn:
     field: pa.Field
     node: Node
     stored: tuple[StoredColumn, ...]
-
-    @property
-    def is_converted(self) -> bool:
-        """Whether the stored type or name differs; False if there is only metadata to keep."""
-        first, *others = self.stored
-        return bool(others) or (first.name, first.type) != (self.field.name, self.field.type)
 
 
 @dataclass(frozen=True)
@@ -255,7 +249,7 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
             raise error.locate(column=field.name) from None
         is_same = len(stored) == 1 and stored[0].field.equals(field, check_metadata=True)
         if len(stored) > 1 or stored[0].name != field.name:
-            # Names of other columns stay theirs, and the name of the struct itself is not given to its leaves.
+            # No leaf gets the name of another column, or of its struct.
             taken = set(schema.names) if taken is None else taken
             stored = [c if c.name == field.name else c._replace(name=unique_name(c.name, taken)) for c in stored]
         elif kind is not None and isinstance(node, Leaf):
@@ -272,10 +266,10 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
 
 
 class Step(NamedTuple):
-    """A node that a path leads to, and the index of the `first` stored column of it among those of its column.
+    """A node that a path leads to. Indices count the stored columns of the column that the node is in.
 
-    `presence` is the index of the BOOLEAN column that records nulls of this struct, or of the nearest enclosing one;
-    None without one. `is_entry` tells that the node is in a list or map.
+    `first` is the index of the node's first stored column. `presence` is the index of the BOOLEAN column that records
+    nulls of this struct, or of the nearest enclosing struct, or None. `is_entry`: the node is in a list or map.
     """
 
     path: str
@@ -374,23 +368,22 @@ def project_schema(schema: pa.Schema, names: Sequence[str]) -> tuple[pa.Schema, 
     (user: struct<age: int32>
       child 0, age: int32, ['nope'])
     """
-    top = {name: index for index, name in enumerate(schema.names)}
-    owners = {} if all(name in top for name in names) else _path_owners(schema)
+    owners = {name: name for name in schema.names}
+    if any(name not in owners for name in names):
+        owners = _path_owners(schema) | owners
     wanted: dict[str, set[str]] = {}
     for name in names:
-        owner = name if name in top else owners.get(name)
-        if owner is not None:
-            wanted.setdefault(owner, set()).add(name)
+        if name in owners:
+            wanted.setdefault(owners[name], set()).add(name)
     fields = []
     for owner, asked in wanted.items():
-        field = schema.field(top[owner])
+        field = schema.field(owner)
         if owner not in asked:
             node, _ = select_paths(plan_column(field.type, field.nullable), owner, asked.__contains__)
             assert node is not None
             field = field.with_type(node.type)
         fields.append(field)
-    missing = [name for name in names if name not in top and name not in owners]
-    return pa.schema(fields).with_metadata(schema.metadata or {}), missing
+    return pa.schema(fields).with_metadata(schema.metadata or {}), [name for name in names if name not in owners]
 
 
 def parts_of_both(a: Any, b: Any, path: str = "") -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
