@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from smalti.mosaic.filtering import FilterColumn
     from smalti.mosaic.scan import Assemble
 
+#: The description of a file without companion.
+_NOTHING = Description(pa.schema([]), {}, {})
+
 
 @dataclass(frozen=True)
 class LogicalProjection:
@@ -140,14 +143,6 @@ class LogicalView:
             raise CorruptFileError(reason, column=column.name, found=str(entries.type), expected=str(type_))
         return entries
 
-    def logical_names(self, stored: Sequence[str]) -> list[str]:
-        """The names of the columns that all stored columns make, in the same order."""
-        names = dict.fromkeys(self.owner.get(name, name) for name in stored)
-        for name in self.indices:
-            if name not in names:
-                raise CorruptFileError("companion expects another column", section="companion", column=name)
-        return list(names)
-
 
 class ColumnMapping:
     """The columns of a file, or of several files with the same schema block and companion. Safe to use from threads.
@@ -175,7 +170,7 @@ class ColumnMapping:
                 if is_ours:
                     raise error.locate(section="companion") from None
                 warn_of(str(error))
-        return LogicalView(Description(pa.schema([]), {}, {}), self.stored)
+        return LogicalView(_NOTHING, self.stored)
 
     def _check_stored(self, expected: Sequence[StoredColumn]) -> None:
         """Refuse columns that are not stored as the companion says."""
@@ -201,7 +196,14 @@ class ColumnMapping:
     @cached_property
     def names(self) -> list[str]:
         """Names in the order the columns were written."""
-        return self._view.logical_names(self.stored.names) if self._view.indices else self.stored.names
+        view, stored = self._view, self.stored.names
+        if not view.indices:
+            return stored
+        names = dict.fromkeys(view.owner.get(name, name) for name in stored)
+        for name in view.indices:
+            if name not in names:
+                raise CorruptFileError("companion expects another column", section="companion", column=name)
+        return list(names)
 
     @property
     def schema(self) -> pa.Schema:
@@ -418,7 +420,6 @@ class SharedSchemas:
         key = block, b"" if companion is None else companion.payload
         known = self._mappings.get(key)
         if known is None:
-            columns = self._columns.get(block)
-            columns = keep(self._columns, block, Columns(block)) if columns is None else columns
+            columns = self._columns.get(block) or keep(self._columns, block, Columns(block))
             known = keep(self._mappings, key, ColumnMapping(columns, companion))
         return known
