@@ -592,6 +592,12 @@ def test_a_batch_that_is_too_large_is_converted_in_pieces() -> None:
         in_pieces(batch, lambda piece: _refuse(f"{len(piece)} values"))
 
 
+def test_a_list_of_more_values_than_an_array_can_hold() -> None:
+    nulls = pa.LargeListArray.from_arrays(pa.array([0, 1 << 31]), pa.nulls(1 << 31))  # Nulls take no memory.
+    with pytest.raises(smalti.SchemaError, match="column 'x': lists of a batch have too many values: found 2147483648"):
+        written(pa.table({"x": nulls}))
+
+
 @pytest.mark.skipif(not os.environ.get("SMALTI_LARGE"), reason="takes half a minute and 3 GB; make fuzz runs it")
 def test_values_of_a_dictionary_that_are_more_than_an_array_can_hold() -> None:
     size = 450 << 20

@@ -146,10 +146,10 @@ def flatten_lists(array: Any, take: Callable[[Any, Any], Any]) -> Any:
     """
     if not contains_type(array.type.value_type, _has_half_floats):
         return array.flatten()
-    indexes = pa.array(range(len(array.values)), pa.int64())
+    indices = pa.array(range(len(array.values)), pa.int64())
     type_ = with_element(array.type, pa.field("index", pa.int64()))
     buffers = array.buffers()[: _own_buffers(type_)]
-    lists: Any = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[indexes])
+    lists: Any = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[indices])
     return take(array.values, lists.flatten())
 
 

@@ -336,7 +336,7 @@ class RowGroup:
         names, records = self._records()
         types = self._file.columns.stored.project(names).schema.types
         return {
-            name: record.describe(type_, restore_bound(self._file.columns.given_type(name)))
+            name: record.describe(type_, partial(restore_bound, self._file.columns.given_type(name)))
             for name, record, type_ in zip(names, records, types, strict=True)
         }
 

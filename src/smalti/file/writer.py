@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -51,7 +51,7 @@ class WriteSummary:
     def statistics(self) -> tuple[dict[str, ColumnStatistics], ...]:
         """The statistics of each row group, by column."""
         return tuple(
-            {field.name: record.describe(field.type, restore_bound(type_)) for record, field, type_ in group}
+            {field.name: record.describe(field.type, partial(restore_bound, type_)) for record, field, type_ in group}
             for group in self._records
         )
 

@@ -1,9 +1,9 @@
-"""The companion: a zstd skippable frame behind the schema block, for information that Mosaic v1 has no field for.
+"""The companion: a zstd skippable frame behind the schema block, with information that Mosaic v1 has no field for.
 
-Every zstd decoder skips it, so the file stays Mosaic v1 for other readers. It carries a checksum of index and footer,
-and a description of the columns whose Arrow type differs from their stored form: Arrow types that Mosaic lacks,
-structs, metadata. `docs/format.md` shows it byte by byte. The envelope (everything but the payload) is the same in all
-versions.
+Every zstd decoder skips it, so the file stays Mosaic v1 for everybody else. It carries a checksum of index and footer,
+and a description of the columns as they were given, where that is more than the schema block says: Arrow types without
+a type of their own, structs, metadata. `docs/format.md` shows both byte by byte. The envelope (everything but the
+payload) is the same in all versions. Its numbers are big endian, except for those that zstd defines.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import warnings
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import google_crc32c
@@ -20,10 +21,10 @@ import zstandard
 from smalti._core.arrow_c import field_kinds
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.format.compression import deflate, inflate
-from smalti.format.varint import pack_varint
+from smalti.format.varint import pack_sized, pack_varint
 
 VERSION = 1
-#: The number of this writer. A frame of another writer that cannot be parsed is ignored.
+#: The number of this writer. A frame of another writer that cannot be understood is ignored.
 WRITER = 0
 _TAG = b"SMLT"
 _MAGIC = struct.pack("<I", 0x184D2A5D)
@@ -36,18 +37,17 @@ ENVELOPE_SIZE = _FRAME_HEAD + _HEAD.size + _END.size
 MAX_PAYLOAD = 64 << 20
 #: Entries of one dictionary. A larger one comes back with its entries as they are met among the values.
 MAX_ENTRIES = 65_536
-#: Bytes of the entries of all dictionaries together; those that do not fit come back like larger ones.
+#: Bytes of the entries of all dictionaries together; dictionaries that do not fit come back like larger ones.
 MAX_ENTRY_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Companion:
-    """A parsed frame of `size` bytes: the checksum of index and footer, and the payload, still compressed."""
+    """The content of a frame: the checksum of index and footer, and the compressed payload. `size` is the frame's."""
 
     checksum: int
     payload: bytes
     writer: int
-    version: int
     size: int
 
 
@@ -60,12 +60,9 @@ def pack_companion(payload: bytes, end: bytes) -> bytes:
 
 
 def split_section(section: bytes) -> tuple[bytes, Companion | None]:
-    """Split the section of the schema block from the companion, which is None if there is none.
+    """The section of the schema block without the companion, and the companion, None without one.
 
-    Raises
-    ------
-    CorruptFileError
-        If there is a companion, and it is damaged.
+    Raise CorruptFileError if there is a companion, and it is damaged. Warn of a version that is unknown.
     """
     if section[-4:] != _TAG:
         at = section.rfind(_TAG)
@@ -85,12 +82,12 @@ def split_section(section: bytes) -> tuple[bytes, Companion | None]:
     _, version, writer, of_end = _HEAD.unpack(frame[_FRAME_HEAD : _FRAME_HEAD + _HEAD.size])
     if version != VERSION:
         warn_of(f"its version is {version}, this is {VERSION}")
-        return section[:-size], Companion(of_end, b"", writer, version, size)
-    return section[:-size], Companion(of_end, frame[_FRAME_HEAD + _HEAD.size : -_END.size], writer, version, size)
+    payload = frame[_FRAME_HEAD + _HEAD.size : -_END.size] if version == VERSION else b""
+    return section[:-size], Companion(of_end, payload, writer, size)
 
 
 def check_end(companion: Companion, end: bytes) -> None:
-    """Compare index and footer with the checksum in the companion."""
+    """Refuse an index and footer that differ from those of the companion's checksum."""
     found = google_crc32c.value(end)
     if found != companion.checksum:
         raise CorruptFileError(
@@ -110,11 +107,10 @@ def warn_of(reason: str) -> None:
 
 @dataclass(frozen=True)
 class Description:
-    """Columns whose Arrow type differs from their stored form.
+    """Columns whose Arrow field differs from their stored form, and the metadata of the whole schema.
 
-    `schema` has these columns, and the metadata of the whole schema. `names` maps the index of a column in it to the
-    names of its stored columns, if `smalti.logical.tree` would choose others. `dictionaries` maps the stored name
-    of a dictionary-encoded leaf to its entries.
+    `names` has the names of the stored columns of a field, by its index in `schema`, if `smalti.logical.tree` would
+    choose others. `dictionaries` has the entries of dictionaries, by the names of their stored columns.
     """
 
     schema: pa.Schema
@@ -123,27 +119,10 @@ class Description:
 
 
 def pack_description(description: Description) -> bytes:
-    """The compressed payload of a companion.
-
-    Uncompressed: the size of an Arrow IPC schema message (varint) and the message; the number of its fields whose
-    stored columns have other names than usual (varint), and for each its index, the number of its stored columns
-    (varints) and their names (each a varint of its size, then UTF-8); then an Arrow IPC stream with one column for each
-    dictionary, one row, a list of its entries; nothing if there is no dictionary.
-
-    Raises
-    ------
-    SchemaError
-        If the description, with its metadata, is too large to be read again.
-    """
-    parts = []
-    message = description.schema.serialize().to_pybytes()
-    parts += [pack_varint(len(message)), message]
-    parts.append(pack_varint(len(description.names)))
+    """The compressed payload of a companion. Raise SchemaError if metadata make it too large to be read again."""
+    parts = [pack_sized(description.schema.serialize().to_pybytes()), pack_varint(len(description.names))]
     for index, names in description.names.items():
-        parts += [pack_varint(index), pack_varint(len(names))]
-        for name in names:
-            data = name.encode()
-            parts += [pack_varint(len(data)), data]
+        parts += [pack_varint(index), pack_varint(len(names)), *(pack_sized(name.encode()) for name in names)]
     if description.dictionaries:
         parts.append(_pack_dictionaries(description.dictionaries))
     size = sum(map(len, parts))
@@ -164,21 +143,21 @@ def _pack_dictionaries(dictionaries: dict[str, pa.Array]) -> bytes:
 
 
 def parse_description(payload: bytes) -> Description:
-    """Parse the payload that `pack_description` makes; raises `CorruptFileError` if it is anything else."""
+    """Parse the compressed payload of a companion. Raise CorruptFileError if it breaks the format."""
     try:
         size = zstandard.frame_content_size(payload)
         if not 0 <= size <= MAX_PAYLOAD:
             raise CorruptFileError("companion is too large", found=size, expected=f"at most {MAX_PAYLOAD}")
-        cursor = _Cursor(inflate(payload, size))
-        schema = pa.ipc.read_schema(pa.py_buffer(cursor.take(cursor.varint())))
+        stream = BytesIO(inflate(payload, size))
+        schema = pa.ipc.read_schema(pa.py_buffer(_take(stream, _take_varint(stream))))
         _check_names(schema)
         names = {}
-        for _ in range(cursor.count()):
-            index = cursor.varint()
+        for _ in range(_take_count(stream)):
+            index = _take_varint(stream)
             if index in names or index >= len(schema):
                 raise CorruptFileError("companion has no such column", found=index)
-            names[index] = tuple(cursor.take(cursor.varint()).decode() for _ in range(cursor.count()))
-        return Description(schema, names, _parse_dictionaries(cursor.rest()))
+            names[index] = tuple(_take(stream, _take_varint(stream)).decode() for _ in range(_take_count(stream)))
+        return Description(schema, names, _parse_dictionaries(stream.read()))
     except (MosaicError, MemoryError):
         raise
     except Exception as error:  # Extension types are read by code of their own, which may raise anything.
@@ -186,7 +165,7 @@ def parse_description(payload: bytes) -> Description:
 
 
 def _check_names(schema: pa.Schema) -> None:
-    """Refuse repeated names, and names that are not UTF-8, for which Arrow raises when they are first used."""
+    """Refuse names that are not UTF-8, for which Arrow raises when a name is first asked for, or that occur twice."""
     names = schema.names
     if len(set(names)) != len(names):
         raise CorruptFileError("companion has two columns of one name", found=names[:5])
@@ -196,11 +175,10 @@ def _check_names(schema: pa.Schema) -> None:
 
 
 def _check_nested(type_: Any) -> None:
-    inner = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
-    if pa.types.is_nested(inner):
-        for i in range(inner.num_fields):
-            assert inner.field(i).name is not None
-            _check_nested(inner.field(i).type)
+    type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    for index in range(type_.num_fields):
+        assert type_.field(index).name is not None
+        _check_nested(type_.field(index).type)
 
 
 def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
@@ -229,7 +207,7 @@ def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
 def _is_compressed(message: bytes) -> bool:
     """Whether the buffers of a record batch are compressed, and could expand to any size: field 3 of its flatbuffer.
 
-    pyarrow (26) has checked the flatbuffer, but has no function for the field.
+    pyarrow has checked the flatbuffer, but does not show this field.
     """
 
     def field(table: int, number: int) -> int:
@@ -246,37 +224,26 @@ def _is_compressed(message: bytes) -> bool:
     return field(follow(field(follow(0), 2)), 3) != 0
 
 
-class _Cursor:
-    """Reads the payload; every size is compared with the bytes that are left."""
+def _take(stream: BytesIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise CorruptFileError("companion is cut", found=len(data), expected=size)
+    return data
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
 
-    def take(self, size: int) -> bytes:
-        self._need(size)
-        self._at += size
-        return self._data[self._at - size : self._at]
+def _take_varint(stream: BytesIO) -> int:
+    value = 0
+    for shift in range(0, 35, 7):
+        (byte,) = _take(stream, 1)
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise CorruptFileError("number in the companion is too long")
 
-    def varint(self) -> int:
-        value = shift = 0
-        while shift < 35:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise CorruptFileError("number in the companion is too long")
 
-    def count(self) -> int:
-        """Read the number of items that follow; each takes a byte at least."""
-        count = self.varint()
-        self._need(count)
-        return count
-
-    def _need(self, size: int) -> None:
-        if size > len(self._data) - self._at:
-            raise CorruptFileError("companion is cut", found=len(self._data) - self._at, expected=size)
-
-    def rest(self) -> bytes:
-        return self._data[self._at :]
+def _take_count(stream: BytesIO) -> int:
+    """A number of things that take a byte each at least."""
+    count, left = _take_varint(stream), len(stream.getbuffer()) - stream.tell()
+    if count > left:
+        raise CorruptFileError("companion is cut", found=left, expected=count)
+    return count

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.format.varint import pack_varint
+from smalti.format.varint import pack_sized, pack_varint
 from smalti.moments import python_value, scalar_text
 
 
@@ -75,7 +75,7 @@ class StatisticsRecord(NamedTuple):
         if self.low is None or self.high is None:
             return head
         if pt.is_string(type_):
-            return head + pack_varint(len(self.low)) + self.low + pack_varint(len(self.high)) + self.high
+            return head + pack_sized(self.low) + pack_sized(self.high)
         return head + self.low + self.high
 
 

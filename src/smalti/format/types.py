@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.format.varint import pack_varint
+from smalti.format.varint import pack_sized, pack_varint
 from smalti.spec import MAX_COMPACT_PRECISION, TypeId
 
 #: The stored types without parameters, and TIME, whose precision is always 3.
@@ -39,8 +39,7 @@ def has_statistics(type_: pa.DataType) -> bool:
 def _pack_string(value: str) -> bytes:
     if "\0" in value:
         raise SchemaError("NUL in the name of a nested field or in a time zone", found=value)
-    data = value.encode()
-    return pack_varint(len(data)) + data
+    return pack_sized(value.encode())
 
 
 def pack_descriptor(type_: pa.DataType, nullable: bool) -> bytes:

@@ -17,3 +17,8 @@ def pack_varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def pack_sized(data: bytes) -> bytes:
+    """Bytes behind their size as a varint."""
+    return pack_varint(len(data)) + data

@@ -1,4 +1,4 @@
-"""Batches of one file brought to a schema: the one place that does it, for files, datasets, jobs and Spark."""
+"""Batches of one file brought to a schema, for files, datasets, jobs and Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from smalti.memory import most_memory
 
 #: Brings an array of a file to the field of the schema.
 Convert = Callable[[pa.Array, pa.Field], pa.Array]
-#: The value of all rows for a field that the file does not store, such as a partition value; None without one.
+#: The value of all rows for a field that the file does not store, such as a partition value; None if it has no value.
 ConstantOf = Callable[[pa.Field], "pa.Scalar | None"]
 
 
@@ -37,7 +37,7 @@ def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def null_array(rows: int, type_: Any) -> Any:
-    """Nulls of a type. A file may declare a type whose nulls are larger than the memory: these are refused."""
+    """Make nulls of a type. Refuse more than the memory holds: a file may declare a type of any size."""
     asked, limit = rows * fixed_bytes(type_), most_memory()
     if asked > limit:
         raise MemoryLimitError.of(asked, 0, limit)
@@ -61,7 +61,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
 
 
 class Adapter:
-    """Brings batches of one file to a schema: columns by name, constants as columns, other missing ones as nulls.
+    """Brings batches of one file to a schema: columns by name, constants and nulls for columns that the file lacks.
 
     `stored` names the columns of the batches, in their order. `convert` is called for every stored column, also if its
     type is that of the field; without it, columns of other types are widened.
@@ -77,9 +77,9 @@ class Adapter:
         self._schema = schema
         self._constant_of = constant_of
         self._convert = convert
-        indexes = {name: index for index, name in enumerate(stored)}
+        indices = {name: index for index, name in enumerate(stored)}
         #: Each field, with the index of its column in the batches; None if it is not stored.
-        self._fields = [(field, indexes.get(field.name)) for field in schema]
+        self._fields = [(field, indices.get(field.name)) for field in schema]
 
     def adapt(self, batch: pa.RecordBatch, allowance: Allowance | None = None) -> pa.RecordBatch:
         """A batch of the schema. The bytes of new arrays are taken from the allowance, if there is one."""
@@ -91,22 +91,20 @@ class Adapter:
         arrays = []
         nulls: dict[str, pa.Array] = {}  # shared by columns of a type: a table may have thousands that a file lacks
         for field, index in self._fields:
-            array = None if index is None else batch.column(index)
-            if array is not None and array.type == field.type and self._convert is None:
-                arrays.append(array)
-                continue
-            constant = None if array is not None else self._constant_of(field)
-            if array is not None:
-                make = partial(self._convert or widen_array, array, field)
+            constant = self._constant_of(field) if index is None else None
+            if index is not None:
+                array = batch.column(index)
+                if self._convert is not None or array.type != field.type:
+                    convert = partial(self._convert or widen_array, array, field)
+                    array = _counted(convert, rows, field.type, allowance)
             elif constant is not None and constant.is_valid:
-                make = partial(pa.repeat, constant, rows)
+                array = _counted(partial(pa.repeat, constant, rows), rows, field.type, allowance)
             else:
                 key = str(field.type)
                 if key not in nulls or nulls[key].type != field.type:
                     nulls[key] = _counted(partial(null_array, rows, field.type), rows, field.type, allowance)
-                arrays.append(nulls[key])
-                continue
-            arrays.append(_counted(make, rows, field.type, allowance))
+                array = nulls[key]
+            arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 

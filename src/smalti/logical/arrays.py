@@ -1,7 +1,7 @@
 """Arrays shredded into stored columns and assembled from them: structs to columns, Arrow types to stored types.
 
-`smalti.logical.tree` and `smalti.logical.types` decide what is stored as what. Imported only when there is something to
-convert: Arrow's compute functions take long to load.
+`smalti.logical.tree` and `smalti.logical.types` decide which type is stored as which. Imported only when an array must
+be converted, because Arrow's compute functions take long to load.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.types as pt
 from smalti._compat import arrow as compat
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
 from smalti.logical.adapt import null_array
-from smalti.logical.tree import ExtensionNode, Leaf, Node, StructNode, plan_column, width
+from smalti.logical.tree import Leaf, Node, StructNode, plan_column
 from smalti.logical.types import (
     compared_type,
     entry_field,
@@ -28,60 +29,56 @@ from smalti.logical.types import (
     is_list_like,
     is_string_like,
     storage_type,
+    unwrapped,
     without_extensions,
 )
 from smalti.moments import DAY, TICKS
 from smalti.spec import MAX_BLOCK_SIZE
 
-#: Called with a leaf's index among the stored columns of its column and the entries of its dictionary.
-KeepEntries = Callable[[int, pa.Array], None]
+#: Called with a leaf and the entries of its dictionary.
+KeepEntries = Callable[[Leaf, pa.Array], None]
 #: Called with a number of bytes before they are allocated; raises if they are too many.
 TakeBytes = Callable[[int], None]
-#: More bytes than any memory has, which a number of 64 bits can hold.
+#: The largest number of 64 bits, more bytes than any memory has.
 MAX_BYTES = (1 << 63) - 1
 
 # --- from given arrays to stored ones -------------------------------------------------------------------------------
 
 
-def shred(array: pa.Array, node: Node, nullable: bool = True, keep: KeepEntries | None = None) -> list[pa.Array]:
+def shred(array: Any, node: Node, nulls: int | None = None, keep: KeepEntries | None = None) -> list[pa.Array]:
     """The stored columns of an array, in the order of `smalti.logical.tree.stored_columns`.
 
-    Raise SchemaError if a value does not fit, as for `to_stored`, or is null in a column that is NOT NULL.
-    """
-    out: list[pa.Array] = []
-    _shred(array, node, None if nullable else 0, out, keep)
-    return out
+    `nulls` is the number of nulls that the array may have, None for any: a NOT NULL field has the nulls of its struct.
+    The stored column does not tell a null of the field from a null of the struct, so a reader could not notice.
 
-
-def _shred(array: Any, node: Node, nulls: int | None, out: list[pa.Array], keep: KeepEntries | None) -> None:
-    """Append the stored columns to `out`.
-
-    `nulls` is the number of nulls that the array may have, None for any: a NOT NULL field has those of its struct. The
-    stored column does not tell a null of the field from a null of the struct, so a reader could not notice.
+    Raise SchemaError if a value does not fit, as for `to_stored`, or if there are more nulls.
     """
     if isinstance(node, Leaf):
         entries = None if keep is None else _entries_of(array)
         if keep is not None and entries is not None:
-            keep(len(out), entries)
+            keep(node, entries)
         array = to_stored(array, node.stored)
-    if isinstance(node, ExtensionNode):
-        _shred(getattr(array, "storage", array), node.inner, nulls, out, keep)
-        return
+    else:
+        array = _unwrapped(array)
     if nulls is not None and array.null_count > nulls:
         raise SchemaError("nulls in a column that is NOT NULL", found=array.null_count - nulls)
     if isinstance(node, Leaf):
-        out.append(array)
-    elif isinstance(node, StructNode):
-        if node.has_presence:
-            out.append(array.is_valid())
-        for (_, inner), field, child in zip(node.fields, node.type, struct_fields(array), strict=True):
-            _shred(child, inner, None if field.nullable else array.null_count, out, keep)
-    else:
-        offsets, mask, elements = list_elements(array)
-        start = len(out)
-        keep_below = None if keep is None else lambda index, entries: keep(start + index, entries)
-        for part in shred(elements, node.entry, entry_field(node.type).nullable, keep_below):
-            out.append(pa.ListArray.from_arrays(offsets, part, mask=mask))
+        return [array]
+    if isinstance(node, StructNode):
+        columns = [array.is_valid()] if node.has_presence else []
+        for (_, inner), field, child in zip(node.fields, unwrapped(node.type), struct_fields(array), strict=True):
+            columns += shred(child, inner, None if field.nullable else array.null_count, keep)
+        return columns
+    offsets, mask, elements = list_elements(array)
+    parts = shred(elements, node.entry, None if entry_field(node.type).nullable else 0, keep)
+    return [pa.ListArray.from_arrays(offsets, part, mask=mask) for part in parts]
+
+
+def _unwrapped(array: Any) -> Any:
+    """The array without extension types around it."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array
 
 
 def _entries_of(array: Any) -> Any:
@@ -158,7 +155,7 @@ def _all_between(array: Any, low: int, high: int) -> bool:
 def _decimals_to_bytes(array: Any) -> pa.Array:
     """Decimals of more than 38 digits as 32 bytes each, big endian, two's complement."""
     array.validate(full=True)  # Digits beyond the precision would be refused when they are read.
-    data = memoryview(array.buffers()[1])[array.offset * 32 :] if len(array) else b""
+    data = memoryview(array.buffers()[1])[array.offset * 32 :]
     values = [bytes(data[at : at + 32][::-1]) for at in range(0, 32 * len(array), 32)]
     return pa.array(values, pa.binary(), mask=array.is_null())
 
@@ -207,19 +204,14 @@ def list_elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, An
     array = compat.relabelled(array, without_extensions(array.type))
     if pt.is_map(array.type):
         array = compat.map_entries(array)
-    if pt.is_fixed_size_list(array.type) and not array.null_count:
-        size = array.type.list_size
-        if size * len(array) >= 1 << 31:
-            raise SchemaError("lists of a batch have too many values", found=size * len(array), expected="below 2^31")
-        steps = pa.concat_arrays(
-            [pa.repeat(pa.scalar(0, pa.int32()), 1), pa.repeat(pa.scalar(size, pa.int32()), len(array))]
-        )
-        return pc.cumulative_sum(steps), None, array.flatten()
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)]).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    count = offsets[-1].as_py()
+    if count >= 1 << 31:
+        raise SchemaError("lists of a batch have too many values", found=count, expected="below 2^31")
     # Lists without elements are not flattened: Arrow cannot make an empty array of every type.
-    elements = compat.flatten_lists(array, take_rows) if offsets[-1].as_py() else array.values.slice(0, 0)
-    return offsets, array.is_null() if array.null_count else None, elements
+    elements = compat.flatten_lists(array, take_rows) if count else array.values.slice(0, 0)
+    return offsets.cast(pa.int32()), array.is_null() if array.null_count else None, elements
 
 
 # --- from stored arrays to given types ------------------------------------------------------------------------------
@@ -227,39 +219,36 @@ def list_elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, An
 
 @dataclass(frozen=True)
 class Part:
-    """One column of a result: the `indexes` of its stored columns in the batch, and their dictionaries where known."""
+    """One column of a result, made of the stored columns of a batch from index `start` on.
+
+    `entries` has the dictionary of each of these columns where it is known.
+    """
 
     field: pa.Field
     node: Node
-    indexes: Sequence[int]
+    start: int
     entries: Sequence[pa.Array | None]
 
 
-@dataclass(frozen=True)
-class Assembly:
-    """Make batches of `schema` from stored ones. An int in `parts` is the index of a stored column used unchanged."""
+def assemble(schema: pa.Schema, parts: Sequence[Part | int], batch: pa.RecordBatch, take: TakeBytes) -> pa.RecordBatch:
+    """Make a batch of `schema` from a stored one. An int in `parts` is the index of a stored column used unchanged.
 
-    schema: pa.Schema
-    parts: Sequence[Part | int]
-
-    def assemble(self, batch: pa.RecordBatch, take: TakeBytes) -> pa.RecordBatch:
-        """Raise CorruptFileError if stored columns do not fit the companion.
-
-        An assembled column takes about as much memory as the stored one; `take` is called where it takes more.
-        """
-        arrays = []
-        for part in self.parts:
-            if isinstance(part, int):
-                arrays.append(batch.column(part))
-                continue
-            columns = zip([batch.column(index) for index in part.indexes], part.entries, strict=True)
-            try:
-                arrays.append(_assemble(part.node, columns, take))
-            except MemoryLimitError:
-                raise
-            except (pa.ArrowException, ValueError, TypeError) as error:  # also our own, and those of extension types
-                raise misfit(part.field.name, error) from None
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+    Raise CorruptFileError if stored columns do not fit the companion. An assembled column takes about as much memory as
+    the stored one; `take` is called where it takes more.
+    """
+    arrays = []
+    for part in parts:
+        if isinstance(part, int):
+            arrays.append(batch.column(part))
+            continue
+        columns = ((batch.column(index), entries) for index, entries in enumerate(part.entries, part.start))
+        try:
+            arrays.append(_assemble(part.node, columns, take))
+        except MemoryLimitError:
+            raise
+        except (pa.ArrowException, ValueError, TypeError) as error:  # also of smalti and of extension types
+            raise misfit(part.field.name, error) from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def misfit(column: str, error: Exception) -> CorruptFileError:
@@ -268,28 +257,29 @@ def misfit(column: str, error: Exception) -> CorruptFileError:
 
 
 def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: TakeBytes) -> Any:
+    """Make an array of the next stored columns, each with its dictionary where it is known."""
     if isinstance(node, Leaf):
         array, entries = next(columns)
         return from_stored(array, node.type, entries, take)
-    if isinstance(node, ExtensionNode):
-        return node.type.wrap_array(_assemble(node.inner, columns, take))
+    type_ = unwrapped(node.type)
     if isinstance(node, StructNode):
         presence = next(columns)[0] if node.has_presence else None
         children = [_assemble(inner, columns, take) for _, inner in node.fields]
-        return _as_struct(node.type, presence, children)
-    pairs = [next(columns) for _ in range(width(node.entry))]
-    lists = [array for array, _ in pairs]
+        return _wrapped(_as_struct(type_, presence, children), node.type)
+    lists, dictionaries = zip(*islice(columns, node.width), strict=True)
     lengths = pc.list_value_length(lists[0])
     if not all(pc.list_value_length(other).equals(lengths) for other in lists[1:]):
         raise CorruptFileError("lists of one column differ in length")
     offsets, mask, first = list_elements(lists[0])
-    elements = [first, *(other.flatten() for other in lists[1:])]
-    below = iter([(each, pair[1]) for each, pair in zip(elements, pairs, strict=True)])
-    entry = _assemble(node.entry, below, take)
-    if pt.is_map(node.type):
-        keys, items = entry.flatten()
-        return _as_maps(offsets, mask, keys, items, node.type)
-    return _as_lists(offsets, mask, entry, node.type, take)
+    elements = first, *(other.flatten() for other in lists[1:])
+    entry = _assemble(node.entry, zip(elements, dictionaries, strict=True), take)
+    return _wrapped(_as_lists(offsets, mask, entry, type_, take), node.type)
+
+
+def _wrapped(array: Any, type_: Any) -> Any:
+    """Wrap an array in an extension type, which may wrap other extension types; return it unchanged for other types."""
+    is_wrapped = isinstance(type_, pa.BaseExtensionType)
+    return type_.wrap_array(_wrapped(array, type_.storage_type)) if is_wrapped else array
 
 
 def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
@@ -347,7 +337,10 @@ def _as_maps(offsets: Any, mask: Any, keys: Any, items: Any, type_: Any) -> Any:
 
 
 def _as_lists(offsets: Any, mask: Any, elements: Any, type_: Any, take: TakeBytes) -> Any:
-    """Lists of any layout."""
+    """Lists of any layout, or maps, whose elements are structs of a key and an item."""
+    if pt.is_map(type_):
+        keys, items = elements.flatten()
+        return _as_maps(offsets, mask, keys, items, type_)
     if pt.is_list(type_):
         return pa.ListArray.from_arrays(offsets, elements, type=type_, mask=mask)
     if pt.is_large_list(type_):
@@ -384,9 +377,9 @@ def _spread(elements: Any, starts: Any, size: int) -> Any:
     """`size` elements from each start on; a null list needs elements too, and takes any."""
     if not len(elements):
         return null_array(len(starts) * size, elements.type)
-    indexes = pa.array(range(len(starts) * size), pa.int64())
-    rows = pc.divide(indexes, size)
-    within = pc.subtract(indexes, pc.multiply(rows, size))
+    indices = pa.array(range(len(starts) * size), pa.int64())
+    rows = pc.divide(indices, size)
+    within = pc.subtract(indices, pc.multiply(rows, size))
     last = pa.scalar(len(elements) - size, pa.int64())
     return take_rows(elements, pc.add(pc.min_element_wise(starts.cast(pa.int64()).take(rows), last), within))
 
@@ -404,7 +397,7 @@ def _take_any(_: int) -> None:
 
 
 def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: TakeBytes = _take_any) -> Any:
-    """A stored array as the type it was given with, undoing `to_stored`. `entries` are those of a dictionary."""
+    """A stored array as the type it was given with, undoing `to_stored`. `entries` are the entries of a dictionary."""
     if array.type == type_:
         return array
     if isinstance(type_, pa.BaseExtensionType):
@@ -488,7 +481,6 @@ def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
 
 def as_compared(array: Any) -> Any:
     """An array in the type that filters compare it in, which has the same order and can be sorted."""
-    while isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
+    array = _unwrapped(array)
     type_ = compared_type(array.type)
     return array if array.type == type_ else from_stored(to_stored(array, storage_type(array.type)), type_)

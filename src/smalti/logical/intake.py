@@ -1,4 +1,4 @@
-"""What a writer accepts: Arrow data from anywhere, fitted to the columns of the file or refused with the reason."""
+"""Arrow data for a writer, from anywhere: fitted to the columns of the file, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from smalti.logical.tree import (
     Leaf,
     LogicalColumn,
     StoredColumn,
-    leaves,
     parts_of_both,
     plan_column,
     plan_schema,
@@ -30,43 +29,29 @@ from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 
 #: The most that the narrowest run ends can count, and the widest that a row group needs.
 MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
-#: Errors of arrays that cannot be stored, one of which may be that they are too large.
+#: Errors of arrays that cannot be stored, for instance because they are too large.
 _UNFIT = (SchemaError, pa.ArrowInvalid, pa.ArrowCapacityError)
 
 
 class Intake:
-    """Fits batches to a schema, and remembers what the companion of the file has to say of them.
+    """Fits batches to a schema, and collects what the companion of the file describes: types and dictionaries.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        As the user gave it.
-    has_companion : bool
-        Whether names that the format cannot hold can be kept.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        As it is stored; batches leave `conform` like this.
-    descriptors : list of bytes
-        Its packed types.
-    columns : dict
-        The columns of which the stored ones do not tell everything, by their places in the schema that was given.
+    `given` is the schema of the user, `schema` is how it is stored, and `descriptors` are its packed types. Without a
+    companion, names that the format cannot hold are refused.
     """
 
     def __init__(self, schema: pa.Schema, has_companion: bool = True) -> None:
         self.given = schema
         stored = plan_schema(schema)
-        self.schema = stored.schema
-        self.descriptors = stored.descriptors
-        self.columns = stored.columns
+        self.schema, self.descriptors = stored.schema, stored.descriptors
+        #: The columns that differ from their stored form, by their indices in `given`.
+        self._columns = stored.columns
+        #: The index of the first stored column of each given column.
         self._starts = stored.starts
-        #: Whether columns are stored as they are given. Only then is a batch in the stored types one of the schema:
-        #: an int16 of 300 is no uint8, and would make a file that cannot be read.
+        #: Whether columns are stored as they are given. Only then are batches in the stored types accepted: an int16 of
+        #: 300 is no uint8, and would make a file that cannot be read.
         self._is_stored = schema.equals(self.schema)
-        self._entries: dict[str, pa.Array | None] = {}
-        #: Of columns whose entries are not remembered: how many there are at most, and those that came last.
-        self._forgotten: dict[str, tuple[int, pa.Array]] = {}
+        self._dictionaries: dict[str, _Dictionary] = {}
         check_names(self.schema.names)
         if self.schema.names != schema.names:
             (refuse_repeated if has_companion else check_names)(schema.names)
@@ -74,7 +59,7 @@ class Intake:
     def conform(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """The batch with the columns of the schema, found by name, in its order and its stored types.
 
-        It comes in pieces where one array of a stored type cannot hold a column: large texts and lists have longer
+        It comes in pieces where one array of a stored type cannot hold a column: large strings and lists have longer
         offsets, and the values of a dictionary may be far more than its indices.
         """
         if self._is_stored and batch.schema.equals(self.schema):
@@ -89,116 +74,89 @@ class Intake:
         from smalti.logical.arrays import shred, to_stored  # see there why not at the top
 
         arrays: list[pa.Array] = []
-        for place, array in enumerate(batch.columns):
-            column = self.columns.get(place)
+        for index, array in enumerate(batch.columns):
+            column = self._columns.get(index)
             try:
                 if column is None:
-                    arrays.append(to_stored(array, self.schema.field(self._starts[place]).type))
+                    arrays.append(to_stored(array, self.schema.field(self._starts[index]).type))
                     continue
-                if array.type != column.field.type:  # Indices and run ends need not fit: `describe` sees to that.
+                if array.type != column.field.type:  # Indices and run ends need not fit: `_with_capacity` widens them.
                     array = _cast(array, with_capacity(column.field.type, MAX_INT32, MAX_INT32))
-                arrays += shred(array, column.node, column.field.nullable, partial(self._keep, column))
+                nulls = None if column.field.nullable else 0
+                arrays += shred(array, column.node, nulls, partial(self._keep_entries, column))
             except SchemaError as error:
-                raise error.locate(column=self.given.field(place).name) from None
+                raise error.locate(column=self.given.field(index).name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _keep(self, column: LogicalColumn, place: int, entries: pa.Array) -> None:
-        """Remember the entries of a dictionary, together with those of earlier batches, unless they are many."""
-        name = column.stored[place].name
-        known = self._entries.get(name, entries)
-        if known is None:
-            count, last = self._forgotten[name]
-            if not _same_entries(entries, last):
-                self._forgotten[name] = count + len(entries), entries
-            return
-        if known is not entries and _same_entries(entries, known.slice(0, len(entries))):
-            return
-        merged, count = None, len(entries) if known is entries else len(known) + len(entries)
-        if len(entries) <= MAX_ENTRIES:
-            try:
-                entries.validate(full=True)  # Those that no row uses are written too, and nobody else looks at them.
-                merged = pa.concat_arrays([known, entries]).unique().drop_null()
-                count = len(merged)
-            except pa.ArrowNotImplementedError:
-                pass
-            except pa.ArrowException as error:
-                raise SchemaError("an entry of the dictionary is not valid", found=str(error)) from None
-        if merged is not None and count <= MAX_ENTRIES and size_of(merged) <= MAX_ENTRY_BYTES:
-            self._entries[name] = merged
-        else:
-            self._entries[name], self._forgotten[name] = None, (count, entries)
+    def _keep_entries(self, column: LogicalColumn, leaf: Leaf, entries: pa.Array) -> None:
+        name = next(each.name for each in column.stored if each.leaf is leaf)
+        self._dictionaries.setdefault(name, _Dictionary(entries.slice(0, 0))).add(entries)
 
     def describe(self, most_rows: int) -> Description | None:
-        """What the stored columns do not tell; None if they tell everything.
+        """The description of the columns for the companion; None if the stored columns tell everything.
 
         Batches with dictionaries of their own, or with runs, become row groups of `most_rows` rows or elements at most,
         which may be more than the indices or run ends of a single batch can count.
         """
-        if not self.columns and not self.given.metadata:
+        if not self._columns and not self.given.metadata:
             return None
-        columns = list(self.columns.values())
-        names = {}
-        for place, column in enumerate(columns):
-            if len(column.stored) == 1 and column.stored[0].name == column.field.name:
-                continue
-            stored = tuple(each.name for each in column.stored)
-            if stored != tuple(each.name for each in stored_columns(column.node, column.field.name, True)):
-                names[place] = stored
-        entries: dict[str, pa.Array] = {}
-        room = MAX_ENTRY_BYTES
-        for name, known in self._entries.items():
-            if known is not None and size_of(known) <= room:
-                entries[name] = known
-                room -= size_of(known)
-        fields = [column.field for column in columns]
-        if self._entries or most_rows > MAX_INT16:
-            fields = [self._with_room(column, most_rows) for column in columns]
+        names: dict[int, tuple[str, ...]] = {}
+        fields = []
+        for index, column in enumerate(self._columns.values()):
+            fields.append(self._with_capacity(column, most_rows))
+            stored, name = tuple(each.name for each in column.stored), column.field.name
+            usual = (
+                stored if stored == (name,) else tuple(each.name for each in stored_columns(column.node, name, True))
+            )
+            if stored != usual:
+                names[index] = stored
+        entries, left = {}, MAX_ENTRY_BYTES
+        for name, dictionary in self._dictionaries.items():
+            size = size_of(dictionary.known)
+            if dictionary.is_kept and size <= left:
+                entries[name] = dictionary.known
+                left -= size
         return Description(pa.schema(fields).with_metadata(self.given.metadata or {}), names, entries)
 
-    def _with_room(self, column: LogicalColumn, most_rows: int) -> pa.Field:
-        """The field of a column, with indices and run ends that can count what comes back."""
-        most_entries = 0
-        for name in (each.name for each in column.stored):
-            count = len(self._entries.get(name) or ()) if name not in self._forgotten else self._forgotten[name][0]
-            most_entries = max(most_entries, count)
-        type_ = with_capacity(column.field.type, most_entries, most_rows)
+    def _with_capacity(self, column: LogicalColumn, most_rows: int) -> pa.Field:
+        """The field of a column, with indices and run ends that can count all entries and rows of a row group."""
+        if not self._dictionaries and most_rows <= MAX_INT16:
+            return column.field
+        known = [self._dictionaries[each.name] for each in column.stored if each.name in self._dictionaries]
+        type_ = with_capacity(column.field.type, max((each.count for each in known), default=0), most_rows)
         return column.field if type_ == column.field.type else column.field.with_type(type_)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""
-        return {
-            column.field.name: tuple(each.field for each in column.stored)
-            for column in self.columns.values()
-            if column.is_converted
-        }
+        found = {}
+        for column in self._columns.values():
+            fields = tuple(each.field for each in column.stored)
+            if [(field.name, field.type) for field in fields] != [(column.field.name, column.field.type)]:
+                found[column.field.name] = fields
+        return found
+
+    @cached_property
+    def _described(self) -> dict[str, StoredColumn]:
+        """The stored columns of `columns`, by their names."""
+        return {each.name: each for column in self._columns.values() for each in column.stored}
 
     def given_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""
-        column = self._owner.get(stored)
-        return None if column is None else column.leaf_type(stored)
-
-    @cached_property
-    def _owner(self) -> dict[str, LogicalColumn]:
-        return {each.name: column for column in self.columns.values() for each in column.stored}
+        column = self._described.get(stored)
+        return None if column is None else column.given_type
 
     @cached_property
     def vectors(self) -> set[int]:
-        """The stored columns that hold lists of one length."""
-        return {place for place, leaf in self._leaves() if leaf is not None and pt.is_fixed_size_list(leaf.type)}
+        """The indices of the stored columns that hold lists of one length."""
+        leaves = {name: column.leaf for name, column in self._described.items() if column.leaf is not None}
+        indices = enumerate(self.schema.names)
+        return {index for index, name in indices if name in leaves and pt.is_fixed_size_list(leaves[name].type)}
 
-    def has_order(self, place: int) -> bool:
-        """Whether a stored column can have minimum and maximum; where structs are is no value of theirs."""
-        return place not in self._presence and has_statistics(self.schema.field(place).type)
-
-    @cached_property
-    def _presence(self) -> set[int]:
-        """The stored columns that say where there are structs."""
-        return {place for place, leaf in self._leaves() if leaf is None}
-
-    def _leaves(self) -> Iterator[tuple[int, Leaf | None]]:
-        """The stored columns of those that are described, by their places, and the leaf that each holds."""
-        for place, column in self.columns.items():
-            yield from enumerate(leaves(column.node), self._starts[place])
+    def has_order(self, index: int) -> bool:
+        """Whether a stored column can have minimum and maximum. Struct-presence columns have no statistics."""
+        field = self.schema.field(index)
+        column = self._described.get(field.name)
+        return has_statistics(field.type) and (column is None or column.leaf is not None)
 
     def _reorder(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         refuse_repeated(batch.schema.names)
@@ -221,12 +179,7 @@ class Intake:
             except SchemaError as error:
                 raise error.locate(column=given.name) from None
             if not (_same_columns(*stored) and _same_meaning(given.type, wanted.type)):
-                raise SchemaError(
-                    "batch has another type than the schema",
-                    column=wanted.name,
-                    found=str(given.type),
-                    expected=str(wanted.type),
-                )
+                raise _other_type(given.type, wanted.type).locate(column=wanted.name)
 
 
 def in_pieces(batch: pa.RecordBatch, convert: Callable[[pa.RecordBatch], pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -239,8 +192,38 @@ def in_pieces(batch: pa.RecordBatch, convert: Callable[[pa.RecordBatch], pa.Reco
         middle = batch.num_rows // 2
         try:
             return in_pieces(batch.slice(0, middle), convert) + in_pieces(batch.slice(middle), convert)
-        except _UNFIT:  # Then it was not too large, and the error of the whole says most.
+        except _UNFIT:  # The batch was not too large: its own error says more than that of a half.
             raise error from None
+
+
+class _Dictionary:
+    """The entries of a dictionary in all batches, in the order in which they came, unless they are many.
+
+    `known` are these entries, or the entries of the last batch if not all are kept; `count` is their number at most.
+    """
+
+    def __init__(self, empty: pa.Array) -> None:
+        self.known = empty
+        self.count = 0
+        self.is_kept = True
+
+    def add(self, entries: pa.Array) -> None:
+        """Remember the entries of a batch. Refuse invalid ones: entries that no row uses are written too."""
+        if _same_entries(entries, self.known.slice(0, len(entries))):
+            return
+        merged = None
+        if self.is_kept and len(entries) <= MAX_ENTRIES:
+            try:
+                entries.validate(full=True)
+                merged = pa.concat_arrays([self.known, entries]).unique().drop_null()
+            except pa.ArrowNotImplementedError:
+                pass
+            except pa.ArrowException as error:
+                raise SchemaError("an entry of the dictionary is not valid", found=str(error)) from None
+        self.count = self.count + len(entries) if merged is None else len(merged)
+        if merged is None or len(merged) > MAX_ENTRIES or size_of(merged) > MAX_ENTRY_BYTES:
+            self.is_kept, merged = False, entries
+        self.known = merged
 
 
 def _same_entries(one: pa.Array, other: pa.Array) -> bool:
@@ -256,43 +239,38 @@ def _stored_columns(field: pa.Field) -> list[StoredColumn]:
 
 
 def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool:
-    """Whether a column is stored as another would be. Arrow's cast drops fields of structs that have other names."""
+    """Whether a column is stored as another would be, up to names and nullability of elements of lists and maps.
+
+    Arrow's cast drops fields of structs that have other names. Nulls are looked for in the values.
+    """
     types = {column.name: column.type for column in given}
     return len(given) == len(wanted) and all(
-        column.name in types and _same_storage(types[column.name], column.type) for column in wanted
+        column.name in types and all(one == other for _, one, other in parts_of_both(types[column.name], column.type))
+        for column in wanted
     )
 
 
 def _same_meaning(given: Any, wanted: Any) -> bool:
     """Whether values of a type are values of another one that is stored alike.
 
-    A column of nulls has no place for values, and other numbers would be rounded to half floats.
+    A column of nulls cannot hold values, and other numbers would be rounded to half floats.
     """
-    for _, one, other in parts_of_both(given, wanted):
-        if one != other and (pt.is_null(other) or pt.is_float16(other) or not keeps_units(one, other)):
-            return False
-    return True
+    return not any(
+        one != other and (pt.is_null(other) or pt.is_float16(other) or not keeps_units(one, other))
+        for _, one, other in parts_of_both(given, wanted)
+    )
 
 
-def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast(array: pa.Array, type_: pa.DataType) -> Any:
     """An array of a batch as the type of the schema, which is stored as the same type; its values must fit."""
     try:
-        converted: pa.Array = widen_values(array, type_)
-        return converted
+        return widen_values(array, type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, CorruptFileError) as error:
-        found = f"{array.type}: {error}"
-        raise SchemaError("batch has another type than the schema", found=found, expected=str(type_)) from None
+        raise _other_type(f"{array.type}: {error}", type_) from None
 
 
-def _same_storage(a: pa.DataType, b: pa.DataType) -> bool:
-    """Whether types differ at most in names and nullability of nested fields; the values are checked for nulls."""
-    if a == b:
-        return True
-    if pt.is_list(a) and pt.is_list(b):
-        return _same_storage(a.value_type, b.value_type)
-    if pt.is_map(a) and pt.is_map(b):
-        return _same_storage(a.key_type, b.key_type) and _same_storage(a.item_type, b.item_type)
-    return False
+def _other_type(found: object, expected: pa.DataType) -> SchemaError:
+    return SchemaError("batch has another type than the schema", found=str(found), expected=str(expected))
 
 
 def check_names(names: list[str]) -> None:
@@ -330,7 +308,7 @@ def arrow_reader(data: Any) -> Any:
 
 def _refuse_objects(data: Any) -> None:
     """Refuse Python objects in a frame of Polars, whose Arrow stream has their addresses in memory as bytes."""
-    polars = sys.modules.get("polars")  # Whoever passes a frame has imported Polars.
+    polars = sys.modules.get("polars")  # A caller that passes a frame has imported Polars.
     if polars is not None and isinstance(data, polars.DataFrame) and polars.Object in data.dtypes:
         column = data.columns[data.dtypes.index(polars.Object)]
         raise SchemaError("Python objects cannot be stored", column=column, found="polars.Object")

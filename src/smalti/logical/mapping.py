@@ -1,10 +1,12 @@
-"""The columns of a file as they were given, mapped to the stored ones by its companion; the identity without one."""
+"""The columns of a file as they were given, mapped to stored columns by its companion; the same without one."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,18 +20,18 @@ from smalti.format.companion import Companion, Description, parse_description, w
 from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.tree import (
     Leaf,
+    ListNode,
     LogicalColumn,
     Node,
     StoredColumn,
-    find_path,
     is_composite,
-    leaves,
-    paths,
+    paths_below,
     plan_column,
     select_paths,
     stored_columns,
+    walk,
 )
-from smalti.logical.types import filter_type, is_list_like
+from smalti.logical.types import filter_type, is_encoded, is_list_like, unwrapped
 from smalti.mosaic.columns import MAX_KEPT, Columns, Projection, keep
 from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
@@ -37,6 +39,9 @@ from smalti.spec import Compression
 if TYPE_CHECKING:
     from smalti.mosaic.filtering import FilterColumn
     from smalti.mosaic.scan import Assemble
+
+#: The description of a file without companion.
+_NOTHING = Description(pa.schema([]), {}, {})
 
 
 @dataclass(frozen=True)
@@ -49,37 +54,34 @@ class LogicalProjection:
 
 
 class LogicalView:
-    """Columns whose Arrow type differs from their stored form, per the companion.
+    """Columns whose Arrow type differs from their stored form, per the companion; none without a companion.
 
     There may be thousands of columns of another type, with one stored column of their own name: each of these is
-    planned when it is asked for. Columns that are made of several are planned together, since their names matter.
-
-    Raises
-    ------
-    CorruptFileError
-        If the stored columns cannot be those that the companion describes.
+    planned when it is first needed. Columns made of several stored columns, or of renamed ones, are planned at once,
+    since their names must not collide. Raise CorruptFileError if the companion cannot describe the stored columns.
     """
 
     def __init__(self, description: Description, stored: Columns) -> None:
-        self._schema, self._names = description.schema, description.names
-        self._indices = {name: index for index, name in enumerate(self._schema.names)}
-        self._kinds = field_kinds(self._schema.__arrow_c_schema__())
+        self._description = description
+        schema = description.schema
+        #: The index of each of these columns in the schema of the companion.
+        self.indices = {name: index for index, name in enumerate(schema.names)}
+        self._kinds = field_kinds(schema.__arrow_c_schema__())
         self._nodes: dict[object, Node] = {}
-        self._known: dict[str, LogicalColumn] = {}
-        self.metadata = self._schema.metadata
-        self.entries = description.dictionaries
-        #: The column that each stored column belongs to, if that has another name.
+        self._columns: dict[str, LogicalColumn] = {}
+        self.metadata = schema.metadata or {}
+        #: The column that a stored column of another name belongs to.
         self.owner: dict[str, str] = {}
         #: The column that each path of a field belongs to.
         self.paths: dict[str, str] = {}
-        #: Paths that name more than one thing: two fields, or a field and a column.
+        #: Paths that name two things: two fields, or a field and a column.
         self.ambiguous: set[str] = set()
         made = [
             name
-            for name, index in self._indices.items()
-            if index in self._names or (self._kinds[index] is None and is_composite(self._schema.field(index).type))
+            for name, index in self.indices.items()
+            if index in description.names or (self._kinds[index] is None and is_composite(schema.field(index).type))
         ]
-        taken = {name for name in self._indices if name not in set(made)} if made else set()
+        taken = self.indices.keys() - set(made)
         for name in made:
             column = self.column(name)
             for each in column.stored:
@@ -88,72 +90,58 @@ class LogicalView:
                 taken.add(each.name)
                 if each.name != name:
                     self.owner[each.name] = name
-            for path in paths(column.node, name):
+            for path in paths_below(column.node, name):
                 if path in self.paths:
                     self.ambiguous.add(path)
                 self.paths.setdefault(path, name)
-        free = [path for path in self.paths if path not in taken]
-        others = {path for path, position in zip(free, stored.find(free), strict=True) if position >= 0}
-        for path in [path for path in self.paths if path in others or path in self._indices]:
+        free = [name for name in (*self.paths, *made) if name not in taken]
+        others = {name for name, position in zip(free, stored.find(free), strict=True) if position >= 0}
+        for name in made:
+            if name in others:
+                raise CorruptFileError("companion gives two columns one name", column=name)
+        for path in others | self.paths.keys() & self.indices.keys():
             del self.paths[path]  # Another column has this name.
             self.ambiguous.add(path)
-        free = [name for name in made if name not in taken]
-        for name, position in zip(free, stored.find(free), strict=True):
-            if position >= 0:
-                raise CorruptFileError("companion gives two columns one name", column=name)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._indices
-
-    @property
-    def stored(self) -> list[StoredColumn]:
-        """The stored columns that the companion expects."""
-        return [each for name in self._indices for each in self.column(name).stored]
 
     def column(self, name: str) -> LogicalColumn:
-        known = self._known.get(name)
-        return self._known.setdefault(name, self._build(name)) if known is None else known
+        known = self._columns.get(name)
+        if known is None:
+            try:
+                known = self._columns.setdefault(name, self._plan(name))
+            except MosaicError as error:
+                raise error.locate(section="companion") from None
+        return known
 
-    def _build(self, name: str) -> LogicalColumn:
-        index = self._indices[name]
-        field, kind = self._schema.field(index), self._kinds[index]
-        node = None if kind is None else self._nodes.get(kind)
+    def _plan(self, name: str) -> LogicalColumn:
+        index = self.indices[name]
+        field, kind = self._description.schema.field(index), self._kinds[index]
+        node = self._nodes.get(kind)
         if node is None:
             node = plan_column(field.type, field.nullable)
             if kind is not None:
                 self._nodes[kind] = node
         stored = stored_columns(node, name, field.nullable)
-        names = self._names.get(index)
+        names = self._description.names.get(index)
         if names is not None:
             if len(names) != len(stored):
                 raise CorruptFileError("companion has another number of columns", column=name)
-            stored = [replace(column, name=name) for column, name in zip(stored, names, strict=True)]
-        column = LogicalColumn(field, node, tuple(stored))
-        if self.entries:
-            self._check_entries(column)
-        return column
+            stored = [column._replace(name=name) for column, name in zip(stored, names, strict=True)]
+        for column in stored if self._description.dictionaries else ():
+            self.entries(column)
+        return LogicalColumn(field, node, tuple(stored))
 
-    def _check_entries(self, column: LogicalColumn) -> None:
-        """Refuse a dictionary for a column that has none, or another one."""
-        for each, leaf in zip(column.stored, leaves(column.node), strict=True):
-            entries, type_ = self.entries.get(each.name), None if leaf is None else leaf.type
-            while type_ is not None and (isinstance(type_, pa.BaseExtensionType) or is_list_like(type_)):
-                type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_.value_type
-            if entries is not None and not (isinstance(type_, pa.DictionaryType) and type_.value_type == entries.type):
-                raise CorruptFileError(
-                    "companion has a dictionary of another type",
-                    column=each.name,
-                    found=str(entries.type),
-                    expected=str(type_),
-                )
-
-    def logical_names(self, stored: Sequence[str]) -> list[str]:
-        """The names of the columns that all stored columns make, in the same order."""
-        names = dict.fromkeys(self.owner.get(name, name) for name in stored)
-        for name in self._indices:
-            if name not in names:
-                raise CorruptFileError("companion expects another column", section="companion", column=name)
-        return list(names)
+    def entries(self, column: StoredColumn) -> pa.Array | None:
+        """The entries of the dictionary of a stored column, None if unknown. Refuse entries of another type."""
+        entries = self._description.dictionaries.get(column.name)
+        if entries is None:
+            return None
+        type_: Any = column.type if column.leaf is None else unwrapped(column.leaf.type)
+        while is_list_like(type_):
+            type_ = unwrapped(type_.value_type)
+        if not (pt.is_dictionary(type_) and type_.value_type == entries.type):
+            reason = "companion has a dictionary of another type"
+            raise CorruptFileError(reason, column=column.name, found=str(entries.type), expected=str(type_))
+        return entries
 
 
 class ColumnMapping:
@@ -165,61 +153,57 @@ class ColumnMapping:
 
     def __init__(self, stored: Columns, companion: Companion | None = None) -> None:
         self.stored = stored
-        self._companion = companion
+        self._companion = companion if companion is not None and companion.payload else None
         self._projections: dict[tuple[str, ...], LogicalProjection] = {}
 
     @cached_property
-    def _view(self) -> LogicalView | None:
+    def _view(self) -> LogicalView:
         """The columns that the companion describes; it is parsed when it is first needed."""
-        if self._companion is None or not self._companion.payload:
-            return None
-        is_ours = self._companion.writer == OUR_WRITER
-        try:
-            view = LogicalView(parse_description(self._companion.payload), self.stored)
-            if not is_ours:  # All of it is used, or nothing.
-                self._check_stored(view.stored)
-            return view
-        except MosaicError as error:
-            if is_ours:
-                raise error.locate(section="companion") from None
-            warn_of(str(error))
-            return None
-
-    def _column(self, view: LogicalView, name: str) -> LogicalColumn:
-        try:
-            return view.column(name)
-        except MosaicError as error:
-            raise error.locate(section="companion") from None
+        if self._companion is not None:
+            is_ours = self._companion.writer == OUR_WRITER
+            try:
+                view = LogicalView(parse_description(self._companion.payload), self.stored)
+                if not is_ours:  # A companion of another writer is used as a whole, or ignored.
+                    self._check_stored([each for name in view.indices for each in view.column(name).stored])
+                return view
+            except MosaicError as error:
+                if is_ours:
+                    raise error.locate(section="companion") from None
+                warn_of(str(error))
+        return LogicalView(_NOTHING, self.stored)
 
     def _check_stored(self, expected: Sequence[StoredColumn]) -> None:
         """Refuse columns that are not stored as the companion says."""
         types = self.stored.types([column.name for column in expected])
         for column, type_ in zip(expected, types, strict=True):
             if type_ != column.type:
-                raise CorruptFileError(
-                    "companion expects another column", column=column.name, found=str(type_), expected=str(column.type)
-                )
+                reason = "companion expects another column"
+                raise CorruptFileError(reason, column=column.name, found=str(type_), expected=str(column.type))
 
     def given_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""
-        view = self._view
-        owner = stored if view is None else view.owner.get(stored, stored)
-        if view is None or owner not in view:
+        owner = self._view.owner.get(stored, stored)
+        if owner not in self._view.indices:
             return None
-        column = self._column(view, owner)
-        self._check_stored([each for each in column.stored if each.name == stored])
-        return column.leaf_type(stored)
+        column = next(each for each in self._view.column(owner).stored if each.name == stored)
+        self._check_stored([column])
+        return column.given_type
 
     def __len__(self) -> int:
         """The number of columns; the companion is not parsed if there is nothing in it."""
-        if self._companion is None or not self._companion.payload:
-            return self.stored.block.num_columns
-        return len(self.names)
+        return self.stored.block.num_columns if self._companion is None else len(self.names)
 
     @cached_property
     def names(self) -> list[str]:
         """Names in the order the columns were written."""
-        return self.stored.names if self._view is None else self._view.logical_names(self.stored.names)
+        view, stored = self._view, self.stored.names
+        if not view.indices:
+            return stored
+        names = dict.fromkeys(view.owner.get(name, name) for name in stored)
+        for name in view.indices:
+            if name not in names:
+                raise CorruptFileError("companion expects another column", section="companion", column=name)
+        return list(names)
 
     @property
     def schema(self) -> pa.Schema:
@@ -229,36 +213,27 @@ class ColumnMapping:
     @cached_property
     def kinds(self) -> list[tuple[bytes, int] | None]:
         """A key for the type of each column, see `field_kinds`, in the order of `names`."""
-        return self.stored.kinds if self._view is None else field_kinds(self.schema.__arrow_c_schema__())
-
-    @cached_property
-    def every(self) -> LogicalProjection:
-        """A read of all columns in the order they were written."""
-        if self._view is not None:
-            return self._assembled(self._view, self.names)
-        return LogicalProjection(self.stored.every.schema, self.stored.every)
+        return field_kinds(self.schema.__arrow_c_schema__()) if self._view.indices else self.stored.kinds
 
     def present(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that exist: columns, and paths of fields."""
+        """The names that exist: columns, and paths of fields."""
         view, positions = self._view, self.stored.find(names)
         return [
             name
             for name, position in zip(names, positions, strict=True)
-            if (position >= 0 and (view is None or name not in view.owner))
-            or (view is not None and (name in view or name in view.paths))
+            if name in view.indices or name in view.paths or (position >= 0 and name not in view.owner)
         ]
 
     def whole(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that are columns, not fields of structs."""
+        """The names that are columns, not fields of structs."""
         view = self._view
-        return [name for name in self.present(names) if view is None or name in view or name not in view.paths]
+        return [name for name in self.present(names) if name in view.indices or name not in view.paths]
 
     def nearest_struct(self, path: str) -> str | None:
         """The innermost existing struct on a path to a field that is missing; None if there is none."""
-        view = self._view
-        while view is not None and "." in path:
+        while "." in path:
             path = path.rpartition(".")[0]
-            if path in view or path in view.paths:
+            if path in self._view.indices or path in self._view.paths:
                 return path
         return None
 
@@ -269,58 +244,67 @@ class ColumnMapping:
         """
         if not any(isinstance(name, str) and is_pattern(name) for name in columns):
             return list(dict.fromkeys(columns))
-        return match_names(self.names if self._view is None else [*self.names, *self._view.paths], columns)
+        return match_names([*self.names, *self._view.paths], columns)
+
+    # --- projections ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def every(self) -> LogicalProjection:
+        """A read of all columns in the order they were written."""
+        return self._assembled(self.names) if self._view.indices else self._unchanged(self.stored.every)
 
     def project(self, names: Sequence[str]) -> LogicalProjection:
         """The columns of a read. They must exist and be named once each.
 
         Fields of a struct come as a struct of these fields, where the first of them was asked for.
         """
-        key = tuple(names)
+        view, key = self._view, tuple(names)
         known = self._projections.get(key)
         if known is None:
-            view = self._view
-            if view is not None and any(name in view or name in view.paths for name in names):
-                known = self._assembled(view, names)
-            else:
-                stored = self.stored.project(names)
-                known = LogicalProjection(stored.schema, stored)
-                if view is not None and view.metadata:
-                    known = _with_metadata(stored, view.metadata)
+            is_stored = not any(name in view.indices or name in view.paths for name in names)
+            known = self._unchanged(self.stored.project(names)) if is_stored else self._assembled(names)
             keep(self._projections, key, known)
         return known
 
-    def _assembled(self, view: LogicalView, names: Sequence[str]) -> LogicalProjection:
-        """A projection of which some columns are made from stored ones."""
-        from smalti.logical.arrays import Assembly, Part  # loads Arrow's compute functions, which takes long
+    def _unchanged(self, stored: Projection) -> LogicalProjection:
+        """A projection of stored columns, to which only the metadata of the schema is added."""
+        metadata = self._view.metadata
+        if not metadata:
+            return LogicalProjection(stored.schema, stored)
 
-        wanted: dict[str, set[str]] = {}
+        def assemble(batch: pa.RecordBatch, _: object) -> pa.RecordBatch:
+            return batch.replace_schema_metadata(metadata)
+
+        return LogicalProjection(stored.schema.with_metadata(metadata), stored, assemble)
+
+    def _assembled(self, names: Sequence[str]) -> LogicalProjection:
+        """A projection of which some columns are made from stored ones."""
+        from smalti.logical.arrays import Part, assemble  # loads Arrow's compute functions, which takes long
+
+        view, wanted = self._view, defaultdict[str, set[str]](set)
         for name in names:
-            owner = name if name in view else view.paths.get(name, name)
-            wanted.setdefault(owner, set()).add(name)
+            wanted[name if name in view.indices else view.paths.get(name, name)].add(name)
         stored: list[str] = []
         expected: list[StoredColumn] = []
         parts: list[Part | int] = []
         for owner, asked in wanted.items():
-            start = len(stored)
-            if owner not in view:
+            if owner not in view.indices:
+                parts.append(len(stored))
                 stored.append(owner)
-                parts.append(start)
                 continue
-            column = self._column(view, owner)
+            column = view.column(owner)
             node, is_kept = select_paths(column.node, owner, asked.__contains__)
             assert node is not None
-            made_of = [each for each, kept in zip(column.stored, is_kept, strict=True) if kept]
+            made_of = list(compress(column.stored, is_kept))
+            field = column.field if node is column.node else column.field.with_type(node.type)
+            parts.append(Part(field, node, len(stored), [view.entries(each) for each in made_of]))
             stored += [each.name for each in made_of]
             expected += made_of
-            field = column.field if node is column.node else column.field.with_type(node.type)
-            entries = [view.entries.get(each.name) for each in made_of]
-            parts.append(Part(field, node, range(start, len(stored)), entries))
         self._check_stored(expected)
         base = self.stored.project(stored)
         fields = [part.field if isinstance(part, Part) else base.schema.field(part) for part in parts]
-        schema = pa.schema(fields).with_metadata(view.metadata or {})
-        return LogicalProjection(schema, base, Assembly(schema, parts).assemble)
+        schema = pa.schema(fields).with_metadata(view.metadata)
+        return LogicalProjection(schema, base, partial(assemble, schema, parts))
 
     # --- filters --------------------------------------------------------------------------------------------------
 
@@ -330,43 +314,34 @@ class ColumnMapping:
 
         view, found = self._view, {}
         for name in names:
-            owner = None if view is None else name if name in view else view.paths.get(name)
-            if view is None or owner is None:
+            owner = name if name in view.indices else view.paths.get(name)
+            if owner is None:
                 found[name] = FilterColumn(name)
                 continue
-            column = self._column(view, owner)
+            column = view.column(owner)
             found[name] = _filter_column(column, name)
             self._check_stored([each for each in column.stored if each.name == found[name].stored])
         return found
 
     def refuse_ambiguous(self, nested: Iterable[str]) -> None:
         """Refuse names that were meant as fields of structs, if they could be read as something else."""
-        view = self._view
         for name in nested:
-            if view is not None and name in view.ambiguous:
+            if name in self._view.ambiguous:
                 raise SchemaError("a filter names a field of a struct by a path that leads to two things", found=name)
 
 
-def _with_metadata(stored: Projection, metadata: dict[bytes, bytes]) -> LogicalProjection:
-    def assemble(batch: pa.RecordBatch, _: object) -> pa.RecordBatch:
-        return batch.replace_schema_metadata(metadata)
-
-    return LogicalProjection(stored.schema.with_metadata(metadata), stored, assemble)
-
-
 def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
-    """The stored column that stands for a column, a struct, or a field of one."""
+    """The stored column that a filter reads, and the type to compare it in. For a struct: its null-flag column."""
     import pyarrow.compute as pc
 
     from smalti.logical.arrays import from_stored, misfit
     from smalti.mosaic.filtering import FilterColumn
 
-    found = find_path(column.node, column.field.name, path)
-    assert found is not None
+    found = next(step for step in walk(column.node, column.field.name) if step.path == path)
     if found.is_entry:
         raise field_in_list(path)
-    name = column.stored[found.index].name
-    if found.is_repeated:  # Arrow compares no lists, but can say which are null, and how long they are.
+    name = column.stored[found.first].name
+    if isinstance(found.node, ListNode):  # Arrow compares no lists, but can tell which are null, and how long they are.
         return FilterColumn(name)
     if isinstance(found.node, Leaf):
         type_ = filter_type(found.node.type)
@@ -383,7 +358,7 @@ def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
         return FilterColumn(name, type_, restore)
     if found.presence is None:
         raise SchemaError("a struct that cannot be null cannot be compared; name one of its fields", column=path)
-    # Of a struct nothing can be compared, but whether it is null. Struct-presence columns have no statistics.
+    # Only whether a struct is null can be compared. Struct-presence columns have no statistics.
     return FilterColumn(
         column.stored[found.presence].name,
         pa.struct([]),
@@ -398,39 +373,35 @@ def field_in_list(path: str) -> SchemaError:
     return SchemaError(reason, column=path, expected="the list or map itself, or a field of a struct")
 
 
-def restore_bound(type_: pa.DataType | None) -> Callable[[pa.Scalar], pa.Scalar]:
-    """From the bound of a stored column to one of the type that the column was given with; None is the stored type.
+def restore_bound(type_: Any, bound: pa.Scalar) -> pa.Scalar:
+    """The bound of a stored column in the type that the column was given with; None is the stored type.
 
     The bound of a dictionary or of runs is one of their values.
     """
     if type_ is None:
-        return lambda bound: bound
-    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
-        return restore_bound(type_.value_type)
+        return bound
+    from smalti.logical.arrays import from_stored
 
-    def restore(bound: pa.Scalar) -> pa.Scalar:
-        from smalti.logical.arrays import from_stored
-
-        try:
-            restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
-        except pa.ArrowException as error:
-            raise CorruptFileError(f"statistics do not fit what the companion says ({error})") from None
+    while is_encoded(type_):
+        type_ = type_.value_type
+    try:
+        restored: pa.Scalar = from_stored(pa.array([bound], bound.type), type_)[0]
         return restored
-
-    return restore
+    except pa.ArrowException as error:
+        raise CorruptFileError(f"statistics do not fit what the companion says ({error})") from None
 
 
 class SharedSchemas:
     """Schema blocks that were checked already, for readers of many files. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        #: Compared one after the other, newest first: most differ in size already, and hashing takes longer.
+        #: Compared one after the other, newest first: most sections differ in size, and hashing takes longer.
         self._known: list[tuple[bytes, Compression, tuple[SchemaBlock, int]]] = []
         self._columns: dict[SchemaBlock, Columns] = {}
         self._mappings: dict[tuple[SchemaBlock, bytes], ColumnMapping] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Only its purpose travels to other processes, not the schema blocks."""
+        """Other processes get an empty object, without the schema blocks."""
         return SharedSchemas, ()
 
     def parse(
@@ -449,7 +420,6 @@ class SharedSchemas:
         key = block, b"" if companion is None else companion.payload
         known = self._mappings.get(key)
         if known is None:
-            columns = self._columns.get(block)
-            columns = keep(self._columns, block, Columns(block)) if columns is None else columns
+            columns = self._columns.get(block) or keep(self._columns, block, Columns(block))
             known = keep(self._mappings, key, ColumnMapping(columns, companion))
         return known

@@ -1,4 +1,4 @@
-"""Columns named by patterns: the one form of them, for readers and the command line. Needs no Arrow."""
+"""Columns named by patterns, for readers and the command line. Needs no Arrow."""
 
 from __future__ import annotations
 

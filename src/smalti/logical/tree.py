@@ -8,9 +8,10 @@ lists, one for each leaf. Only types are handled here; `smalti.logical.arrays` c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, chain
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -25,6 +26,7 @@ from smalti.logical.types import (
     map_of,
     storage_kind,
     storage_type,
+    unwrapped,
     with_element,
 )
 from smalti.spec import MAX_NAME_SIZE, MAX_NESTING
@@ -39,34 +41,40 @@ class Leaf:
 
     type: pa.DataType
     stored: pa.DataType
+    width = 1
 
 
 @dataclass(frozen=True)
 class StructNode:
-    """A struct: its fields, and whether a BOOLEAN column records which structs are null."""
+    """A struct, or an extension type of one: its fields, and whether a BOOLEAN column records its nulls."""
 
-    type: pa.StructType
+    type: Any
     fields: tuple[tuple[str, Node], ...]
     has_presence: bool
+
+    @cached_property
+    def width(self) -> int:
+        """The number of stored columns."""
+        return self.has_presence + sum(node.width for _, node in self.fields)
 
 
 @dataclass(frozen=True)
 class ListNode:
-    """A list of any layout, or a map, whose elements take several stored columns; `entry` of a map is a struct."""
+    """A list of any layout, a map, or an extension type of them, whose elements take several stored columns.
+
+    The `entry` of a map is a struct.
+    """
 
     type: Any
     entry: Node
 
-
-@dataclass(frozen=True)
-class ExtensionNode:
-    """An extension type around a struct or a list of structs."""
-
-    type: Any
-    inner: Node
+    @property
+    def width(self) -> int:
+        """The number of stored columns."""
+        return self.entry.width
 
 
-Node: TypeAlias = "Leaf | StructNode | ListNode | ExtensionNode"
+Node: TypeAlias = "Leaf | StructNode | ListNode"
 
 
 def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
@@ -75,26 +83,21 @@ def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
         raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
     if not is_composite(type_):
         return Leaf(type_, storage_type(type_, depth))
-    if isinstance(type_, pa.BaseExtensionType):
-        return ExtensionNode(type_, plan_column(type_.storage_type, nullable, depth + 1))
-    if pt.is_struct(type_):
-        fields: list[pa.Field] = list(type_)
-        names = [field.name for field in fields]
-        if len(set(names)) != len(names):
-            raise SchemaError("a struct has two fields of one name", found=str(type_))
-        nodes = [plan_column(field.type, field.nullable, depth + 1) for field in fields]
-        return StructNode(type_, tuple(zip(names, nodes, strict=True)), nullable or not fields)
-    if is_list_like(type_):
-        return ListNode(type_, plan_column(type_.value_type, type_.value_field.nullable, depth + 1))
-    if pt.is_map(type_):
-        return ListNode(type_, plan_column(pa.struct([type_.key_field, type_.item_field]), False, depth + 1))
-    raise SchemaError("type has no place in Mosaic", found=str(type_))
+    layout = unwrapped(type_)
+    if not pt.is_struct(layout):
+        is_map = pt.is_map(layout)
+        entry = pa.struct([layout.key_field, layout.item_field]) if is_map else layout.value_type
+        return ListNode(type_, plan_column(entry, not is_map and layout.value_field.nullable, depth + 1))
+    names = [field.name for field in layout]
+    if len(set(names)) != len(names):
+        raise SchemaError("a struct has two fields of one name", found=str(layout))
+    fields = tuple((field.name, plan_column(field.type, field.nullable, depth + 1)) for field in layout)
+    return StructNode(type_, fields, nullable or not fields)
 
 
 def is_composite(type_: Any) -> bool:
-    """Whether a column of the type takes more than one stored column."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return is_composite(type_.storage_type)
+    """Whether a column of the type takes more than one stored column, or is an empty struct."""
+    type_ = unwrapped(type_)
     if pt.is_struct(type_):
         return not is_legacy_timestamp(type_)
     if is_list_like(type_):
@@ -105,21 +108,27 @@ def is_composite(type_: Any) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class StoredColumn:
-    """A column as it is stored."""
+class StoredColumn(NamedTuple):
+    """A column as it is stored. It holds the values of a leaf, or records which structs are null (`leaf` is None)."""
 
     name: str
     type: pa.DataType
     nullable: bool
+    leaf: Leaf | None
 
     @property
     def field(self) -> pa.Field:
         return pa.field(self.name, self.type, self.nullable)
 
+    @property
+    def given_type(self) -> pa.DataType | None:
+        """The given type of the values, None if it is the stored type."""
+        leaf = self.leaf
+        return leaf.type if leaf is not None and leaf.type != leaf.stored == self.type else None
+
 
 def stored_columns(node: Node, name: str, nullable: bool) -> list[StoredColumn]:
-    """The columns of a tree, in order: a struct's own before those of its fields.
+    """The stored columns of a tree, in order: the column of a struct before the columns of its fields.
 
     Examples
     --------
@@ -128,41 +137,21 @@ def stored_columns(node: Node, name: str, nullable: bool) -> list[StoredColumn]:
     [('user', 'bool'), ('user.age', 'int32'), ('user.tags', 'list<item: string>')]
     """
     if isinstance(node, Leaf):
-        return [StoredColumn(name, node.stored, nullable)]
-    if isinstance(node, ExtensionNode):
-        return stored_columns(node.inner, name, nullable)
+        return [StoredColumn(name, node.stored, nullable, node)]
     if isinstance(node, StructNode):
-        columns = [StoredColumn(name, pa.bool_(), False)] if node.has_presence else []
-        for (child, inner), field in zip(node.fields, node.type, strict=True):
+        columns = [StoredColumn(name, pa.bool_(), False, None)] if node.has_presence else []
+        for (child, inner), field in zip(node.fields, unwrapped(node.type), strict=True):
             columns += stored_columns(inner, f"{name}.{child}", nullable or field.nullable)
         return columns
     entry = entry_field(node.type)
     return [
-        replace(column, type=pa.list_(pa.field(entry.name, column.type, column.nullable)), nullable=nullable)
+        column._replace(type=pa.list_(pa.field(entry.name, column.type, column.nullable)), nullable=nullable)
         for column in stored_columns(node.entry, name, entry.nullable)
     ]
 
 
-def leaves(node: Node) -> Iterator[Leaf | None]:
-    """The leaf of each stored column of a tree, None for a column that records which structs are null."""
-    if isinstance(node, Leaf):
-        yield node
-    elif isinstance(node, StructNode):
-        if node.has_presence:
-            yield None
-        for _, inner in node.fields:
-            yield from leaves(inner)
-    else:
-        yield from leaves(node.inner if isinstance(node, ExtensionNode) else node.entry)
-
-
-def width(node: Node) -> int:
-    """The number of stored columns of a tree."""
-    return 1 if isinstance(node, Leaf) else sum(1 for _ in leaves(node))
-
-
 def storable_name(name: str) -> str:
-    """A name that the format can hold; the companion keeps the given one.
+    """A name that the format can hold; the companion keeps the original name.
 
     Examples
     --------
@@ -195,19 +184,6 @@ class LogicalColumn:
     node: Node
     stored: tuple[StoredColumn, ...]
 
-    @property
-    def is_converted(self) -> bool:
-        """Whether the stored type or name differs; False if there is only metadata to keep."""
-        first, *others = self.stored
-        return bool(others) or (first.name, first.type) != (self.field.name, self.field.type)
-
-    def leaf_type(self, name: str) -> pa.DataType | None:
-        """The given type of the values of a stored column, None if it is the stored type."""
-        for each, leaf in zip(self.stored, leaves(self.node), strict=True):
-            if each.name == name and leaf is not None and leaf.type != leaf.stored == each.type:
-                return leaf.type
-        return None
-
 
 @dataclass(frozen=True)
 class StoredSchema:
@@ -215,14 +191,14 @@ class StoredSchema:
 
     schema: pa.Schema
     descriptors: list[bytes]
-    #: The columns of the given schema that differ from their stored form, by their indexes in it.
+    #: The columns of the given schema that differ from their stored form, by their indices in it.
     columns: dict[int, LogicalColumn]
-    #: The index of the first stored column of each given column, and at the end the number of stored columns.
-    starts: Sequence[int]
+    #: The index of the first stored column of each given column.
+    starts: list[int]
 
 
 def _renamed(names: list[str]) -> set[int]:
-    """The indexes of names that the format cannot hold. Nearly always all names can be ruled out together."""
+    """The indices of names that the format cannot hold. Nearly always all names can be ruled out together."""
     if "" not in names and "\0" not in "".join(names) and max(map(len, names), default=0) * 4 <= MAX_NAME_SIZE:
         return set()
     return {index for index, name in enumerate(names) if storable_name(name) != name}
@@ -248,54 +224,79 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
     Raise SchemaError with the name of the first column that cannot be stored.
     """
     #: Of types that need no other columns: the leaf, None if the column is stored as it is given, and the packed type.
-    known: dict[Any, tuple[Leaf | None, list[bytes]]] = {}
+    known: dict[Any, tuple[Leaf | None, bytes]] = {}
     columns: dict[int, LogicalColumn] = {}
-    packed: list[list[bytes]] = []
+    descriptors: list[bytes] = []
+    starts: list[int] = []
     taken: set[str] | None = None
     renamed = _renamed(schema.names)
     for i, kind in enumerate(field_kinds(_exported(schema))):
+        starts.append(len(descriptors))
         if kind in known and i not in renamed:
             leaf, descriptor = known[kind]
-            packed.append(descriptor)
+            descriptors.append(descriptor)
             if leaf is not None:
                 field = schema.field(i)
-                columns[i] = LogicalColumn(field, leaf, (StoredColumn(field.name, leaf.stored, field.nullable),))
+                columns[i] = LogicalColumn(field, leaf, (StoredColumn(field.name, leaf.stored, field.nullable, leaf),))
             continue
         field = schema.field(i)
         try:
             node = plan_column(field.type, field.nullable)
             stored = stored_columns(node, field.name, field.nullable)
-            stored = [replace(column, name=storable_name(column.name)) for column in stored]
-            packed.append([pack_descriptor(column.type, column.nullable) for column in stored])
+            stored = [column._replace(name=storable_name(column.name)) for column in stored]
+            descriptors += [pack_descriptor(column.type, column.nullable) for column in stored]
         except SchemaError as error:
             raise error.locate(column=field.name) from None
         is_same = len(stored) == 1 and stored[0].field.equals(field, check_metadata=True)
         if len(stored) > 1 or stored[0].name != field.name:
-            # Names of other columns stay theirs, and the name of the struct itself is not given to its leaves.
+            # No leaf gets the name of another column, or of its struct.
             taken = set(schema.names) if taken is None else taken
-            stored = [c if c.name == field.name else replace(c, name=unique_name(c.name, taken)) for c in stored]
-        elif kind is not None and (is_same or isinstance(node, Leaf)):
-            known[kind] = node if isinstance(node, Leaf) and not is_same else None, packed[-1]
+            stored = [c if c.name == field.name else c._replace(name=unique_name(c.name, taken)) for c in stored]
+        elif kind is not None and isinstance(node, Leaf):
+            known[kind] = None if is_same else node, descriptors[-1]
         if not is_same:
             columns[i] = LogicalColumn(field, node, tuple(stored))
     if not columns:
-        return StoredSchema(schema.remove_metadata(), list(chain.from_iterable(packed)), {}, range(len(packed) + 1))
+        return StoredSchema(schema.remove_metadata(), descriptors, {}, starts)
     fields = [[c.field for c in columns[i].stored] if i in columns else [field] for i, field in enumerate(schema)]
-    starts = [0, *accumulate(map(len, packed))]
-    return StoredSchema(pa.schema(chain.from_iterable(fields)), list(chain.from_iterable(packed)), columns, starts)
+    return StoredSchema(pa.schema(chain.from_iterable(fields)), descriptors, columns, starts)
 
 
 # --- paths ----------------------------------------------------------------------------------------------------------
 
 
-def paths(node: Node, name: str) -> Iterator[str]:
+class Step(NamedTuple):
+    """A node that a path leads to. Indices count the stored columns of the column that the node is in.
+
+    `first` is the index of the node's first stored column. `presence` is the index of the BOOLEAN column that records
+    nulls of this struct, or of the nearest enclosing struct, or None. `is_entry`: the node is in a list or map.
+    """
+
+    path: str
+    node: Node
+    first: int
+    presence: int | None
+    is_entry: bool
+
+
+def walk(node: Node, path: str, first: int = 0, presence: int | None = None, is_entry: bool = False) -> Iterator[Step]:
+    """All nodes that have a path: the column itself, then the fields of structs, also of structs in lists and maps."""
+    inner = node
+    while isinstance(inner, ListNode):
+        inner = inner.entry
+    if isinstance(inner, StructNode) and inner.has_presence:
+        presence = first
+    yield Step(path, node, first, presence, is_entry)
+    if isinstance(inner, StructNode):
+        first += inner.has_presence
+        for name, child in inner.fields:
+            yield from walk(child, f"{path}.{name}", first, presence, is_entry or inner is not node)
+            first += child.width
+
+
+def paths_below(node: Node, name: str) -> list[str]:
     """The paths of all fields of structs below a column, which can be read alone."""
-    while isinstance(node, (ExtensionNode, ListNode)):
-        node = node.inner if isinstance(node, ExtensionNode) else node.entry
-    if isinstance(node, StructNode):
-        for child, inner in node.fields:
-            yield f"{name}.{child}"
-            yield from paths(inner, f"{name}.{child}")
+    return [step.path for step in walk(node, name)][1:]
 
 
 def _path_owners(schema: pa.Schema) -> dict[str, str]:
@@ -303,7 +304,7 @@ def _path_owners(schema: pa.Schema) -> dict[str, str]:
     owners: dict[str, str] = {}
     for field in schema:
         if pt.is_nested(storage_kind(field.type)):
-            for path in paths(plan_column(field.type, field.nullable), field.name):
+            for path in paths_below(plan_column(field.type, field.nullable), field.name):
                 owners.setdefault(path, field.name)
     return owners
 
@@ -320,49 +321,6 @@ def field_paths(schema: pa.Schema) -> list[str]:
     return [path for path in _path_owners(schema) if path not in names]
 
 
-@dataclass(frozen=True)
-class Found:
-    """The node that a path leads to, and the index of its first stored column among those of its column.
-
-    `presence` is the index of the BOOLEAN column that records nulls of this struct, or of the nearest enclosing one;
-    None without one. `is_entry` tells that the node is in a list or map.
-    """
-
-    node: Node
-    index: int
-    presence: int | None
-    is_entry: bool
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether the node is a list or map, or in one."""
-        return self.is_entry or isinstance(self.node, ListNode)
-
-
-def find_path(
-    node: Node, name: str, path: str, index: int = 0, presence: int | None = None, is_entry: bool = False
-) -> Found | None:
-    """Find the first node below a column, itself included, that a path leads to."""
-    while isinstance(node, ExtensionNode):
-        node = node.inner
-    if isinstance(node, StructNode) and node.has_presence:
-        presence = index
-    if name == path:
-        return Found(node, index, presence, is_entry)
-    if isinstance(node, ListNode):
-        return find_path(node.entry, name, path, index, presence, is_entry=True)
-    if isinstance(node, StructNode):
-        index += node.has_presence
-        for child, inner in node.fields:
-            at = f"{name}.{child}"
-            if path == at or path.startswith(f"{at}."):
-                found = find_path(inner, at, path, index, presence, is_entry)
-                if found is not None:
-                    return found
-            index += width(inner)
-    return None
-
-
 def select_paths(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[Node | None, list[bool]]:
     """The tree without the leaves that are not wanted, None if none is left; and which stored columns it keeps.
 
@@ -370,41 +328,34 @@ def select_paths(node: Node, name: str, wanted: Callable[[str], bool]) -> tuple[
     is dropped. The keys of a map always stay.
     """
     if wanted(name):
-        return node, [True] * width(node)
+        return node, [True] * node.width
     if isinstance(node, Leaf):
         return None, [False]
-    if isinstance(node, ExtensionNode):
-        return select_paths(node.inner, name, wanted)
-    if isinstance(node, ListNode):
-        chosen, is_map = wanted, pt.is_map(node.type)
-        if is_map:
-            assert isinstance(node.entry, StructNode)
-            (key, _), (item, value) = ((f"{name}.{child}", inner) for child, inner in node.entry.fields)
-            if not any(map(wanted, [item, *paths(value, item)])):  # Without values it would be no map: keep it whole.
-                is_kept = any(map(wanted, paths(node, name)))
-                return (node if is_kept else None), [is_kept] * width(node)
-
-            def chosen(path: str) -> bool:
-                return path == key or wanted(path)
-
-        entry, kept = select_paths(node.entry, name, chosen)
+    type_: Any = unwrapped(node.type)
+    if isinstance(node, StructNode):
+        fields, kept = [], [True] * node.has_presence
+        for child, inner in node.fields:
+            part, columns = select_paths(inner, f"{name}.{child}", wanted)
+            kept += columns
+            if part is not None:
+                fields.append((child, part))
+        types = [type_.field(child).with_type(part.type) for child, part in fields]
+        struct = StructNode(pa.struct(types), tuple(fields), node.has_presence)
+        return (struct, kept) if fields else (None, [False] * node.width)
+    if not pt.is_map(type_):
+        entry, kept = select_paths(node.entry, name, wanted)
         if entry is None:
             return None, kept
-        type_: Any = entry.type
-        if is_map:
-            return ListNode(map_of(type_.field(0), type_.field(1), node.type.keys_sorted), entry), kept
-        return ListNode(with_element(node.type, node.type.value_field.with_type(type_)), entry), kept
-    fields, kept = [], [True] * node.has_presence
-    for child, inner in node.fields:
-        part, columns = select_paths(inner, f"{name}.{child}", wanted)
-        kept += columns
-        if part is not None:
-            fields.append((child, part))
-    if not fields:
-        return None, [False] * len(kept)
-    types = {child: part.type for child, part in fields}
-    struct = pa.struct([field.with_type(types[field.name]) for field in node.type if field.name in types])
-    return StructNode(struct, tuple(fields), node.has_presence), kept
+        return ListNode(with_element(type_, type_.value_field.with_type(entry.type)), entry), kept
+    assert isinstance(node.entry, StructNode)
+    (key, keys), (item, items) = node.entry.fields
+    part, kept = select_paths(items, f"{name}.{item}", wanted)
+    if part is None:  # Without values it would be no map: keep it whole, or drop it.
+        is_kept = select_paths(keys, f"{name}.{key}", wanted)[0] is not None
+        return (node if is_kept else None), [is_kept] * node.width
+    type_ = map_of(type_.key_field, type_.item_field.with_type(part.type), type_.keys_sorted)
+    entry = StructNode(entry_field(type_).type, ((key, keys), (item, part)), False)
+    return ListNode(type_, entry), [True] * keys.width + kept
 
 
 def project_schema(schema: pa.Schema, names: Sequence[str]) -> tuple[pa.Schema, list[str]]:
@@ -417,23 +368,22 @@ def project_schema(schema: pa.Schema, names: Sequence[str]) -> tuple[pa.Schema, 
     (user: struct<age: int32>
       child 0, age: int32, ['nope'])
     """
-    top = {name: index for index, name in enumerate(schema.names)}
-    owners = {} if all(name in top for name in names) else _path_owners(schema)
+    owners = {name: name for name in schema.names}
+    if any(name not in owners for name in names):
+        owners = _path_owners(schema) | owners
     wanted: dict[str, set[str]] = {}
     for name in names:
-        owner = name if name in top else owners.get(name)
-        if owner is not None:
-            wanted.setdefault(owner, set()).add(name)
+        if name in owners:
+            wanted.setdefault(owners[name], set()).add(name)
     fields = []
     for owner, asked in wanted.items():
-        field = schema.field(top[owner])
+        field = schema.field(owner)
         if owner not in asked:
             node, _ = select_paths(plan_column(field.type, field.nullable), owner, asked.__contains__)
             assert node is not None
             field = field.with_type(node.type)
         fields.append(field)
-    missing = [name for name in names if name not in top and name not in owners]
-    return pa.schema(fields).with_metadata(schema.metadata or {}), missing
+    return pa.schema(fields).with_metadata(schema.metadata or {}), [name for name in names if name not in owners]
 
 
 def parts_of_both(a: Any, b: Any, path: str = "") -> Iterator[tuple[str, pa.DataType, pa.DataType]]:

@@ -79,9 +79,8 @@ def is_long_decimal(type_: pa.DataType) -> bool:
 
 
 def contains_type(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
-    """Whether a type, or one that it is made of, is of some kind."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return contains_type(type_.storage_type, is_kind)
+    """Whether a type, or a type that it is made of, is of some kind."""
+    type_ = unwrapped(type_)
     if is_kind(type_) or is_encoded(type_):
         return is_kind(type_) or contains_type(type_.value_type, is_kind)
     return any(contains_type(type_.field(i).type, is_kind) for i in range(type_.num_fields))
@@ -103,16 +102,23 @@ def keeps_units(a: pa.DataType, b: pa.DataType) -> bool:
 # --- other types ----------------------------------------------------------------------------------------------------
 
 
+def unwrapped(type_: Any) -> Any:
+    """The type without extension types around it."""
+    while isinstance(type_, pa.BaseExtensionType):
+        type_ = type_.storage_type
+    return type_
+
+
 def storage_kind(type_: Any) -> pa.DataType:
     """The type without extensions, dictionaries and runs around it."""
-    while isinstance(type_, pa.BaseExtensionType) or is_encoded(type_):
-        type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_.value_type
-    kind: pa.DataType = type_
+    type_ = unwrapped(type_)
+    kind: pa.DataType = storage_kind(type_.value_type) if is_encoded(type_) else type_
     return kind
 
 
 def entry_field(type_: Any) -> pa.Field:
     """The field of the elements of a list, or of the entries of a map."""
+    type_ = unwrapped(type_)
     if pt.is_map(type_):
         return pa.field("entries", pa.struct([type_.key_field, type_.item_field]), False)
     field: pa.Field = type_.value_field
@@ -130,7 +136,7 @@ def map_of(key: pa.Field, item: pa.Field, keys_sorted: bool = False) -> pa.DataT
     return type_
 
 
-def map_children(type_: Any, change: Callable[[Any], pa.DataType]) -> pa.DataType:
+def map_children(type_: Any, change: Callable[[Any], pa.DataType]) -> Any:
     """Apply `change` to the types of the children of a nested type. Values of dictionaries are no children."""
     if pt.is_run_end_encoded(type_):
         values: Any = change(type_.value_type)
@@ -142,11 +148,10 @@ def map_children(type_: Any, change: Callable[[Any], pa.DataType]) -> pa.DataTyp
     if pt.is_map(type_):
         key, item = (field.with_type(change(field.type)) for field in (type_.key_field, type_.item_field))
         return map_of(key, item, type_.keys_sorted)
-    same: pa.DataType = type_
-    return same
+    return type_
 
 
-def without_extensions(type_: Any) -> pa.DataType:
+def without_extensions(type_: Any) -> Any:
     """The type as Arrow lays it out, without extension types at any depth.
 
     Examples
@@ -154,12 +159,10 @@ def without_extensions(type_: Any) -> pa.DataType:
     >>> without_extensions(pa.list_(pa.bool8()))
     ListType(list<item: int8>)
     """
-    while isinstance(type_, pa.BaseExtensionType):
-        type_ = type_.storage_type
-    return map_children(type_, without_extensions)
+    return map_children(unwrapped(type_), without_extensions)
 
 
-def with_capacity(type_: Any, entries: int, rows: int) -> pa.DataType:
+def with_capacity(type_: Any, entries: int, rows: int) -> Any:
     """The type, with indices or run ends that can count this many dictionary entries and rows.
 
     An extension type has one storage type, and is dropped where that would have to change.
@@ -188,7 +191,7 @@ def _wide_enough(type_: Any, number: int) -> Any:
 
 def fixed_bytes(type_: Any) -> int:
     """Bytes of a value, also of a null, in Arrow's memory. A value of variable size counts 8, without its content."""
-    type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
+    type_ = unwrapped(type_)
     if pt.is_fixed_size_binary(type_):
         return int(type_.byte_width)
     if pt.is_fixed_size_list(type_):
@@ -260,10 +263,8 @@ def filter_type(type_: Any) -> pa.DataType:
     return kind if keeps else storage_type(kind)
 
 
-def compared_type(type_: Any) -> pa.DataType:
+def compared_type(type_: Any) -> Any:
     """As `filter_type`, for columns of any type: structs, lists and maps are compared as they are."""
-    while isinstance(type_, pa.BaseExtensionType):
-        type_ = type_.storage_type
+    type_ = unwrapped(type_)
     is_leaf = not pt.is_nested(type_) or pt.is_run_end_encoded(type_) or is_legacy_timestamp(type_)
-    same: pa.DataType = type_
-    return filter_type(type_) if is_leaf else same
+    return filter_type(type_) if is_leaf else type_

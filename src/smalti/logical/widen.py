@@ -23,6 +23,7 @@ from smalti.logical.types import (
     keeps_units,
     map_of,
     storage_type,
+    unwrapped,
     with_element,
 )
 from smalti.spec import MAX_DECIMAL_PRECISION
@@ -34,7 +35,7 @@ _UNITS = ["s", "ms", "us", "ns"]
 def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     """The type that holds the values of both, or None.
 
-    A file without companion has the stored type of a column, so a type and what it is stored as go together.
+    A file without companion has the stored type of a column, so a type and the type it is stored as can be widened.
 
     Examples
     --------
@@ -55,11 +56,10 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def _widen_wrapped(a: Any, b: Any) -> pa.DataType | None:
-    """Extension types, dictionaries and runs, by what they wrap."""
-    if isinstance(a, pa.BaseExtensionType) or isinstance(b, pa.BaseExtensionType):
-        if isinstance(a, pa.BaseExtensionType) and isinstance(b, pa.BaseExtensionType):
-            return None
-        return widen(a.storage_type, b) if isinstance(a, pa.BaseExtensionType) else widen(a, b.storage_type)
+    """Widen extension types, dictionaries and runs by the types that they wrap."""
+    is_extension = [isinstance(type_, pa.BaseExtensionType) for type_ in (a, b)]
+    if any(is_extension):
+        return None if all(is_extension) else widen(unwrapped(a), unwrapped(b))
     if pt.is_dictionary(a) and pt.is_dictionary(b) and a.value_type == b.value_type:
         return pa.dictionary(pa.int32(), a.value_type, a.ordered and b.ordered)
     if pt.is_run_end_encoded(a) and pt.is_run_end_encoded(b) and a.value_type == b.value_type:
@@ -124,14 +124,12 @@ def _widen_nested(a: Any, b: Any) -> pa.DataType | None:
 
 
 def _widen_structs(a: Any, b: Any) -> pa.DataType | None:
-    """The fields of both; a field that one of them lacks is nullable."""
+    """The fields of both; a field that only one struct has is nullable."""
     known, others = ({field.name: field for field in struct} for struct in (a, b))
     fields = []
-    for name in dict.fromkeys([*known, *others]):
-        if name in known and name in others:
-            both = _widen_field(known[name], others[name])
-        else:
-            both = (known[name] if name in known else others[name]).with_nullable(True)
+    for name, field in (known | others).items():
+        is_shared = name in known and name in others
+        both = _widen_field(known[name], field) if is_shared else field.with_nullable(True)
         if both is None:
             return None
         fields.append(both)
@@ -139,7 +137,7 @@ def _widen_structs(a: Any, b: Any) -> pa.DataType | None:
 
 
 def _widen_stored(a: Any, b: Any) -> pa.DataType | None:
-    """A type and the one it is stored as."""
+    """Widen a type and the type that it is stored as."""
     try:
         stored = storage_type(a), storage_type(b)
     except SchemaError:  # A struct is stored as several columns.
@@ -231,7 +229,7 @@ def _disagreement(path: str, column: str, found: Any, expected: Any) -> SchemaEr
 def _refuse_lost_units(column: str, types: Iterable[tuple[str, pa.DataType]], union: pa.DataType) -> None:
     """Refuse durations of two units that both become numbers, because some file has nothing but numbers.
 
-    Such a file has no companion. Its numbers are those of one unit, but which unit is unknown.
+    Such a file has no companion, so the unit of its numbers is unknown.
     """
     lost: dict[str, Any] = {}
     for path, type_ in types:
@@ -243,5 +241,5 @@ def _refuse_lost_units(column: str, types: Iterable[tuple[str, pa.DataType]], un
 
 
 def _unit(type_: Any) -> Any:
-    """What a number counts: for a decimal its scale, whatever its number of digits; else the type."""
+    """The unit that a number counts in: the scale of a decimal, whatever its number of digits; else the type."""
     return type_.scale if is_long_decimal(type_) else type_
