@@ -33,11 +33,9 @@ from polars.io.plugins import register_io_source  # noqa: E402
 
 #: Whether plans can show a name for a source: since Polars 2. pypaimon requires Polars 1.
 _HAS_NAMES = "explain_name" in signature(register_io_source).parameters
-#: Polars' names of comparisons, and what they become when their sides are swapped. To Polars NaN is the largest number
-#: and equals itself, so that the comparisons of `_NAN_MATCHES` can hold for it, while it matches nothing in Arrow.
+#: Polars' names of comparisons, and what they become when their sides are swapped.
 _COMPARISONS = {"Eq": "equal", "Lt": "less", "LtEq": "less_equal", "Gt": "greater", "GtEq": "greater_equal"}
 _SWAPPED = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
-_NAN_MATCHES = ("Gt", "GtEq")
 _JOINS: dict[str, type[t.And] | type[t.Or]] = {"And": t.And, "LogicalAnd": t.And, "Or": t.Or, "LogicalOr": t.Or}
 #: Types of different size or layout that are compared exactly.
 _COMPARABLE = (pt.is_integer, is_string_like, is_binary_like)
@@ -65,14 +63,10 @@ def scan_mosaic(
     >>> smalti.polars.scan_mosaic("lazy.mosaic").filter(pl.col("id") > 1).select(pl.col("x").sum()).collect().item()
     4.0
     """
-    origin = (
-        source
-        if isinstance(source, Scannable)
-        else open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
-    )
-    schema = _polars_schema(origin)
+    if not isinstance(source, Scannable):
+        source = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
     named: dict[str, Any] = {"explain_name": "mosaic"} if _HAS_NAMES else {}
-    return register_io_source(partial(_frames, origin), schema=schema, is_pure=True, **named)
+    return register_io_source(partial(_frames, source), schema=_polars_schema(source), is_pure=True, **named)
 
 
 def _frames(
@@ -137,6 +131,28 @@ def parse_predicate(predicate: pl.Expr, origin: Scannable) -> t.Tree | None:
         return None
 
 
+def _parse(node: Any, types: Mapping[str, pa.DataType]) -> t.Tree | None:
+    match node:
+        case {"BinaryExpr": {"op": op}} if op in _JOINS:
+            return _join(_JOINS[op], [_parse(part, types) for part in _joined(node, _JOINS[op])])
+        case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": _} as literal}}:
+            return _compare(name, _COMPARISONS.get(op), literal, types[name])
+        case {"BinaryExpr": {"left": {"Literal": _} as literal, "op": op, "right": {"Column": name}}}:
+            return _compare(name, _COMPARISONS.get(_SWAPPED.get(op, op)), literal, types[name])
+        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNull"}}}:
+            return t.IsNull(name)
+        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNotNull"}}}:
+            return t.Not(t.IsNull(name))
+        case {"Function": {"input": [{"Column": name}, low, high], "function": {"Boolean": {"IsBetween": _}}}}:
+            bounds = ("greater_equal", low), ("less_equal", high)
+            return _join(t.And, [_compare(name, op, bound, types[name]) for op, bound in bounds])
+        case {"Function": {"input": [{"Column": name}, literal], "function": {"Boolean": {"IsIn": _}}}}:
+            values = getattr(_value(literal), "values", None)
+            if isinstance(values, pa.Array) and not values.null_count and not pt.is_floating(types[name]):
+                return t.IsIn(name, values) if _is_comparable(types[name], values.type) else None
+    return None
+
+
 def _joined(node: Any, kind: type[t.And] | type[t.Or]) -> list[Any]:
     """The parts that are joined by And or by Or. Programs make chains of thousands, each nested in the next."""
     parts, waiting = [], [node]
@@ -149,46 +165,20 @@ def _joined(node: Any, kind: type[t.And] | type[t.Or]) -> list[Any]:
     return parts
 
 
-def _parse(node: Any, types: Mapping[str, pa.DataType]) -> t.Tree | None:
-    match node:
-        case {"BinaryExpr": {"op": op}} if op in _JOINS:
-            parts = [_parse(part, types) for part in _joined(node, _JOINS[op])]
-            known = [part for part in parts if part is not None]
-            is_usable = known if _JOINS[op] is t.And else len(known) == len(parts)
-            return t.join(_JOINS[op], known) if is_usable else None
-        case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": _} as literal}}:
-            return _compare(name, op, literal, types)
-        case {"BinaryExpr": {"left": {"Literal": _} as literal, "op": op, "right": {"Column": name}}}:
-            return _compare(name, _SWAPPED.get(op, op), literal, types)
-        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNull"}}}:
-            return t.IsNull(name)
-        case {"Function": {"input": [{"Column": name}], "function": {"Boolean": "IsNotNull"}}}:
-            return t.Not(t.IsNull(name))
-        case {"Function": {"input": [{"Column": name}, low, high], "function": {"Boolean": {"IsBetween": _}}}}:
-            one, other = _compare(name, "GtEq", low, types), _compare(name, "LtEq", high, types)
-            return t.And(one, other) if one is not None and other is not None else one or other
-        case {"Function": {"input": [{"Column": name}, {"Literal": _} as literal], "function": {"Boolean": function}}}:
-            if isinstance(function, dict) and function.keys() == {"IsIn"} and not pt.is_floating(types[name]):
-                return _is_in(name, _value(literal), types[name])
-    return None
+def _join(kind: type[t.And] | type[t.Or], parts: list[t.Tree | None]) -> t.Tree | None:
+    """Join parts, of which `And` can leave out unknown ones."""
+    known = [part for part in parts if part is not None]
+    return t.join(kind, known) if known and (kind is t.And or len(known) == len(parts)) else None
 
 
-def _compare(name: str, op: str, literal: Any, types: Mapping[str, pa.DataType]) -> t.Tree | None:
-    if op not in _COMPARISONS or (op in _NAN_MATCHES and pt.is_floating(types[name])):
-        return None
+def _compare(name: str, op: str | None, literal: Any, type_: pa.DataType) -> t.Tree | None:
     value = _value(literal)
-    if value is None or not value.is_valid or not _is_comparable(types[name], value.type):
+    if op is None or value is None or not value.is_valid or not _is_comparable(type_, value.type):
         return None
-    if pt.is_floating(value.type) and isnan(value.as_py()):
+    # To Polars NaN is the largest number and equals itself, while it matches nothing in Arrow.
+    if pt.is_floating(type_) and (op.startswith("greater") or isnan(value.as_py())):
         return None
-    return t.Compare(name, _COMPARISONS[op], value)
-
-
-def _is_in(name: str, values: pa.Scalar | None, type_: pa.DataType) -> t.Tree | None:
-    if not isinstance(values, (pa.ListScalar, pa.LargeListScalar)) or values.values is None:
-        return None
-    entries = values.values
-    return t.IsIn(name, entries) if not entries.null_count and _is_comparable(type_, entries.type) else None
+    return t.Compare(name, op, value)
 
 
 def _value(literal: Any) -> pa.Scalar | None:

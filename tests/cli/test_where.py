@@ -67,10 +67,10 @@ def compare(column: str, op: str, value: object = 5) -> Compare:
         ("f", F),
         ("not f", Not(F)),
         ("not not f", Not(Not(F))),
-        ("f or g and f", Or(F, And(G, F))),
-        ("(f or g) and f", And(Or(F, G), F)),
-        ("f and g and f", And(And(F, G), F)),
-        ("not a > 5 and g", And(Not(compare("a", "greater")), G)),
+        ("f or g and f", Or((F, And((G, F))))),
+        ("(f or g) and f", And((Or((F, G)), F))),
+        ("f and g and f", And((F, G, F))),
+        ("not a > 5 and g", And((Not(compare("a", "greater")), G))),
         ("  a\t>\n5  ", compare("a", "greater")),
     ],
 )
@@ -147,7 +147,7 @@ def test_small_numbers_are_not_zero(text: str, column: pa.Array) -> None:
         ("(" * 200 + "a" + ")" * 200, "nested too deep"),
         ("not " * 200 + "a", "nested too deep"),
         ("(" * 100_000 + "a", "nested too deep"),
-        ("(" * 95 + "f" + " and f or f and f or f and f)" * 95, "nested too deep"),
+        ("(" * 99 + "a not between 1 and 2" + " and f or f)" * 99, "nested too deep"),
     ],
 )
 def test_refuses_and_says_where(text: str, message: str) -> None:

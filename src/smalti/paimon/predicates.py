@@ -41,12 +41,11 @@ def to_predicate(tree: t.Tree, builder: PredicateBuilder, types: pa.Schema) -> P
         Of the table, in which values are compared.
     """
     match tree:
-        case t.And(left, right):
-            parts = [to_predicate(left, builder, types), to_predicate(right, builder, types)]
-            return builder.and_predicates([part for part in parts if part is not None])
-        case t.Or(left, right):
-            parts = [to_predicate(left, builder, types), to_predicate(right, builder, types)]
-            return None if None in parts else builder.or_predicates(parts)
+        case t.And(parts) | t.Or(parts):
+            predicates = [to_predicate(part, builder, types) for part in parts]
+            if isinstance(tree, t.And):
+                return builder.and_predicates([each for each in predicates if each is not None])
+            return None if None in predicates else builder.or_predicates(predicates)
         case t.Compare(column, op, pa.Scalar() as value):
             (literal,) = _literals(column, pa.array([value], value.type), types) or [None]
             return None if literal is None else getattr(builder, _COMPARISONS[op])(column, literal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, cast
 
 import pyarrow as pa
@@ -49,8 +49,8 @@ def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
 
     def fit(tree: t.Tree) -> t.Tree:
         match tree:
-            case t.And(left, right) | t.Or(left, right):
-                return type(tree)(fit(left), fit(right))
+            case t.And(parts) | t.Or(parts):
+                return type(tree)(tuple(map(fit, parts)))
             case t.Not(operand):
                 return t.Not(fit(operand))
             case t.Constant():
@@ -92,10 +92,10 @@ def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
 
 def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
     match tree:
-        case t.And(left, right):
-            return pc.and_kleene(_mask(left, batch), _mask(right, batch))
-        case t.Or(left, right):
-            return pc.or_kleene(_mask(left, batch), _mask(right, batch))
+        case t.And(parts):
+            return reduce(pc.and_kleene, (_mask(part, batch) for part in parts))
+        case t.Or(parts):
+            return reduce(pc.or_kleene, (_mask(part, batch) for part in parts))
         case t.Not(operand):
             return pc.invert(_mask(operand, batch))
         case t.Constant(answer):

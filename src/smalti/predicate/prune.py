@@ -1,18 +1,19 @@
 """Prune row groups by their statistics and files by their partition values: decide which cannot have matching rows.
 
 For every condition three questions are answered: may it be true, may it be false, may it be null for some row?
-"Unknown" is yes to all. Values are brought to the type of the bounds and compared by Arrow's kernels, as they are when
-rows are filtered, so that the two cannot disagree. NaN is in neither minimum nor maximum: in floating-point columns
-every comparison may be false.
+"Unknown" is yes to all. The answers for all row groups are the binary digits of an integer. Values are brought to the
+type of the bounds and compared by Arrow's kernels, as they are when rows are filtered, so that the two cannot disagree.
+NaN is in neither minimum nor maximum: in floating-point columns every comparison may be false.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce
-from typing import Any, TypeAlias, cast
+from operator import and_, or_
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +26,7 @@ from smalti.predicate.fitting import fit_condition
 #: Up to this many values of an `IsIn` are compared one by one with all row groups; more are compared all at once, with
 #: one row group after the other.
 MANY_VALUES = 64
-#: One side of a comparison: a bound for each row group, or a value that is the same for all.
-_Bound: TypeAlias = "pa.Array | pa.Scalar"
+_NEGATED = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
 
 
 class Outcome(Enum):
@@ -49,21 +49,20 @@ class GroupStatistics:
     max: pa.Array
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """For each row group: may the condition be true, false, null for some row?"""
+class _Answer(NamedTuple):
+    """May the condition be true, false, null for some row? The first row group is the most significant digit."""
 
-    true: list[bool]
-    false: list[bool]
-    null: list[bool]
+    true: int
+    false: int
+    null: int
 
 
 def prune(tree: t.Tree, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> list[Outcome]:
     """Decide about every row group, from `statistics` of the columns that have any and the rows of each row group."""
-    answer = _Pruner(statistics, num_rows).ask(tree)
+    answers = [f"{digits:0{len(num_rows)}b}" for digits in _Pruner(statistics, num_rows).ask(tree)]
     return [
-        Outcome.NONE if not rows or not true else Outcome.SOME if false or null else Outcome.ALL
-        for rows, true, false, null in zip(num_rows, answer.true, answer.false, answer.null, strict=True)
+        Outcome.NONE if not rows or true == "0" else Outcome.ALL if false == null == "0" else Outcome.SOME
+        for rows, true, false, null in zip(num_rows, *answers, strict=False)
     ]
 
 
@@ -86,12 +85,13 @@ def undecided(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]) -> t.
 
     Examples
     --------
-    >>> tree = t.And(t.Compare("day", "less", pa.scalar(3)), t.IsNull("x"))
+    >>> tree = t.And((t.Compare("day", "less", pa.scalar(3)), t.IsNull("x")))
     >>> undecided(tree, [{"day": pa.scalar(1)}, {"day": pa.scalar(2)}])
     IsNull(column='x', nan_is_null=False)
     """
     statistics, rows = _partition_statistics(partitions), [1] * len(partitions)
-    left = [part for part in t.conjuncts(tree) if set(prune(part, statistics, rows)) - {Outcome.ALL}]
+    parts = tree.parts if isinstance(tree, t.And) else (tree,)
+    left = [part for part in parts if set(prune(part, statistics, rows)) - {Outcome.ALL}]
     return t.join(t.And, left) if left else None
 
 
@@ -110,24 +110,22 @@ class _Pruner:
     def __init__(self, statistics: Mapping[str, GroupStatistics], num_rows: list[int]) -> None:
         self.statistics = statistics
         self.num_rows = num_rows
-        self.never, self.always = [False] * len(num_rows), [True] * len(num_rows)
+        self.never, self.always = 0, (1 << len(num_rows)) - 1
         self.unknown = _Answer(self.always, self.always, self.always)
 
     def ask(self, tree: t.Tree) -> _Answer:
         match tree:
-            case t.And(left, right):
-                a, b = self.ask(left), self.ask(right)
-                return _Answer(_both(a.true, b.true), _either(a.false, b.false), _either(a.null, b.null))
-            case t.Or(left, right):
-                a, b = self.ask(left), self.ask(right)
-                return _Answer(_either(a.true, b.true), _both(a.false, b.false), _either(a.null, b.null))
+            case t.And(parts) | t.Or(parts):
+                true, false, null = zip(*map(self.ask, parts), strict=True)
+                for_true, for_false = (and_, or_) if isinstance(tree, t.And) else (or_, and_)
+                return _Answer(reduce(for_true, true), reduce(for_false, false), reduce(or_, null))
             case t.Not(operand):
-                a = self.ask(operand)
-                return _Answer(a.false, a.true, a.null)
+                answer = self.ask(operand)
+                return _Answer(answer.false, answer.true, answer.null)
             case t.Compare(op="not_equal") | t.CompareColumns(op="not_equal"):
                 return self.ask(t.Not(replace(tree, op="equal")))
-            case t.Constant(answer):
-                return _Answer(*(self.always if answer is each else self.never for each in (True, False, None)))
+            case t.Constant(value):
+                return _Answer(*(self.always if value is each else self.never for each in (True, False, None)))
         names = list(t.columns_of(tree))
         if isinstance(tree, t.Opaque) or not self.statistics.keys() >= set(names):
             return self.unknown
@@ -143,9 +141,10 @@ class _Pruner:
         may_null, may_value = self.never, self.always
         for each in columns:
             counts = each.null_count.to_pylist()
-            may_null = _either(may_null, [count is None or count > 0 for count in counts])
-            has_value = [count is None or count < rows for count, rows in zip(counts, self.num_rows, strict=True)]
-            may_value = _both(may_value, has_value)
+            may_null |= _digits(count is None or count > 0 for count in counts)
+            may_value &= _digits(
+                count is None or count < rows for count, rows in zip(counts, self.num_rows, strict=True)
+            )
         column, *others = columns
         floating = any(pa.types.is_floating(each.min.type) for each in columns)
         match tree:
@@ -155,9 +154,9 @@ class _Pruner:
                 return _Answer(self.never, self.never, self.always)
             case t.Compare(_, op, pa.Scalar() as value):
                 is_nan = floating and value.as_py() != value.as_py()
-                true, false = (self.never, self.always) if is_nan else _compare_value(op, column, value)
+                true, false = (self.never, self.always) if is_nan else _compare_bounds(op, column, value, value)
             case t.CompareColumns(_, op):
-                true, false = _compare_bounds(op, column.min, column.max, others[0].min, others[0].max)
+                true, false = _compare_bounds(op, column, others[0].min, others[0].max)
             case t.IsIn(_, pa.Array() as values):
                 true, false = self._is_in(values, column)
             case t.MatchString(_, "starts_with", prefix):
@@ -165,44 +164,32 @@ class _Pruner:
             case t.MatchString(_, op, substring):
                 # The bounds of a partition value are the same, and decide; others say nothing about strings in between.
                 matches, differ = getattr(pc, op)(column.min, substring), _may(pc.not_equal(column.min, column.max))
-                true, false = _either(_may(matches), differ), _either(_may(pc.invert(matches)), differ)
+                true, false = _may(matches) | differ, _may(pc.invert(matches)) | differ
         if floating:
             false = self.always  # Some value may be NaN, and 0.0 is not -0.0 in an `IsIn`.
-        return _Answer(_both(true, may_value), _both(false, may_value), may_null)
+        return _Answer(true & may_value, false & may_value, may_null)
 
-    def _is_in(self, values: pa.Array, column: GroupStatistics) -> tuple[list[bool], list[bool]]:
+    def _is_in(self, values: pa.Array, column: GroupStatistics) -> tuple[int, int]:
         """May the column be among the values, may it be something else?"""
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             return self.always, self.always  # The bounds do not say whether the column has NaN.
         if len(values) <= MANY_VALUES:
-            found = [_compare_value("equal", column, value) for value in values]
+            found = [_compare_bounds("equal", column, value, value) for value in values]
             equal, unequal = [true for true, _ in found], [false for _, false in found]
-            return reduce(_either, equal, self.never), reduce(_both, unequal, self.always)
+            return reduce(or_, equal, self.never), reduce(and_, unequal, self.always)
         hits = [_between(values, low, high) for low, high in zip(column.min, column.max, strict=True)]
-        return [hit for hit, _ in hits], [not is_only for _, is_only in hits]
+        return _digits(hit for hit, _ in hits), _digits(not is_only for _, is_only in hits)
 
 
-def _compare_value(op: str, column: GroupStatistics, value: pa.Scalar) -> tuple[list[bool], list[bool]]:
-    return _compare_bounds(op, column.min, column.max, value, value)
-
-
-def _compare_bounds(op: str, low: _Bound, high: _Bound, low2: _Bound, high2: _Bound) -> tuple[list[bool], list[bool]]:
-    """May `left op right` be true, may it be false, for values from `low` to `high` and from `low2` to `high2`?"""
-    if op in ("greater", "greater_equal"):
-        return _compare_bounds(t.SWAPPED[op], low2, high2, low, high)
-    if op == "less":
-        return _may(_answers("less", low, high2)), _may(_answers("greater_equal", high, low2))
-    if op == "less_equal":
-        return _may(_answers("less_equal", low, high2)), _may(_answers("greater", high, low2))
-    overlap = pc.and_(_answers("less_equal", low, high2), _answers("greater_equal", high, low2))
-    differ = pc.or_(_answers("not_equal", low, high2), _answers("not_equal", high, low2))
-    return _may(overlap), _may(differ)
-
-
-def _answers(op: str, left: _Bound, right: _Bound) -> Any:
-    if isinstance(left, pa.Array) and isinstance(right, pa.Array):
-        return compare_arrays(op, left, right)
-    return getattr(pc, op)(left, right)
+def _compare_bounds(op: str, column: GroupStatistics, low: Any, high: Any) -> tuple[int, int]:
+    """May `column op other` be true, may it be false, for other values from `low` to `high`?"""
+    least, greatest = (column.min, high), (column.max, low)
+    if op == "equal":
+        overlap = pc.and_(compare_arrays("less_equal", *least), compare_arrays("greater_equal", *greatest))
+        differ = pc.or_(compare_arrays("not_equal", *least), compare_arrays("not_equal", *greatest))
+        return _may(overlap), _may(differ)
+    for_true, for_false = (least, greatest) if op.startswith("less") else (greatest, least)
+    return _may(compare_arrays(op, *for_true)), _may(compare_arrays(_NEGATED[op], *for_false))
 
 
 def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, bool]:
@@ -213,7 +200,7 @@ def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, b
     return hit, hit and bool(pc.equal(low, high).as_py())
 
 
-def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bool], list[bool]]:
+def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[int, int]:
     """May strings from `low` to `high` begin with a prefix, may they not?
 
     Strings that do are neighbours in sorted order, from the prefix itself on. Some may be in range if `high` is not
@@ -225,14 +212,10 @@ def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[list[bo
     return _may(reached), _may(pc.invert(pc.and_(low_begins, high_begins)))
 
 
-def _may(answers: _Bound) -> list[bool]:
+def _may(answers: Any) -> int:
     """Whether each answer may be true: Arrow's comparison is null where statistics are unknown."""
-    return [answer is not False for answer in cast("pa.BooleanArray", answers).to_pylist()]
+    return _digits(answer is not False for answer in answers.to_pylist())
 
 
-def _both(a: list[bool], b: list[bool]) -> list[bool]:
-    return [x and y for x, y in zip(a, b, strict=True)]
-
-
-def _either(a: list[bool], b: list[bool]) -> list[bool]:
-    return [x or y for x, y in zip(a, b, strict=True)]
+def _digits(flags: Iterable[bool]) -> int:
+    return int("0" + "".join("1" if flag else "0" for flag in flags), 2)

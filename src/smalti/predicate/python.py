@@ -113,9 +113,10 @@ def _among(column: str, values: Any) -> t.Tree:
             if pt.is_float64(array.type) and pc.any(pc.equal(array, pa.scalar(0.0))).as_py():
                 array = pa.concat_arrays([array, pa.array([0.0, -0.0])])  # They are equal, but not in `is_in`.
             return _is_in(column, array)
-    nulls = [value is None or (isinstance(value, pa.Scalar) and not value.is_valid) for value in values]
-    given = [_value(column, value) for value, is_null in zip(values, nulls, strict=True) if not is_null]
-    return _found(column, tuple(given), match_null=any(nulls))
+    given = [
+        value for value in values if value is not None and not (isinstance(value, pa.Scalar) and not value.is_valid)
+    ]
+    return _found(column, tuple(_value(column, value) for value in given), match_null=len(given) < len(values))
 
 
 def _is_in(name: str, values: pa.Array, nulls: int = _MATCH_NULL) -> t.Tree:
@@ -124,50 +125,23 @@ def _is_in(name: str, values: pa.Array, nulls: int = _MATCH_NULL) -> t.Tree:
 
 def _found(name: str, values: pa.Array | tuple[t.Value, ...], *, match_null: bool) -> t.Tree:
     """Arrow's `is_in`, which is never null: a null matches if the list has a null."""
-    matches = t.IsIn(name, values)
-    return t.Or(matches, t.IsNull(name)) if match_null else t.And(matches, t.Not(t.IsNull(name)))
+    matches, is_null = t.IsIn(name, values), t.IsNull(name)
+    return t.Or((matches, is_null)) if match_null else t.And((matches, t.Not(is_null)))
 
 
 # --- Arrow's serialised expressions -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Field:
-    """A column by itself, until the call around it is complete."""
-
-    name: str
-    span: slice
-
-
-@dataclass(frozen=True)
-class _Literal:
-    """A value by itself, likewise."""
-
-    value: pa.Scalar
-    span: slice
-
-
-@dataclass(frozen=True)
-class _Unknown:
-    """A call that has no form in the tree."""
+class _Operand:
+    """A part of an expression that is no condition: a column by its name, a value, or a call unknown to the tree."""
 
     span: slice
+    name: str | None = None
+    value: pa.Scalar | None = None
 
 
-#: A part of an expression. Until the expression is complete, the operands of `And`, `Or` and `Not` can be any part.
-_Part: TypeAlias = "t.Tree | _Field | _Literal | _Unknown"
-
-
-def _joined(part: Any) -> list[_Part]:
-    """The parts that are joined by And, or by Or. Programs make chains of thousands, each nested in the next."""
-    parts, waiting = [], [part]
-    while waiting:
-        each = waiting.pop()
-        if type(each) is type(part):
-            waiting += (each.right, each.left)
-        else:
-            parts.append(each)
-    return parts
+_Part: TypeAlias = "t.Tree | _Operand"
 
 
 def _serialised(expression: pc.Expression) -> pa.RecordBatch:
@@ -203,7 +177,7 @@ class _Call:
 
     function: str
     start: int
-    parts: list[_Part] = field(default_factory=list)
+    parts: list[_Part]
     options: dict[str, pa.Scalar] = field(default_factory=dict)
     height: int = 1
 
@@ -222,74 +196,66 @@ class _Parser:
         self._paths: dict[int, tuple[int, str]] = {}
 
     def parse(self) -> Filter:
-        waiting: list[_Call] = []
-        part: _Part
+        whole = _Call("", 0, [])
+        waiting = [whole]
         indices = iter(range(len(self._pairs)))
         for index in indices:
             kind, value = self._pairs[index]
-            height = 1
+            call = waiting[-1]
             if kind == b"call":
-                waiting.append(_Call(value.decode(), index))
-                continue
-            if kind == b"options":
-                waiting[-1].options.update(dict(cast("Any", self._batch.column(int(value))[0])))
-                continue
-            if kind == b"end":
-                call = waiting.pop()
-                part, height = self._finish(call, slice(call.start, index + 1)), call.height + 1
+                function = value.decode()
+                # Programs make chains of thousands of conditions, each nested in the next: they share a list of parts.
+                is_chained = function in _JOINS and _JOINS.get(call.function) is _JOINS[function]
+                waiting.append(_Call(function, index, call.parts if is_chained else []))
+            elif kind == b"options":
+                call.options.update(dict(cast("Any", self._batch.column(int(value))[0])))
+            elif kind == b"end":
+                waiting.pop()
+                waiting[-1].height = max(waiting[-1].height, call.height + 1)
+                if call.parts is not waiting[-1].parts:
+                    waiting[-1].parts.append(self._finish(call, slice(call.start, index + 1)))
             else:
-                part = self._leaf(kind, value, index, indices)
-            if not waiting:
-                nested = frozenset(path for _, path in self._paths.values())
-                return Filter(t.check_depth(self._to_tree(part)), nested)
-            waiting[-1].parts.append(part)
-            waiting[-1].height = max(waiting[-1].height, height)
-        raise MosaicError("filter ends early")
+                call.parts.append(self._leaf(kind, value, index, indices))
+        if len(waiting) > 1 or not whole.parts:
+            raise MosaicError("filter ends early")
+        tree = t.check_depth(self._to_tree(whole.parts[0]))
+        return Filter(tree, frozenset(path for _, path in self._paths.values()))
 
-    def _leaf(self, kind: bytes, value: bytes, index: int, indices: Iterator[int]) -> _Part:
+    def _leaf(self, kind: bytes, value: bytes, index: int, indices: Iterator[int]) -> _Operand:
         """A field or a literal of the prefix list. A field of a struct takes several indices."""
         if kind == b"field_ref":
-            return _Field(value.decode(), slice(index, index + 1))
+            return _Operand(slice(index, index + 1), name=value.decode())
         if kind == b"nested_field_ref":
-            count = int(value)
-            path = [self._pairs[next(indices)][1].decode() for _ in range(count)]
-            return self._field_at(".".join(path), slice(index, index + 1 + count))
+            path = [self._pairs[next(indices)][1].decode() for _ in range(int(value))]
+            return self._field_at(".".join(path), slice(index, index + 1 + len(path)))
         if kind == b"literal":
-            return _Literal(self._batch.column(int(value))[0], slice(index, index + 1))
+            return _Operand(slice(index, index + 1), value=self._batch.column(int(value))[0])
         raise MosaicError("filter uses a part this version does not know", found=f"{kind!r} {value!r}")
 
-    def _field_at(self, path: str, span: slice) -> _Field:
+    def _field_at(self, path: str, span: slice) -> _Operand:
         self._paths[span.start] = span.stop, path
-        return _Field(path, span)
+        return _Operand(span, name=path)
 
     def _finish(self, call: _Call, span: slice) -> _Part:
-        kind, parts = _JOINS.get(call.function), call.parts
-        if kind is not None and len(parts) == 2:
-            return kind(*cast("Any", parts))
-        if call.function == "invert" and len(parts) == 1:
-            operand: Any = parts[0]
-            return operand.operand if isinstance(operand, t.Not) else t.Not(operand)
-        if call.function == "struct_field" and isinstance(parts[0], _Field):
-            return self._field_at(parts[0].name + "".join(_struct_path(call.options["field_ref"].as_py())), span)
-        known: _Part | None = _condition(call.function, parts, call.options)
-        if known is not None:
-            return known
-        if call.height > t.MAX_DEPTH:
+        match call.function, call.parts:
+            case function, parts if function in _JOINS:
+                return t.join(_JOINS[function], [self._to_tree(part) for part in parts])
+            case "invert", [part]:
+                operand = self._to_tree(part)
+                return operand.operand if isinstance(operand, t.Not) else t.Not(operand)
+            case "struct_field", [_Operand(name=str(name))]:
+                return self._field_at(name + _struct_path(call.options["field_ref"].as_py()), span)
+        condition: t.Tree | None = _condition(call.function, call.parts, call.options)
+        if condition is None and call.height > t.MAX_DEPTH:
             raise t.too_deep()
-        return _Unknown(span)
+        return condition or _Operand(span)
 
-    def _to_tree(self, part: _Part, depth: int = 1) -> t.Tree:
-        if depth > t.MAX_DEPTH:
-            raise t.too_deep()
+    def _to_tree(self, part: _Part) -> t.Tree:
         match part:
-            case t.And() | t.Or():
-                return t.join(type(part), [self._to_tree(each, depth + 1) for each in _joined(part)])
-            case t.Not(operand):
-                return t.Not(self._to_tree(operand, depth + 1))
-            case _Literal(value) if pt.is_boolean(value.type):
+            case _Operand(value=pa.BooleanScalar() as value):
                 return t.Constant(value.as_py())
-            case _Field() | _Literal() | _Unknown():
-                return self._opaque(part.span)
+            case _Operand(span):
+                return self._opaque(span)
         return part
 
     def _opaque(self, span: slice) -> t.Opaque:
@@ -318,51 +284,44 @@ class _Parser:
         return t.Opaque(names, expression=cast("Any", pc.Expression)._deserialize(sink.getvalue()))
 
 
-_STEP = re.compile(r"\.((?:[^.\\\[]|\\.)*)")
-
-
-def _struct_path(written: str) -> Iterator[str]:
+def _struct_path(written: str) -> str:
     r"""The names along Arrow's dot path into a struct, each after a dot.
 
     Examples
     --------
-    >>> list(_struct_path(r".at.x\.y"))
-    ['.at', '.x.y']
+    >>> _struct_path(r".at.x\.y")
+    '.at.x.y'
     """
-    index = 0
-    while index < len(written):
-        step = _STEP.match(written, index)
-        if step is None:
-            raise SchemaError("a filter names a field of a struct by its number", found=written, expected="its name")
-        yield "." + re.sub(r"\\(.)", r"\1", step[1])
-        index = step.end()
+    if not re.fullmatch(r"(\.([^.\\\[]|\\.)*)*", written):
+        raise SchemaError("a filter names a field of a struct by its number", found=written, expected="its name")
+    return re.sub(r"\\(.)", r"\1", written)
 
 
 def _condition(function: str, parts: list[_Part], options: dict[str, pa.Scalar]) -> Any:
     """The form that a call has in the tree, or None."""
     match function, parts:
-        case _, [_Field(name), _Literal(value)] if function in t.COMPARISONS:
+        case _, [_Operand(name=str(name)), _Operand(value=pa.Scalar() as value)] if function in t.COMPARISONS:
             return t.Compare(name, function, value)
-        case _, [_Literal(value), _Field(name)] if function in t.COMPARISONS:
+        case _, [_Operand(value=pa.Scalar() as value), _Operand(name=str(name))] if function in t.COMPARISONS:
             return t.Compare(name, t.SWAPPED.get(function, function), value)
-        case _, [_Field(name), _Field(other)] if function in t.COMPARISONS:
+        case _, [_Operand(name=str(name)), _Operand(name=str(other))] if function in t.COMPARISONS:
             return t.CompareColumns(name, function, other)
-        case "is_null", [_Field(name)]:
+        case "is_null", [_Operand(name=str(name))]:
             return t.IsNull(name, nan_is_null="nan_is_null" in options and options["nan_is_null"].as_py())
-        case "is_valid", [_Field(name)]:
+        case "is_valid", [_Operand(name=str(name))]:
             return t.Not(t.IsNull(name))
-        case "is_in", [_Field(name)]:
+        case "is_in", [_Operand(name=str(name))]:
             values, nulls = options["value_set"], options["null_matching_behavior"].as_py()
             if isinstance(values, pa.ListScalar) and values.values is not None and nulls in (_MATCH_NULL, _SKIP_NULL):
                 return _is_in(name, values.values, nulls)
         case "if_else", [
             t.Not(t.IsNull(name)),
-            t.And(t.IsIn(column, _) as found, t.Not(t.IsNull())),
-            _Literal(value),
+            t.And((t.IsIn(column) as found, t.Not(t.IsNull()))),
+            _Operand(value=pa.Scalar() as value),
         ] if column == name and not value.is_valid:
             return found  # DuckDB's form of "in", which is null where the column is null
-        case _, [_Field(name)] if function in t.STRING_MATCHES and not options["ignore_case"].as_py():
+        case _, [_Operand(name=str(name))] if function in t.STRING_MATCHES and not options["ignore_case"].as_py():
             return t.MatchString(name, function, options["pattern"].as_py())
-        case "match_like", [_Field(name)] if not options["ignore_case"].as_py():
+        case "match_like", [_Operand(name=str(name))] if not options["ignore_case"].as_py():
             return t.match_like(name, options["pattern"].as_py())
     return None

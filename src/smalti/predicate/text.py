@@ -61,7 +61,7 @@ def parse_where(text: str, schema: pa.Schema) -> t.Tree:
     Examples
     --------
     >>> parse_where("id >= 5 and name is null", pa.schema({"id": pa.int8(), "name": pa.string()}))
-    And(left=Compare(column='id', op='greater_equal', value=<pyarrow.Int8Scalar: 5>), right=IsNull(column='name', ...))
+    And(parts=(Compare(column='id', op='greater_equal', value=<pyarrow.Int8Scalar: 5>), IsNull(column='name', ...)))
     """
     parser = _Parser(text, schema)
     tree = parser.either(1)
@@ -177,7 +177,7 @@ class _Parser:
         if not self._accept("keyword", "and"):
             self.fail("'and' and the upper end")
         high = self._operand("a value or a column name")
-        return t.And(self._comparison(column, "greater_equal", low), self._comparison(column, "less_equal", high))
+        return t.And((self._comparison(column, "greater_equal", low), self._comparison(column, "less_equal", high)))
 
     def _like(self, column: str, *, ignore_case: bool) -> t.Tree:
         """SQL's like: % is any string, _ is any one character, and a backslash escapes the next character."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -34,8 +33,8 @@ COMPARISONS = frozenset(OPERATORS.values())
 SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 #: Arrow's functions that look for a substring at the beginning, at the end, anywhere.
 STRING_MATCHES = ("starts_with", "ends_with", "match_substring")
-#: The most conditions that are joined one after the other, as they are written.
-MAX_IN_A_ROW = 4
+#: The most alternatives that `join` leaves as they are written.
+MAX_SEPARATE = 4
 #: Levels of a tree, which is walked by recursion: far beyond what anyone writes, and far below Python's own limit.
 MAX_DEPTH = 200
 
@@ -110,14 +109,12 @@ class Constant:
 
 @dataclass(frozen=True)
 class And:
-    left: Tree
-    right: Tree
+    parts: tuple[Tree, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    left: Tree
-    right: Tree
+    parts: tuple[Tree, ...]
 
 
 @dataclass(frozen=True)
@@ -158,21 +155,17 @@ def match_like(column: str, pattern: str) -> Condition | None:
 
 
 def join(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
-    """Join all parts by `And` or `Or`. Many become a tree of little depth, because trees are walked by recursion.
+    """Join all parts by `And` or `Or`; a part of the same kind is replaced by its own parts.
 
     Examples
     --------
-    >>> join(Or, [IsNull("a"), IsNull("b"), IsNull("c")])
-    Or(left=Or(left=IsNull(column='a', ...), right=IsNull(column='b', ...)), right=IsNull(column='c', ...))
+    >>> join(Or, [IsNull("a"), Or((IsNull("b"), IsNull("c")))])
+    Or(parts=(IsNull(column='a', ...), IsNull(column='b', ...), IsNull(column='c', ...)))
     """
-    return _balanced(kind, _gathered(parts) if kind is Or and len(parts) > MAX_IN_A_ROW else parts)
-
-
-def _balanced(kind: type[And] | type[Or], parts: Sequence[Tree]) -> Tree:
-    if len(parts) <= MAX_IN_A_ROW:
-        return reduce(kind, parts)
-    middle = len(parts) // 2
-    return kind(_balanced(kind, parts[:middle]), _balanced(kind, parts[middle:]))
+    joined = [inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,))]
+    if kind is Or and len(joined) > MAX_SEPARATE:
+        joined = _gathered(joined)
+    return kind(tuple(joined)) if len(joined) > 1 else joined[0]
 
 
 def _gathered(alternatives: Sequence[Tree]) -> list[Tree]:
@@ -211,17 +204,8 @@ def check_depth(tree: Tree) -> Tree:
 
 def _operands(tree: Tree) -> tuple[Tree, ...]:
     if isinstance(tree, (And, Or)):
-        return tree.left, tree.right
+        return tree.parts
     return (tree.operand,) if isinstance(tree, Not) else ()
-
-
-def conjuncts(tree: Tree) -> Iterator[Tree]:
-    """The conditions that are joined by AND at the top of the tree."""
-    if isinstance(tree, And):
-        yield from conjuncts(tree.left)
-        yield from conjuncts(tree.right)
-    else:
-        yield tree
 
 
 def columns_of(tree: Tree) -> Iterator[str]:

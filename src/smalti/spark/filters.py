@@ -172,7 +172,7 @@ def _condition(name: str, column: str, value: Any, type_: pa.DataType) -> Tree |
     if name == "IsNotNull":
         return Not(IsNull(column))
     if name == "EqualNullSafe":
-        return And(Compare(column, "equal", _values([value], type_)[0]), Not(IsNull(column)))
+        return And((Compare(column, "equal", _values([value], type_)[0]), Not(IsNull(column))))
     if name == "In":
         # A list with nulls says null, not false, of values it does not have. Taken as false, they are dropped
         # all the same, and `not` keeps them where Spark does not.
