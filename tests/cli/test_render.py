@@ -21,7 +21,7 @@ from smalti.cli.render.table import Head, table
 from smalti.cli.render.text import cell, fit, printable, size, width
 from smalti.cli.rows import run_cat, run_count
 from smalti.cli.screen import Screen
-from smalti.file.plain import json_lines, plain_values
+from smalti.jobs.formats.json_values import json_lines, plain_values
 from tests.any_arrow import Money, any_table
 
 

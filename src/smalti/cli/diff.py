@@ -17,8 +17,8 @@ from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
 from smalti.cli.sources import batches_of, open_table, schema_of, shown_paths
-from smalti.file.plain import plain_values
 from smalti.file.streams import Scannable
+from smalti.jobs.formats.json_values import plain_values
 from smalti.logical.arrays import to_stored
 from smalti.logical.types import is_binary_like, is_list_like, is_string_like, storage_type
 from smalti.logical.widen import widen, widen_values

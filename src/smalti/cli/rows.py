@@ -17,8 +17,8 @@ from smalti.cli.render.rows import csv_lines, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.plain import json_lines
 from smalti.file.streams import Scannable
+from smalti.jobs.formats.json_values import json_lines
 from smalti.logical.arrays import take_rows
 from smalti.logical.tree import field_paths
 from smalti.predicate.text import parse_where

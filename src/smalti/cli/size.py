@@ -30,8 +30,8 @@ from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.errors import MosaicError
-from smalti.file.plain import plain_values
 from smalti.io.locations import Location
+from smalti.jobs.formats.json_values import plain_values
 from smalti.logical.arrays import as_compared
 from smalti.mosaic.layout import FileLayout
 from smalti.units import show_count

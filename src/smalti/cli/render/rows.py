@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
-from smalti.file.plain import plain_values
+from smalti.jobs.formats.json_values import plain_values
 from smalti.predicate.fitting import kind_of
 from smalti.units import show_count
 

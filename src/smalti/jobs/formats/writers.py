@@ -12,9 +12,9 @@ import pyarrow.types as pt
 
 from smalti._compat.arrow import has_negative_scale, loses_unit
 from smalti.errors import SchemaError
-from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.locations import Location
+from smalti.jobs.formats.json_values import json_lines
 from smalti.logical.adapt import adapt_batch
 from smalti.logical.types import contains_type, is_list_like, map_of, storage_type, with_element
 from smalti.moments import FIRST_HIDDEN, FIRST_SHOWN, in_seconds, scalar_text
@@ -212,7 +212,7 @@ class CsvFileWriter(StreamWriter):
 
 
 class JsonFileWriter(StreamWriter):
-    """JSON lines; `smalti.file.plain` says what becomes of the types that JSON lacks."""
+    """JSON lines; `smalti.jobs.formats.json_values` says what becomes of the types that JSON lacks."""
 
     def _put(self, table: pa.Table) -> None:
         lines = list(json_lines(table.to_batches()))
