@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -63,8 +64,8 @@ def refuse_unsupported(sql: str, tables: Collection[str]) -> None:
     """Refuse statements that write to a Mosaic file, or keep a query over one.
 
     DuckDB 2.0 chooses a format by the suffix of a path and takes CSV, or a database of its own, for suffixes that it
-    does not know. A view finds its tables when it is read, and not when it is made. Can go when Python can register a
-    format with DuckDB.
+    does not know. A view looks for its tables when it is read, and a prepared statement with parameters when it is
+    executed. Can go when Python can register a format with DuckDB.
     """
     ours = {"MOSAIC", *map(str.casefold, tables)}
     for outline, words in _outlines(sql):
@@ -88,13 +89,10 @@ def _outlines(sql: str) -> Iterator[tuple[str, set[str]]]:
 
     Words are in lower case. A quoted path of a Mosaic file is the word MOSAIC.
     """
-    data, depth = sql.encode(), 0  # DuckDB counts bytes.
-    tokens = duckdb.tokenize(sql)
-    ends = [start for start, _ in tokens[1:]] + [len(data)]
+    depth = 0
     outline: list[str] = []
     words: set[str] = set()
-    for (start, kind), end in zip(tokens, ends, strict=True):
-        word = data[start:end].decode().strip().casefold()
+    for _, kind, word in _tokens(sql):
         if kind == duckdb.token_type.comment:
             continue
         if word[0] in "'\"":
@@ -110,12 +108,17 @@ def _outlines(sql: str) -> Iterator[tuple[str, set[str]]]:
     yield " ".join(outline), words
 
 
+def _tokens(sql: str) -> Iterator[tuple[int, Any, str]]:
+    """The index of the first byte, the kind and the word, in lower case, of each token."""
+    data, tokens = sql.encode(), duckdb.tokenize(sql)  # DuckDB counts bytes.
+    for (start, kind), (end, _) in itertools.pairwise([*tokens, (len(data), None)]):
+        yield start, kind, data[start:end].decode().strip().casefold()
+
+
 def parse_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
     """A statement as DuckDB's parser shows it, or None. DuckDB 2.0 shows only queries: try the query inside it, too."""
-    data = sql.encode()  # DuckDB counts bytes.
-    words = [data[start:] for start, _ in duckdb.tokenize(sql)]
-    queries = [rest.decode() for rest in words if rest.split(maxsplit=1)[0].lower() in (b"select", b"with", b"from")]
-    for statement in dict.fromkeys([sql, *queries[:1]]):
+    query = next((start for start, _, word in _tokens(sql) if word in ("select", "with", "from")), 0)
+    for statement in dict.fromkeys([sql, sql.encode()[query:].decode()]):
         ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
         parsed = json.loads(text)
         if not parsed["error"]:

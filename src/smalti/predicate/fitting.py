@@ -63,8 +63,8 @@ def exact_number(number: Decimal | float) -> Fraction | float:
     return -power if number.is_signed() else power
 
 
-def fit_condition(tree: t.Condition, types: Mapping[str, pa.DataType]) -> t.Condition:
-    """One condition with its value in the type of its column, as far as the type is known.
+def fit_condition(tree: t.Tree, types: Mapping[str, pa.DataType]) -> t.Tree:
+    """Return a condition with its value in the type of its column, or the tree itself if it has no value to fit.
 
     Raises
     ------

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
 from smalti.predicate import tree as t
-from smalti.predicate.comparing import compare_arrays
+from smalti.predicate.evaluate import compare_arrays
 from smalti.predicate.fitting import fit_condition
 
 #: Up to this many values of an `IsIn` are compared one by one with all row groups; more are compared all at once, with
@@ -136,7 +136,7 @@ class _Pruner:
         except (SchemaError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             return self.unknown  # Filtering the rows will raise the error.
 
-    def _ask_condition(self, tree: t.Condition, columns: list[GroupStatistics]) -> _Answer:
+    def _ask_condition(self, tree: t.Tree, columns: list[GroupStatistics]) -> _Answer:
         """The answer for a condition on columns that all have statistics."""
         may_null, may_value = self.never, self.always
         for each in columns:

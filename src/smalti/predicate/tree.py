@@ -130,11 +130,10 @@ class Opaque:
     expression: pc.Expression = field(compare=False, kw_only=True)
 
 
-Condition = Compare | CompareColumns | IsIn | MatchString | IsNull
-Tree = Condition | And | Or | Not | Opaque | Constant
+Tree = Compare | CompareColumns | IsIn | MatchString | IsNull | And | Or | Not | Opaque | Constant
 
 
-def match_like(column: str, pattern: str) -> Condition | None:
+def match_like(column: str, pattern: str) -> Tree | None:
     """The condition that SQL's LIKE means, which statistics can decide; None if a wildcard is inside the pattern.
 
     Examples
