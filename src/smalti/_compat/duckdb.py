@@ -17,7 +17,7 @@ import pyarrow as pa
 from smalti.errors import MosaicError
 from smalti.spec import FILE_SUFFIX
 
-#: Tables in a parsed statement that have no columns but those that are named, or a star that is seen as such.
+#: Kinds of tables in a parsed statement whose columns are all named in the statement, or are a node of class STAR.
 _PLAIN_TABLES = {"BASE_TABLE", "JOIN", "SUBQUERY", "EMPTY", "TABLE_FUNCTION", "EXPRESSION_LIST"}
 #: Statements, as `_outlines` shows them, for which DuckDB would write CSV or a database, or look for its own table.
 _WRITES = re.compile(
@@ -119,8 +119,8 @@ def parse_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
     """A statement as DuckDB's parser shows it, or None. DuckDB 2.0 shows only queries: try the query inside it, too."""
     query = next((start for start, _, word in _tokens(sql) if word in ("select", "with", "from")), 0)
     for statement in dict.fromkeys([sql, sql.encode()[query:].decode()]):
-        ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
-        parsed = json.loads(text)
+        ((written,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
+        parsed = json.loads(written)
         if not parsed["error"]:
             return parsed["statements"]
     return None

@@ -36,15 +36,15 @@ class Filter:
         return tuple(dict.fromkeys(t.columns_of(self.tree)))
 
     def with_tree(self, tree: t.Tree) -> Filter:
-        """The same filter by another tree."""
+        """Return the same filter with another tree."""
         return replace(self, tree=tree)
 
 
 def fit_values(filter_: Filter, types: Mapping[str, pa.DataType]) -> Filter:
-    """The filter with each value in the type that its column is compared in; `types` are those types by column name.
+    """Return the filter with each value in the type that its column is compared in; `types` has types by column name.
 
-    Columns are mostly compared as they are stored, and people write values of the types that they were given in. Arrow
-    would round values, refuse some, and crash if a null has another type.
+    Columns are mostly compared as they are stored, while the values of a filter have the types of the written table.
+    Arrow would round values, refuse some, and crash if a null has another type.
 
     Raises
     ------
@@ -75,18 +75,18 @@ def _check_computed(tree: t.Tree, types: Mapping[str, pa.DataType]) -> None:
         _mask(tree, pa.RecordBatch.from_pylist([], pa.schema([(name, types[name]) for name in names])))
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         shown = ", ".join(f"{name} {types[name]}" for name in names)
-        reason = f"a filter asks what Arrow cannot tell of columns of these types ({error})"
+        reason = f"Arrow cannot compute a filter for columns of these types ({error})"
         raise SchemaError(reason, column=names[0] if names else None, found=shown) from None
 
 
 def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
-    """The rows of a batch that match."""
+    """Return the rows of a batch that match."""
     types = {field.name: field.type for field in batch.schema if field.name in filter_.columns}
     return batch.filter(match_mask(batch, fit_values(filter_, types)))
 
 
 def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
-    """Whether each row of a batch matches; null, as false, means that it does not. Values must have been fitted."""
+    """Compute whether each row of a batch matches; null means no, like false. Values must have been fitted."""
     return cast("pa.BooleanArray", _mask(filter_.tree, batch))
 
 
@@ -133,7 +133,7 @@ def _evaluate_opaque(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Boo
 
 
 def compare_arrays(op: str, left: Any, right: Any) -> Any:
-    """The answer of a comparison for each row; null where one of the values is.
+    """Compare two columns row by row, or a column with a scalar of its type; null where one of the values is null.
 
     Examples
     --------

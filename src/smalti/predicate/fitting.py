@@ -1,8 +1,8 @@
 """Values of filters brought to the types of the columns that they are compared with, without a change of meaning.
 
-A value is an exact number: of seconds, if it is a moment or a duration. A type has only some numbers. Between two of
-them, nothing equals the value, and a comparison with the value is one with the number below it. So no value is ever
-rounded, none is too large, and Arrow only compares values of one type.
+A value is an exact number: of seconds, if it is a moment or a duration. A type can represent only some numbers. A value
+between two of them equals no value of the column, and ordering it means ordering the next representable number below.
+So no value is ever rounded, none is too large, and Arrow only compares values of one type.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def fit_condition(tree: t.Tree, types: Mapping[str, pa.DataType]) -> t.Tree:
 
 
 def _refusal(column: str, type_: pa.DataType, found: object) -> SchemaError:
-    reason = "a filter compares a column with what it cannot be compared with"
-    return SchemaError(reason, column=column, found=found, expected=f"what compares with {type_}")
+    reason = "a filter compares a column with a value or a column of another kind"
+    return SchemaError(reason, column=column, found=found, expected=f"a value that compares with {type_}")
 
 
 def _are_comparable(one: str, other: str) -> bool:
@@ -234,7 +234,7 @@ def _plain_scalar(value: str | bytes | bool, type_: pa.DataType) -> pa.Scalar:
 
 
 def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
-    """The values as an array of a type. Drop values that the type does not have: no value of the column equals them."""
+    """Return the values as an array of a type. Drop values that the type cannot represent: they match nothing."""
     while isinstance(values, (pa.ExtensionArray, pa.DictionaryArray)):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values.dictionary_decode()
     if kind_of(type_) not in _KINDS:
@@ -243,7 +243,7 @@ def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
         if values.type == type_:
             return values
         if any(is_kind(values.type) and is_kind(type_) for is_kind in _CAST_EXACTLY):
-            with suppress(pa.ArrowInvalid):  # All of them at once, if the type has all of them.
+            with suppress(pa.ArrowInvalid):  # All values at once, if the type can represent all of them.
                 return values.cast(type_)
     if pt.is_null(type_) or (isinstance(values, pa.Array) and pt.is_null(values.type)):
         return pa.array([], type_)

@@ -1,4 +1,4 @@
-"""Literals of the language of `predicate.text` as values of the type of the column they are compared with.
+"""Tokens and literals of the language of `predicate.text`; literals as values of the type of the column beside them.
 
 Types are matched strictly, and not left to Arrow's implicit casts: a string compared with a number is a mistake, and
 Arrow's message for it names kernels instead of columns.

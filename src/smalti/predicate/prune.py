@@ -81,7 +81,7 @@ def prune_partitions(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]
 
 
 def undecided(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]) -> t.Tree | None:
-    """The conditions of a filter that partition values do not decide for all files; None if they decide everything.
+    """Return the conditions that partition values do not decide for all files; None if they decide everything.
 
     Examples
     --------

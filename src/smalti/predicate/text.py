@@ -1,4 +1,4 @@
-"""Filters as text, in a language like that of SQL's WHERE, parsed to a tree.
+"""Filters as strings, in a language like that of SQL's WHERE, parsed to a tree.
 
     a > 5 and (b is not null or name not in ('x', 'y')) and "odd name" = date '2026-01-31'
     id between 5 and 9 and name like 'sensor%' and unit not like '_C'
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-#: Nested `not` and parentheses; far beyond what anyone writes, far below Python's own limit.
+#: Nested `not` and parentheses; far more than anyone writes, far below Python's own limit.
 _MAX_DEPTH = 100
 
 
@@ -49,7 +49,7 @@ def parse_where(text: str, schema: pa.Schema) -> t.Tree:
     Raises
     ------
     SchemaError
-        If the text is not a condition, names a column that does not exist, or compares it with a value of another type.
+        If `text` is not a condition, names a column that does not exist, or compares it with a value of another type.
 
     Examples
     --------
