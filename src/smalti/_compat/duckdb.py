@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -34,8 +34,7 @@ _KEEPS = re.compile(
 def to_arrow_reader(relation: duckdb.DuckDBPyRelation, batch_size: int) -> pa.RecordBatchReader:
     """DuckDB 1.4 has `fetch_arrow_reader`, which 1.5 deprecates for `to_arrow_reader`. Can go when 1.5 is required."""
     to_reader: Any = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    reader: pa.RecordBatchReader = to_reader(batch_size)
-    return reader
+    return cast("pa.RecordBatchReader", to_reader(batch_size))
 
 
 def sql_with_tables(
@@ -48,8 +47,7 @@ def sql_with_tables(
     view would break the relation, which is lazy. Can go when `sql` takes tables.
     """
     variables = {**tables, "_connection": connection, "_sql": sql}
-    relation: duckdb.DuckDBPyRelation | None = eval("_connection.sql(_sql)", variables)
-    return relation
+    return cast("duckdb.DuckDBPyRelation | None", eval("_connection.sql(_sql)", variables))
 
 
 def refuse_shadowed(connection: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:

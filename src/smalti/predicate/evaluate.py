@@ -133,7 +133,7 @@ def _evaluate_opaque(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Boo
 
 
 def compare_arrays(op: str, left: Any, right: Any) -> Any:
-    """Compare two columns row by row, or a column with a scalar of its type; null where one of the values is null.
+    """Compare two columns row by row; null where one of the values is null.
 
     Examples
     --------

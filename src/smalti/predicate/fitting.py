@@ -55,10 +55,10 @@ def exact_number(number: Decimal | float) -> Fraction | float:
     """A number as a fraction that compares like it with the numbers of every type; infinity and NaN as floats."""
     if not isinstance(number, Decimal):
         return Fraction(number) if isinstance(number, int) or isfinite(number) else float(number)
-    if not number.is_finite() or not number:
-        return float(number) if not number.is_finite() else Fraction(0)
-    if _SMALLEST < number.adjusted() < _LARGEST:
-        return Fraction(_ENOUGH.plus(number))
+    if not number.is_finite():
+        return float(number)
+    if not number or _SMALLEST < number.adjusted() < _LARGEST:
+        return Fraction(_ENOUGH.plus(number) if number else 0)
     power = Fraction(10) ** (_LARGEST if number.adjusted() > 0 else _SMALLEST)
     return -power if number.is_signed() else power
 
@@ -103,25 +103,23 @@ def _are_comparable(one: str, other: str) -> bool:
     return (one == other and one in _KINDS) or {one, other} == {"string", "bytes"}
 
 
-def _unwrapped(value: Any) -> t.Value:
+def _unwrapped(value: Any) -> Any:
     """The value inside an extension type or a dictionary: columns are compared as they are stored."""
     while isinstance(value, (pa.ExtensionScalar, pa.DictionaryScalar)) and value.is_valid:
         value = value.value
-    plain: t.Value = value
-    return plain
+    return value
 
 
-def _measure(column: str, value: t.Value, type_: pa.DataType) -> Any:
+def _measure(column: str, value: Any, type_: pa.DataType) -> Any:
     """The Python value to compare, of a value that is not null: an exact number, a string, bytes or a boolean."""
     kind = value.kind if isinstance(value, t.Exact) else kind_of(value.type)
     if not _are_comparable(kind, kind_of(type_)):
         raise _refusal(column, type_, kind if isinstance(value, t.Exact) else f"{value.type} {value}")
     if isinstance(value, t.Exact):
         return value.amount
-    if kind in _NOT_NUMBERS:
-        return value.as_py()
-    number: Any = value
-    return exact_number(number.as_py()) if kind == "number" else in_seconds(value)
+    if kind == "number":
+        return exact_number(value.as_py())
+    return value.as_py() if kind in _NOT_NUMBERS else in_seconds(value)
 
 
 def step_of(type_: Any) -> Fraction:
@@ -175,15 +173,13 @@ def _float_below(amount: Fraction | float, bits: int) -> float:
     code = ">" + _FLOATS[bits]
     pattern = int.from_bytes(struct.pack(code, near), "big")
     pattern = pattern - 1 if near > 0 else pattern + 1 if near < 0 else (1 << bits - 1) + 1
-    below: float = struct.unpack(code, pattern.to_bytes(bits // 8, "big"))[0]
-    return below
+    return float(struct.unpack(code, pattern.to_bytes(bits // 8, "big"))[0])
 
 
 def nearest_float(amount: Fraction | float, bits: int) -> float:
     """The floating-point number of `bits` bits next to `amount`; beyond the largest one it is infinite."""
     try:
-        near: float = struct.unpack(_FLOATS[bits], struct.pack(_FLOATS[bits], float(amount)))[0]
-        return near
+        return float(struct.unpack(_FLOATS[bits], struct.pack(_FLOATS[bits], float(amount)))[0])
     except OverflowError:
         return inf if amount > 0 else -inf
 
