@@ -380,7 +380,7 @@ def test_text_partitions_are_not_compared_with_numbers(tmp_path: Path) -> None:
     number: list[Any] = [[("p", "=", 1)], [("p", "in", [1, 2])], pc.field("p") < 1.5, [("p", "not in", [1])]]
     for filters in number:
         with pytest.raises(
-            smalti.SchemaError, match=r"column 'p'.*(int64 1|double 1.5), expected what compares with str"
+            smalti.SchemaError, match=r"column 'p'.*(int64 1|double 1.5), expected a value that compares with str"
         ):
             ds.to_table(filters=filters)
     assert ds.count_rows([("p", "=", "1")]) == ds.count_rows([("p", "in", ["1", "2"])]) == 1

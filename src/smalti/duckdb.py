@@ -38,7 +38,7 @@ def scan(
     *,
     filesystem: AnyFileSystem = None,
 ) -> duckdb.DuckDBPyRelation:
-    """A relation over a file, directory, pattern or list; DuckDB reads the columns and rows that a query needs.
+    """Return a relation over a file, directory, pattern or list; DuckDB reads the columns and rows that a query needs.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def scan(
         By default DuckDB's own.
     source : str, os.PathLike, bytes-like, list of paths, MosaicFile or MosaicDataset
     columns : sequence of str, optional
-        Columns that the relation shows, patterns included; by default all. On very wide tables name those you need:
-        DuckDB takes about 0.1 ms to look at a column.
+        Columns that the relation shows, patterns included; by default all. On very wide tables name the columns you
+        need: DuckDB takes about 0.1 ms for each column.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
 
     Examples

@@ -33,7 +33,7 @@ from polars.io.plugins import register_io_source  # noqa: E402
 
 #: Whether plans can show a name for a source: since Polars 2. pypaimon requires Polars 1.
 _HAS_NAMES = "explain_name" in signature(register_io_source).parameters
-#: Polars' names of comparisons, and what they become when their sides are swapped.
+#: Polars' names of comparisons, and their replacements when the sides are swapped.
 _COMPARISONS = {"Eq": "equal", "Lt": "less", "LtEq": "less_equal", "Gt": "greater", "GtEq": "greater_equal"}
 _SWAPPED = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
 _JOINS: dict[str, type[t.And] | type[t.Or]] = {"And": t.And, "LogicalAnd": t.And, "Or": t.Or, "LogicalOr": t.Or}

@@ -1,4 +1,4 @@
-"""Progress of jobs and long reads: frozen events, and the meter that adds up what is reported from any thread."""
+"""Progress of jobs and long reads: frozen events, and the meter that adds up the reports of all threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-#: A task calls this now and then with the rows and the bytes of the source that it has read since the last call.
+#: A function that a task calls with the rows and the bytes of the source that it has read since the last call.
 Report = Callable[[int, int], None]
 
 
@@ -42,12 +42,12 @@ class Progress:
         return min(1.0, self.num_bytes / self.total_bytes) if self.total_bytes else self.done / self.total
 
 
-#: A function of the caller's that is called with the progress.
+#: A function that users pass to be told of progress.
 Listener = Callable[[Progress], None]
 
 
 class Meter:
-    """Adds up the reports of tasks and calls a listener, from one thread at a time."""
+    """Adds up the reports of tasks and calls a listener, in one thread at a time."""
 
     def __init__(self, job: str, total: int, total_bytes: int, listener: Listener | None) -> None:
         self._now = Progress(job, 0, total, 0, total_bytes, 0)
@@ -55,7 +55,7 @@ class Meter:
         self._lock = threading.Lock()
 
     def add(self, num_rows: int, num_bytes: int, done: int = 0) -> None:
-        """Count rows and bytes that were read, and splits that are done."""
+        """Count rows and bytes that were read and splits that are done, and call the listener."""
         with self._lock:
             now = self._now
             self._now = replace(

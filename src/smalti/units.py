@@ -1,4 +1,4 @@
-"""Numbers of bytes and of things: as text for people, and sizes from text."""
+"""Numbers of bytes and of things: formatted for people, and sizes parsed from strings."""
 
 from __future__ import annotations
 

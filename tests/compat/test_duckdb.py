@@ -58,6 +58,14 @@ def test_a_view_finds_its_tables_when_it_is_read(connection: duckdb.DuckDBPyConn
         connection.sql("FROM kept")
 
 
+def test_a_prepared_statement_with_parameters_finds_its_tables_when_it_is_executed(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    sql_with_tables(connection, "PREPARE kept AS FROM given WHERE a = $1", {"given": TABLE})
+    with pytest.raises(duckdb.CatalogException):
+        connection.execute("EXECUTE kept(1)")
+
+
 @pytest.mark.parametrize(
     "sql", ["PIVOT 'x' ON a USING sum(b)", "MERGE INTO t USING 'x' s ON true WHEN MATCHED THEN DELETE"]
 )

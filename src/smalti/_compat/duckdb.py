@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -16,7 +17,7 @@ import pyarrow as pa
 from smalti.errors import MosaicError
 from smalti.spec import FILE_SUFFIX
 
-#: Tables in a parsed statement that have no columns but those that are named, or a star that is seen as such.
+#: Kinds of tables in a parsed statement whose columns are all named in the statement, or are a node of class STAR.
 _PLAIN_TABLES = {"BASE_TABLE", "JOIN", "SUBQUERY", "EMPTY", "TABLE_FUNCTION", "EXPRESSION_LIST"}
 #: Statements, as `_outlines` shows them, for which DuckDB would write CSV or a database, or look for its own table.
 _WRITES = re.compile(
@@ -33,8 +34,7 @@ _KEEPS = re.compile(
 def to_arrow_reader(relation: duckdb.DuckDBPyRelation, batch_size: int) -> pa.RecordBatchReader:
     """DuckDB 1.4 has `fetch_arrow_reader`, which 1.5 deprecates for `to_arrow_reader`. Can go when 1.5 is required."""
     to_reader: Any = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    reader: pa.RecordBatchReader = to_reader(batch_size)
-    return reader
+    return cast("pa.RecordBatchReader", to_reader(batch_size))
 
 
 def sql_with_tables(
@@ -47,8 +47,7 @@ def sql_with_tables(
     view would break the relation, which is lazy. Can go when `sql` takes tables.
     """
     variables = {**tables, "_connection": connection, "_sql": sql}
-    relation: duckdb.DuckDBPyRelation | None = eval("_connection.sql(_sql)", variables)
-    return relation
+    return cast("duckdb.DuckDBPyRelation | None", eval("_connection.sql(_sql)", variables))
 
 
 def refuse_shadowed(connection: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
@@ -63,8 +62,8 @@ def refuse_unsupported(sql: str, tables: Collection[str]) -> None:
     """Refuse statements that write to a Mosaic file, or keep a query over one.
 
     DuckDB 2.0 chooses a format by the suffix of a path and takes CSV, or a database of its own, for suffixes that it
-    does not know. A view finds its tables when it is read, and not when it is made. Can go when Python can register a
-    format with DuckDB.
+    does not know. A view looks for its tables when it is read, and a prepared statement with parameters when it is
+    executed. Can go when Python can register a format with DuckDB.
     """
     ours = {"MOSAIC", *map(str.casefold, tables)}
     for outline, words in _outlines(sql):
@@ -88,13 +87,10 @@ def _outlines(sql: str) -> Iterator[tuple[str, set[str]]]:
 
     Words are in lower case. A quoted path of a Mosaic file is the word MOSAIC.
     """
-    data, depth = sql.encode(), 0  # DuckDB counts bytes.
-    tokens = duckdb.tokenize(sql)
-    ends = [start for start, _ in tokens[1:]] + [len(data)]
+    depth = 0
     outline: list[str] = []
     words: set[str] = set()
-    for (start, kind), end in zip(tokens, ends, strict=True):
-        word = data[start:end].decode().strip().casefold()
+    for _, kind, word in _tokens(sql):
         if kind == duckdb.token_type.comment:
             continue
         if word[0] in "'\"":
@@ -110,14 +106,19 @@ def _outlines(sql: str) -> Iterator[tuple[str, set[str]]]:
     yield " ".join(outline), words
 
 
+def _tokens(sql: str) -> Iterator[tuple[int, Any, str]]:
+    """The index of the first byte, the kind and the word, in lower case, of each token."""
+    data, tokens = sql.encode(), duckdb.tokenize(sql)  # DuckDB counts bytes.
+    for (start, kind), (end, _) in itertools.pairwise([*tokens, (len(data), None)]):
+        yield start, kind, data[start:end].decode().strip().casefold()
+
+
 def parse_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
     """A statement as DuckDB's parser shows it, or None. DuckDB 2.0 shows only queries: try the query inside it, too."""
-    data = sql.encode()  # DuckDB counts bytes.
-    words = [data[start:] for start, _ in duckdb.tokenize(sql)]
-    queries = [rest.decode() for rest in words if rest.split(maxsplit=1)[0].lower() in (b"select", b"with", b"from")]
-    for statement in dict.fromkeys([sql, *queries[:1]]):
-        ((text,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
-        parsed = json.loads(text)
+    query = next((start for start, _, word in _tokens(sql) if word in ("select", "with", "from")), 0)
+    for statement in dict.fromkeys([sql, sql.encode()[query:].decode()]):
+        ((written,),) = connection.execute("SELECT json_serialize_sql(?)", [statement]).fetchall()
+        parsed = json.loads(written)
         if not parsed["error"]:
             return parsed["statements"]
     return None

@@ -1,4 +1,4 @@
-"""Filters: parsed to one tree, which skips files and row groups by what is known of them and then filters rows."""
+"""Filters: parsed to one tree, which skips files and row groups by their partition values and statistics, then rows."""
 
 from smalti.predicate.evaluate import Filter, filter_batch, fit_values, match_mask
 from smalti.predicate.prune import GroupStatistics, Outcome, prune, prune_partitions, undecided

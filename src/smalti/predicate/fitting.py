@@ -1,8 +1,8 @@
 """Values of filters brought to the types of the columns that they are compared with, without a change of meaning.
 
-A value is an exact number: of seconds, if it is a moment or a duration. A type has only some numbers. Between two of
-them, nothing equals the value, and a comparison with the value is one with the number below it. So no value is ever
-rounded, none is too large, and Arrow only compares values of one type.
+A value is an exact number: of seconds, if it is a moment or a duration. A type can represent only some numbers. A value
+between two of them equals no value of the column, and ordering it means ordering the next representable number below.
+So no value is ever rounded, none is too large, and Arrow only compares values of one type.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def exact_number(number: Decimal | float) -> Fraction | float:
     """A number as a fraction that compares like it with the numbers of every type; infinity and NaN as floats."""
     if not isinstance(number, Decimal):
         return Fraction(number) if isinstance(number, int) or isfinite(number) else float(number)
-    if not number.is_finite() or not number:
-        return float(number) if not number.is_finite() else Fraction(0)
-    if _SMALLEST < number.adjusted() < _LARGEST:
-        return Fraction(_ENOUGH.plus(number))
+    if not number.is_finite():
+        return float(number)
+    if not number or _SMALLEST < number.adjusted() < _LARGEST:
+        return Fraction(_ENOUGH.plus(number) if number else 0)
     power = Fraction(10) ** (_LARGEST if number.adjusted() > 0 else _SMALLEST)
     return -power if number.is_signed() else power
 
 
-def fit_condition(tree: t.Condition, types: Mapping[str, pa.DataType]) -> t.Condition:
-    """One condition with its value in the type of its column, as far as the type is known.
+def fit_condition(tree: t.Tree, types: Mapping[str, pa.DataType]) -> t.Tree:
+    """Return a condition with its value in the type of its column, or the tree itself if it has no value to fit.
 
     Raises
     ------
@@ -95,33 +95,31 @@ def fit_condition(tree: t.Condition, types: Mapping[str, pa.DataType]) -> t.Cond
 
 
 def _refusal(column: str, type_: pa.DataType, found: object) -> SchemaError:
-    reason = "a filter compares a column with what it cannot be compared with"
-    return SchemaError(reason, column=column, found=found, expected=f"what compares with {type_}")
+    reason = "a filter compares a column with a value or a column of another kind"
+    return SchemaError(reason, column=column, found=found, expected=f"a value that compares with {type_}")
 
 
 def _are_comparable(one: str, other: str) -> bool:
     return (one == other and one in _KINDS) or {one, other} == {"string", "bytes"}
 
 
-def _unwrapped(value: Any) -> t.Value:
+def _unwrapped(value: Any) -> Any:
     """The value inside an extension type or a dictionary: columns are compared as they are stored."""
     while isinstance(value, (pa.ExtensionScalar, pa.DictionaryScalar)) and value.is_valid:
         value = value.value
-    plain: t.Value = value
-    return plain
+    return value
 
 
-def _measure(column: str, value: t.Value, type_: pa.DataType) -> Any:
+def _measure(column: str, value: Any, type_: pa.DataType) -> Any:
     """The Python value to compare, of a value that is not null: an exact number, a string, bytes or a boolean."""
     kind = value.kind if isinstance(value, t.Exact) else kind_of(value.type)
     if not _are_comparable(kind, kind_of(type_)):
         raise _refusal(column, type_, kind if isinstance(value, t.Exact) else f"{value.type} {value}")
     if isinstance(value, t.Exact):
         return value.amount
-    if kind in _NOT_NUMBERS:
-        return value.as_py()
-    number: Any = value
-    return exact_number(number.as_py()) if kind == "number" else in_seconds(value)
+    if kind == "number":
+        return exact_number(value.as_py())
+    return value.as_py() if kind in _NOT_NUMBERS else in_seconds(value)
 
 
 def step_of(type_: Any) -> Fraction:
@@ -175,15 +173,13 @@ def _float_below(amount: Fraction | float, bits: int) -> float:
     code = ">" + _FLOATS[bits]
     pattern = int.from_bytes(struct.pack(code, near), "big")
     pattern = pattern - 1 if near > 0 else pattern + 1 if near < 0 else (1 << bits - 1) + 1
-    below: float = struct.unpack(code, pattern.to_bytes(bits // 8, "big"))[0]
-    return below
+    return float(struct.unpack(code, pattern.to_bytes(bits // 8, "big"))[0])
 
 
 def nearest_float(amount: Fraction | float, bits: int) -> float:
     """The floating-point number of `bits` bits next to `amount`; beyond the largest one it is infinite."""
     try:
-        near: float = struct.unpack(_FLOATS[bits], struct.pack(_FLOATS[bits], float(amount)))[0]
-        return near
+        return float(struct.unpack(_FLOATS[bits], struct.pack(_FLOATS[bits], float(amount)))[0])
     except OverflowError:
         return inf if amount > 0 else -inf
 
@@ -234,7 +230,7 @@ def _plain_scalar(value: str | bytes | bool, type_: pa.DataType) -> pa.Scalar:
 
 
 def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
-    """The values as an array of a type. Drop values that the type does not have: no value of the column equals them."""
+    """Return the values as an array of a type. Drop values that the type cannot represent: they match nothing."""
     while isinstance(values, (pa.ExtensionArray, pa.DictionaryArray)):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values.dictionary_decode()
     if kind_of(type_) not in _KINDS:
@@ -243,7 +239,7 @@ def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
         if values.type == type_:
             return values
         if any(is_kind(values.type) and is_kind(type_) for is_kind in _CAST_EXACTLY):
-            with suppress(pa.ArrowInvalid):  # All of them at once, if the type has all of them.
+            with suppress(pa.ArrowInvalid):  # All values at once, if the type can represent all of them.
                 return values.cast(type_)
     if pt.is_null(type_) or (isinstance(values, pa.Array) and pt.is_null(values.type)):
         return pa.array([], type_)

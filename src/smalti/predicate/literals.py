@@ -1,4 +1,4 @@
-"""Literals of the language of `predicate.text` as values of the type of the column they are compared with.
+"""Tokens and literals of the language of `predicate.text`; literals as values of the type of the column beside them.
 
 Types are matched strictly, and not left to Arrow's implicit casts: a string compared with a number is a mistake, and
 Arrow's message for it names kernels instead of columns.
@@ -17,41 +17,47 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
+from smalti.moments import DAY, EPOCH
 from smalti.predicate.fitting import exact_number, kind_of, nearest_float
 from smalti.predicate.tree import Exact, Value
 
 _ANY_SIZE = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _CLOCK = r"(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?)?"
 _TIME = re.compile(_CLOCK, re.ASCII)
-_MOMENT = re.compile(rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK}(?P<zone>[Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII)
+_ZONE = r"(?P<zone>[Zz]|(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?)"
+_MOMENT = re.compile(rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK}{_ZONE}?)?", re.ASCII)
 #: The words of `date '…'` and the like, which columns can have as names too.
 TYPED = ("date", "time", "timestamp")
 
 
 @dataclass(frozen=True)
-class Literal:
-    """`kind` is "string", "number", "boolean", or one of `TYPED`; `text` is as written, unquoted."""
+class Token:
+    """A word or mark of a condition. `text` is as written, but unquoted, and `start` its index in the condition.
+
+    Literals are of kind "string", "number", "boolean", or one of `TYPED`.
+    """
 
     kind: str
     text: str
+    start: int
 
 
-def to_value(value: Literal, column: str, type_: pa.DataType) -> Value:
+def to_value(literal: Token, column: str, type_: pa.DataType) -> Value:
     """The value that a literal means for a column of a type."""
-    kind = value.kind
-    if kind == kind_of(type_) == "number":
-        return Exact("number", _number(value.text, type_))
-    if kind == "boolean" and pt.is_boolean(type_):
-        return pa.scalar(value.text == "true")
-    if kind == "string" and kind_of(type_) in ("string", "bytes"):
-        return pa.scalar(value.text)
+    kind, expected = literal.kind, kind_of(type_)
+    if kind == expected == "number":
+        return Exact("number", _number(literal.text, type_))
+    if kind == expected == "boolean":
+        return pa.scalar(literal.text == "true")
+    if kind == "string" and expected in ("string", "bytes"):
+        return pa.scalar(literal.text)
     if (
         (pt.is_date(type_) and kind in ("string", "date"))
         or (pt.is_time(type_) and kind in ("string", "time"))
         or (pt.is_timestamp(type_) and kind in ("string", "date", "timestamp"))
     ):
-        return Exact(kind_of(type_), _seconds(value.text, column, type_))
-    raise _refusal(column, f"{kind} {value.text!r}", str(type_))
+        return Exact(expected, _seconds(literal.text, column, type_))
+    raise _refusal(column, f"{kind} {literal.text!r}", str(type_))
 
 
 def _refusal(column: str, found: str, expected: str) -> SchemaError:
@@ -89,21 +95,21 @@ def _seconds(written: str, column: str, type_: pa.DataType) -> Fraction:
     try:
         if found is None or (pt.is_date(type_) and found["hour"]):
             raise ValueError
-        hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
-        clock = time(hour, minute, second)
-        seconds = Fraction(clock.hour * 3600 + clock.minute * 60 + clock.second) + Fraction(f"0.{found['part'] or 0}")
+        seconds = _clock(found["hour"], found["minute"], found["second"]) + Fraction(f"0.{found['part'] or 0}")
         if pt.is_time(type_):
             return seconds
-        days = date.fromisoformat(found["date"]).toordinal() - date(1970, 1, 1).toordinal()
-        zone = found["zone"] or ""
-        if zone and not (isinstance(type_, pa.TimestampType) and type_.tz):
+        if found["zone"] and kind_of(type_) != "moment with a zone":
             raise ValueError
-        hours, minutes = (int(zone[1:3]), int(zone[3:].lstrip(":") or 0)) if zone.upper() not in ("", "Z") else (0, 0)
-        offset = time(hours, minutes)
-        shift = (offset.hour * 60 + offset.minute) * (-60 if zone.startswith("-") else 60)
-        return days * 86_400 + seconds - shift
+        shift = _clock(found["hours"], found["minutes"]) * (-1 if found["sign"] == "-" else 1)
+        return (date.fromisoformat(found["date"]).toordinal() - 1 - EPOCH) * DAY + seconds - shift
     except ValueError:
         example = "2026-01-31" if pt.is_date(type_) else "12:34:56"
         if isinstance(type_, pa.TimestampType):
             example = "2026-01-31T12:34:56" + ("Z" if type_.tz else "")
         raise _refusal(column, written, f"{type_}, such as {example}") from None
+
+
+def _clock(hour: str | None, minute: str | None, second: str | None = None) -> int:
+    """Seconds of hours, minutes and seconds, of which each can be left out. ValueError if there is no such time."""
+    clock = time(int(hour or 0), int(minute or 0), int(second or 0))
+    return clock.hour * 3600 + clock.minute * 60 + clock.second

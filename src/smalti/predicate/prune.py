@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
 from smalti.predicate import tree as t
-from smalti.predicate.comparing import compare_arrays
+from smalti.predicate.evaluate import compare_arrays
 from smalti.predicate.fitting import fit_condition
 
 #: Up to this many values of an `IsIn` are compared one by one with all row groups; more are compared all at once, with
@@ -81,7 +81,7 @@ def prune_partitions(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]
 
 
 def undecided(tree: t.Tree, partitions: Sequence[Mapping[str, pa.Scalar]]) -> t.Tree | None:
-    """The conditions of a filter that partition values do not decide for all files; None if they decide everything.
+    """Return the conditions that partition values do not decide for all files; None if they decide everything.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class _Pruner:
         except (SchemaError, pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
             return self.unknown  # Filtering the rows will raise the error.
 
-    def _ask_condition(self, tree: t.Condition, columns: list[GroupStatistics]) -> _Answer:
+    def _ask_condition(self, tree: t.Tree, columns: list[GroupStatistics]) -> _Answer:
         """The answer for a condition on columns that all have statistics."""
         may_null, may_value = self.never, self.always
         for each in columns:
@@ -183,13 +183,13 @@ class _Pruner:
 
 def _compare_bounds(op: str, column: GroupStatistics, low: Any, high: Any) -> tuple[int, int]:
     """May `column op other` be true, may it be false, for other values from `low` to `high`?"""
+    compare = compare_arrays if isinstance(low, pa.Array) else lambda op, *sides: getattr(pc, op)(*sides)
     least, greatest = (column.min, high), (column.max, low)
     if op == "equal":
-        overlap = pc.and_(compare_arrays("less_equal", *least), compare_arrays("greater_equal", *greatest))
-        differ = pc.or_(compare_arrays("not_equal", *least), compare_arrays("not_equal", *greatest))
-        return _may(overlap), _may(differ)
+        overlap = pc.and_(compare("less_equal", *least), compare("greater_equal", *greatest))
+        return _may(overlap), _may(pc.or_(compare("not_equal", *least), compare("not_equal", *greatest)))
     for_true, for_false = (least, greatest) if op.startswith("less") else (greatest, least)
-    return _may(compare_arrays(op, *for_true)), _may(compare_arrays(_NEGATED[op], *for_false))
+    return _may(compare(op, *for_true)), _may(compare(_NEGATED[op], *for_false))
 
 
 def _between(values: pa.Array, low: pa.Scalar, high: pa.Scalar) -> tuple[bool, bool]:
@@ -214,8 +214,8 @@ def _compare_prefix(low: pa.Array, high: pa.Array, prefix: str) -> tuple[int, in
 
 def _may(answers: Any) -> int:
     """Whether each answer may be true: Arrow's comparison is null where statistics are unknown."""
-    return _digits(answer is not False for answer in answers.to_pylist())
+    return _digits(answers.to_pylist())
 
 
-def _digits(flags: Iterable[bool]) -> int:
-    return int("0" + "".join("1" if flag else "0" for flag in flags), 2)
+def _digits(flags: Iterable[bool | None]) -> int:
+    return int("0" + "".join(["0" if flag is False else "1" for flag in flags]), 2)

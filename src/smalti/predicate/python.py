@@ -34,7 +34,7 @@ AnyFilter: TypeAlias = (
 )
 #: Arrow's functions that join two conditions.
 _JOINS: dict[str, type[t.And] | type[t.Or]] = {"and_kleene": t.And, "and": t.And, "or_kleene": t.Or, "or": t.Or}
-#: Arrow's numbers for what its "is in" does with nulls in the list of values.
+#: Arrow's numbers for the ways in which its "is in" treats nulls in the list of values.
 _MATCH_NULL, _SKIP_NULL = 0, 1
 #: Python types whose values Arrow puts into arrays unchanged, or refuses.
 _UNCHANGED = (int, float, str, bytes, type(None))
@@ -103,7 +103,7 @@ def _value(column: str, value: Any) -> t.Value:
 
 
 def _among(column: str, values: Any) -> t.Tree:
-    """Pyarrow's "in" for tuples. A list of values of one type becomes an array at once: there may be very many."""
+    """Pyarrow's "in" for tuples. A list of values of one type becomes an array at once, as there may be very many."""
     if hasattr(values, "__array_interface__"):
         return _is_in(column, pa.array(values))
     values = list(values)

@@ -1,4 +1,4 @@
-"""Filters as text, in a language like that of SQL's WHERE, parsed to a tree.
+"""Filters as strings, in a language like that of SQL's WHERE, parsed to a tree.
 
     a > 5 and (b is not null or name not in ('x', 'y')) and "odd name" = date '2026-01-31'
     id between 5 and 9 and name like 'sensor%' and unit not like '_C'
@@ -11,7 +11,7 @@ expressions have. Names and values are checked against a schema while they are p
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NoReturn
 
 import pyarrow as pa
@@ -22,9 +22,9 @@ from smalti.errors import SchemaError, no_column
 from smalti.logical.types import is_string_like, storage_kind
 from smalti.predicate import tree as t
 from smalti.predicate.fitting import fit_condition, kind_of
-from smalti.predicate.literals import TYPED, Literal, to_value
+from smalti.predicate.literals import TYPED, Token, to_value
 
-KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
+_KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null"})
 #: Words that are keywords only after a column, so that columns can have them as names.
 _AFTER_COLUMN = frozenset({"between", "like", "ilike"})
 _TOKEN = re.compile(
@@ -39,15 +39,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-#: Nested `not` and parentheses; far beyond what anyone writes, far below Python's own limit.
+#: Nested `not` and parentheses; far more than anyone writes, far below Python's own limit.
 _MAX_DEPTH = 100
-
-
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    at: int
 
 
 def parse_where(text: str, schema: pa.Schema) -> t.Tree:
@@ -56,7 +49,7 @@ def parse_where(text: str, schema: pa.Schema) -> t.Tree:
     Raises
     ------
     SchemaError
-        If the text is not a condition, names a column that does not exist, or compares it with a value of another type.
+        If `text` is not a condition, names a column that does not exist, or compares it with a value of another type.
 
     Examples
     --------
@@ -70,29 +63,30 @@ def parse_where(text: str, schema: pa.Schema) -> t.Tree:
     return t.check_depth(tree)
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokens(text: str) -> list[Token]:
     tokens = []
     for match in _TOKEN.finditer(text):
         kind = str(match.lastgroup)
-        token, at = match[kind], match.start(kind)
+        token, start = match[kind], match.start(kind)
         if kind == "other":
             hint = " (a quote is not closed)" if token in "'\"`" else ""
-            raise SchemaError(f"cannot read this{hint}", found=_excerpt(text, at))
-        if kind == "word" and token.lower() in KEYWORDS:
-            kind, token = "keyword", token.lower()
+            raise SchemaError(f"cannot read this{hint}", found=_excerpt(text, start))
+        word = token.lower()
+        if kind == "word" and (word in _KEYWORDS or word in ("true", "false")):
+            kind, token = "keyword" if word in _KEYWORDS else "boolean", word
         elif kind in ("string", "quoted"):
             token = token[1:-1].replace(token[0] * 2, token[0])
-        tokens.append(_Token(kind, token, at))
-    return [*tokens, _Token("end", "", len(text))]
+        tokens.append(Token(kind, token, start))
+    return [*tokens, Token("end", "", len(text))]
 
 
-def _excerpt(text: str, at: int) -> str:
-    rest = text[at : at + 30]
-    return f"{rest!r} at character {at + 1}" if rest else "the end"
+def _excerpt(text: str, start: int) -> str:
+    rest = text[start : start + 30]
+    return f"{rest!r} at character {start + 1}" if rest else "the end"
 
 
 class _Parser:
-    """Recursive descent: or, and, not, then one condition. An operand is a Literal, or a column's name as a str."""
+    """Recursive descent: or, and, not, then one condition. An operand is a literal, or the name of a column."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self._text = text
@@ -102,10 +96,10 @@ class _Parser:
         self._types: dict[str, pa.DataType] = {}
 
     @property
-    def token(self) -> _Token:
+    def token(self) -> Token:
         return self._tokens[self._next]
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         token = self.token
         self._next += 1
         return token
@@ -116,20 +110,20 @@ class _Parser:
             return True
         return False
 
+    def _expect(self, kind: str, text: str, expected: str) -> None:
+        if not self._accept(kind, text):
+            self.fail(expected)
+
     def fail(self, expected: str) -> NoReturn:
-        raise SchemaError("not a condition", found=_excerpt(self._text, self.token.at), expected=expected)
+        raise SchemaError("not a condition", found=_excerpt(self._text, self.token.start), expected=expected)
 
     def either(self, depth: int) -> t.Tree:
-        parts = [self._both(depth)]
-        while self._accept("keyword", "or"):
-            parts.append(self._both(depth))
-        return t.join(t.Or, parts)
-
-    def _both(self, depth: int) -> t.Tree:
-        parts = [self._negated(depth)]
-        while self._accept("keyword", "and"):
-            parts.append(self._negated(depth))
-        return t.join(t.And, parts)
+        alternatives = [[self._negated(depth)]]
+        while self.token.kind == "keyword" and self.token.text in ("and", "or"):
+            if self._take().text == "or":
+                alternatives.append([])
+            alternatives[-1].append(self._negated(depth))
+        return t.join(t.Or, [t.join(t.And, parts) for parts in alternatives])
 
     def _negated(self, depth: int) -> t.Tree:
         if depth > _MAX_DEPTH:
@@ -138,8 +132,7 @@ class _Parser:
             return t.Not(self._negated(depth + 1))
         if self._accept("mark", "("):
             inside = self.either(depth + 1)
-            if not self._accept("mark", ")"):
-                self.fail("')'")
+            self._expect("mark", ")", "')'")
             return inside
         return self._condition()
 
@@ -148,18 +141,18 @@ class _Parser:
         if self.token.kind == "operator":
             op = (t.OPERATORS | {"<>": "not_equal"})[self._take().text]
             return self._comparison(left, op, self._operand("a value or a column name"))
-        if isinstance(left, Literal):
+        if isinstance(left, Token):
             self.fail("a comparison: = != < <= > >=")
-        if self._accept("keyword", "is"):
-            negated = self._accept("keyword", "not")
-            if not self._accept("keyword", "null"):
-                self.fail("'null' or 'not null'")
-            self._type(left)
-            return t.Not(t.IsNull(left)) if negated else t.IsNull(left)
+        found: t.Tree
+        is_test = self._accept("keyword", "is")
         negated = self._accept("keyword", "not")
         word = self.token.text.lower()
-        if self._accept("keyword", "in"):
-            found = self._among(left, self._values())
+        if is_test:
+            self._expect("keyword", "null", "'null' or 'not null'")
+            self._type(left)
+            found = t.IsNull(left)
+        elif self._accept("keyword", "in"):
+            found = self._among(left)
         elif self.token.kind == "word" and word in _AFTER_COLUMN:
             self._next += 1
             found = self._between(left) if word == "between" else self._like(left, ignore_case=word == "ilike")
@@ -174,8 +167,7 @@ class _Parser:
     def _between(self, column: str) -> t.Tree:
         """SQL's between, which includes both ends."""
         low = self._operand("a value or a column name")
-        if not self._accept("keyword", "and"):
-            self.fail("'and' and the upper end")
+        self._expect("keyword", "and", "'and' and the upper end")
         high = self._operand("a value or a column name")
         return t.And((self._comparison(column, "greater_equal", low), self._comparison(column, "less_equal", high)))
 
@@ -189,34 +181,31 @@ class _Parser:
             raise SchemaError(f"column {column!r} has no strings, which 'like' is for", found=str(type_))
         simple = None if ignore_case else t.match_like(column, pattern)
         if simple is not None:
-            return fit_condition(simple, {column: type_})
+            return fit_condition(simple, self._types)
         return t.Opaque((column,), expression=pc.match_like(pc.field(column), pattern, ignore_case=ignore_case))
 
-    def _values(self) -> list[Literal]:
-        if not self._accept("mark", "("):
-            self.fail("'(' and a list of values")
-        values = []
-        while True:
+    def _among(self, column: str) -> t.Tree:
+        self._expect("mark", "(", "'(' and a list of values")
+        values: list[Token] = []
+        while not values or not self._accept("mark", ")"):
+            if values:
+                self._expect("mark", ",", "',' or ')'")
             value = self._operand("a value")
             if isinstance(value, str):
                 raise SchemaError("a list holds values only", found=value, expected=f"'{value}' for a string")
             values.append(value)
-            if self._accept("mark", ")"):
-                return values
-            if not self._accept("mark", ","):
-                self.fail("',' or ')'")
+        type_ = self._type(column)
+        return fit_condition(t.IsIn(column, tuple(to_value(value, column, type_) for value in values)), self._types)
 
-    def _operand(self, expected: str) -> str | Literal:
+    def _operand(self, expected: str) -> str | Token:
         token = self.token
-        if token.kind in ("string", "number"):
-            return Literal(token.kind, self._take().text)
-        if token.kind == "keyword" and token.text in ("true", "false"):
-            return Literal("boolean", self._take().text)
+        if token.kind in ("string", "number", "boolean"):
+            return self._take()
         if token.kind == "keyword" and token.text == "null":
             self.fail("a value (test for null with 'is null')")
         if token.kind == "word" and token.text.lower() in TYPED and self._tokens[self._next + 1].kind == "string":
             self._next += 1
-            return Literal(token.text.lower(), self._take().text)
+            return replace(self._take(), kind=token.text.lower())
         if token.kind in ("word", "quoted"):
             return self._take().text
         return self.fail(expected)
@@ -231,23 +220,19 @@ class _Parser:
             self._types[column] = type_
         return self._types[column]
 
-    def _comparison(self, left: str | Literal, op: str, right: str | Literal) -> t.Tree:
-        if isinstance(left, Literal):
-            if isinstance(right, Literal):
+    def _comparison(self, left: str | Token, op: str, right: str | Token) -> t.Tree:
+        if isinstance(left, Token):
+            if isinstance(right, Token):
                 raise SchemaError("both sides of a comparison are values", expected="a column on one side")
             left, op, right = right, t.SWAPPED.get(op, op), left
         type_ = self._type(left)
-        if isinstance(right, Literal):
-            return fit_condition(t.Compare(left, op, to_value(right, left, type_)), {left: type_})
+        if isinstance(right, Token):
+            return fit_condition(t.Compare(left, op, to_value(right, left, type_)), self._types)
         other = self._type(right)
         are_numbers = kind_of(type_) == kind_of(other) == "number"
         if type_ != other and not are_numbers and not (pt.is_timestamp(type_) and pt.is_timestamp(other)):
             raise SchemaError("columns of different types", found=f"{left} {type_}", expected=f"{other}")
         return t.CompareColumns(left, op, right)
-
-    def _among(self, column: str, values: list[Literal]) -> t.Tree:
-        type_ = self._type(column)
-        return fit_condition(t.IsIn(column, tuple(to_value(value, column, type_) for value in values)), {column: type_})
 
     def _flag(self, column: str) -> t.Tree:
         if not pt.is_boolean(type_ := self._type(column)):

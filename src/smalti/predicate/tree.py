@@ -1,4 +1,4 @@
-"""The one form of a filter: a small tree of conditions, whatever language the filter was written in.
+"""The one form of a filter: a small tree of conditions, in whichever language the filter was written.
 
 Conditions have SQL's three answers, true, false and null: every condition but `IsNull` is null where a column it reads
 is null, and a row is kept where the whole tree is true. Other modules parse into the tree (`python`, `text` and
@@ -29,13 +29,13 @@ OPERATORS = {
     ">=": "greater_equal",
 }
 COMPARISONS = frozenset(OPERATORS.values())
-#: Comparisons that change when their sides are swapped, and what they become.
+#: Comparisons that change when their sides are swapped, each with its replacement.
 SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
-#: Arrow's functions that look for a substring at the beginning, at the end, anywhere.
+#: Arrow's functions that search a substring at the beginning, at the end, anywhere.
 STRING_MATCHES = ("starts_with", "ends_with", "match_substring")
 #: The most alternatives that `join` leaves as they are written.
 MAX_SEPARATE = 4
-#: Levels of a tree, which is walked by recursion: far beyond what anyone writes, and far below Python's own limit.
+#: Levels of a tree, which is walked by recursion: far more than anyone writes, and far below Python's own limit.
 MAX_DEPTH = 200
 
 
@@ -85,7 +85,7 @@ class IsIn:
 
 @dataclass(frozen=True)
 class MatchString:
-    """column is a string that has `substring` where `op`, one of `STRING_MATCHES`, looks for it."""
+    """column is a string with `substring` at its beginning, at its end or anywhere; `op` is one of `STRING_MATCHES`."""
 
     column: str
     op: str
@@ -130,12 +130,11 @@ class Opaque:
     expression: pc.Expression = field(compare=False, kw_only=True)
 
 
-Condition = Compare | CompareColumns | IsIn | MatchString | IsNull
-Tree = Condition | And | Or | Not | Opaque | Constant
+Tree = Compare | CompareColumns | IsIn | MatchString | IsNull | And | Or | Not | Opaque | Constant
 
 
-def match_like(column: str, pattern: str) -> Condition | None:
-    """The condition that SQL's LIKE means, which statistics can decide; None if a wildcard is inside the pattern.
+def match_like(column: str, pattern: str) -> Tree | None:
+    """Return the condition that a LIKE of SQL means, which statistics can decide; None if a wildcard is inside.
 
     Examples
     --------
@@ -209,7 +208,7 @@ def _operands(tree: Tree) -> tuple[Tree, ...]:
 
 
 def columns_of(tree: Tree) -> Iterator[str]:
-    """Every column the tree reads, in the order of the tree and as often as it is named there."""
+    """Yield every column that the tree reads, in the order of the tree, as often as the tree names it."""
     for operand in _operands(tree):
         yield from columns_of(operand)
     match tree:

@@ -1,4 +1,4 @@
-"""Values of Arrow arrays as JSON can hold them, and rows as JSON lines: one rule for commands and for `convert`.
+"""Values of Arrow arrays as JSON values, and rows as JSON lines: one rule for commands and for `convert`.
 
 Dates and times are strings in ISO 8601, durations numbers of their unit, decimals and UUIDs strings, bytes base64, maps
 lists of pairs. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
@@ -31,7 +31,7 @@ def in_base64(data: bytes) -> str:
 
 
 def plain_values(array: Any, show_bytes: ShowBytes = in_base64) -> list[Any]:
-    """Values that JSON can hold.
+    """Convert an array to values that JSON can hold.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _json_number(value: float) -> float | str:
 
 
 def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """A JSON object for each row. Of columns of one name, which JSON does not allow, the second is named ``a#2``."""
+    """Yield a JSON object for each row. A second column named ``a``, which JSON does not allow, is named ``a#2``."""
     for batch in batches:
         taken: set[str] = set()
         names = [unique_name(name, taken) for name in batch.schema.names]
