@@ -88,6 +88,8 @@ class BuildKernels(build_ext):
             built.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(cached, built)
             return
+        # setuptools compares only dates, and would keep a kernel that was compiled with other flags.
+        self.force = self.force or cached is not None
         super().build_extension(ext)
         if cached is not None:
             cached.parent.mkdir(parents=True, exist_ok=True)
