@@ -12,7 +12,7 @@ from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
 from smalti._core.fault cimport grow
 from smalti._core.feed cimport Dense
-from smalti._core.nodes cimport K_DECV, K_VAR, file_width
+from smalti._core.physical cimport K_DECV, K_VAR, file_width
 
 # The distinct values of one column, in order of appearance, and each value's index; memory is kept for the next column.
 cdef struct Tracker:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 
 from smalti._core.batch import BucketViews
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti.format.bucket import directory_size
 from smalti.format.compression import Page
 from smalti.format.index import BucketEntry
@@ -45,7 +45,7 @@ class FetchedBucket:
         copy.slots, copy.pages = dict(self.slots), dict(self.pages)
         return copy
 
-    def detached(self, nodes: BucketNodes) -> tuple[FetchedBucket, int]:
+    def detached(self, nodes: PhysicalColumns) -> tuple[FetchedBucket, int]:
         """The decompressed bytes by themselves, and how many they take with what surrounds them.
 
         What was read from the file is let go, and pages are copied, because many of them share one piece of memory.
@@ -53,7 +53,7 @@ class FetchedBucket:
         kept = FetchedBucket(self.entry)
         if self.block is not None:
             kept.block = self.block
-            return kept, BUCKET_COST + COLUMN_COST * nodes.num_nodes + self.entry.uncompressed_size
+            return kept, BUCKET_COST + COLUMN_COST * nodes.num_physical + self.entry.uncompressed_size
         kept.data, kept.child_rows = memoryview(bytes(self.data[: directory_size(nodes)])), self.child_rows
         kept.pages = {node: page and bytes(page) for node, page in self.pages.items()}  # type: ignore[arg-type]
         kept.slots = dict.fromkeys(kept.pages, memoryview(b""))
@@ -82,7 +82,7 @@ class BucketCache:
             self._kept.move_to_end((group, bucket))
         return found[0].copy()
 
-    def put(self, group: int, bucket: int, fetched: FetchedBucket, nodes: BucketNodes) -> None:
+    def put(self, group: int, bucket: int, fetched: FetchedBucket, nodes: PhysicalColumns) -> None:
         """Keep a bucket that was decompressed, instead of what is kept of it, and let the oldest ones go."""
         kept, size = fetched.detached(nodes)
         with self._lock:

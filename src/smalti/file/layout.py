@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import zstandard
 
 from smalti._core.allowance import Allowance
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti.errors import MosaicError
 from smalti.file.scan import BucketRead, Scanner, plan_buckets
 from smalti.file.tail import Tail
@@ -259,9 +259,9 @@ def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRea
     nodes, entry = read.nodes, bucket.entry
     num_rows = 0 if entry.mode == EMPTY else scanner.tail.index.rows(group)
     described = scanner.views(nodes, bucket, num_rows, allowance).describe()
-    stored: list[int | None] = [None] * nodes.num_nodes
+    stored: list[int | None] = [None] * nodes.num_physical
     if entry.mode == PAGED:
-        stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]
+        stored = [len(bucket.slots[node]) for node in range(nodes.num_physical)]
         pages = sum(PAGE_HEAD_SIZE + size for (*_, size), slot in zip(described, stored, strict=True) if slot)
         entry = entry._replace(uncompressed_size=directory_size(nodes) + pages)
     names = names[nodes.first_column : nodes.first_column + nodes.num_columns]
@@ -269,7 +269,7 @@ def _read_bucket(scanner: Scanner, names: list[str], group: int, read: BucketRea
 
 
 def _columns(
-    nodes: BucketNodes, names: list[str], described: list[tuple[int, bool, int, int, int]], stored: list[int | None]
+    nodes: PhysicalColumns, names: list[str], described: list[tuple[int, bool, int, int, int]], stored: list[int | None]
 ) -> tuple[ColumnLayout, ...]:
     paths, types = nodes.paths(names), nodes.type_ids()
     return tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from smalti._core.input import Feeds, InputBatch
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti.file.layout_choice import row_group_bytes
 from smalti.options import WriterOptions
 from smalti.spec import MAX_ROW_GROUP_SIZE, MAX_UNBACKED_ROWS
@@ -17,7 +17,7 @@ Slice = tuple[InputBatch, int, int]
 class OpenRowGroup:
     """Rows of all columns (`nodes`, at `positions` of the batches) that wait to be written."""
 
-    def __init__(self, nodes: BucketNodes, positions: list[int], options: WriterOptions) -> None:
+    def __init__(self, nodes: PhysicalColumns, positions: list[int], options: WriterOptions) -> None:
         self._nodes = nodes
         self._positions = positions
         wanted = options.row_group_max_bytes or row_group_bytes(len(positions))

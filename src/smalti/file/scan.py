@@ -17,7 +17,7 @@ import pyarrow as pa
 from smalti import threads
 from smalti._core.allowance import Allowance
 from smalti._core.batch import Batch, BucketViews, view_block, view_pages
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MemoryLimitError, MosaicError
 from smalti.file.cache import BucketCache, FetchedBucket
@@ -54,7 +54,7 @@ class BucketRead:
     """Columns wanted from one bucket: `columns` are positions in the bucket, `places` positions in the result."""
 
     bucket: int
-    nodes: BucketNodes
+    nodes: PhysicalColumns
     columns: list[int]
     places: list[int]
 
@@ -66,7 +66,7 @@ class BucketRead:
     @cached_property
     def physical(self) -> list[int]:
         """The wanted columns, and all columns below those that are arrays or maps."""
-        if self.nodes.num_nodes == self.nodes.num_columns:
+        if self.nodes.num_physical == self.nodes.num_columns:
             return self.columns
         return [node for column in self.columns for node in self.nodes.subtree(column)]
 
@@ -154,7 +154,7 @@ def plan_buckets(schema: SchemaBlock, columns: Sequence[int]) -> list[BucketRead
         wanted[column * num_buckets // num_columns].append(place)  # as `schema.bucket_of`, without a call per column
     reads = []
     for bucket, places in sorted(wanted.items()):
-        nodes = schema.bucket_nodes(bucket)
+        nodes = schema.physical_columns(bucket)
         reads.append(BucketRead(bucket, nodes, [columns[place] - nodes.first_column for place in places], places))
     return reads
 
@@ -492,7 +492,7 @@ class Scanner:
             taken += len(page)
         return taken
 
-    def views(self, nodes: BucketNodes, bucket: FetchedBucket, num_rows: int, allowance: Allowance) -> BucketViews:
+    def views(self, nodes: PhysicalColumns, bucket: FetchedBucket, num_rows: int, allowance: Allowance) -> BucketViews:
         """Find the columns of the bucket of a row group of `num_rows` rows. Pages are decompressed already."""
         if bucket.entry.mode == MONOLITHIC:
             if bucket.block is None:
@@ -503,8 +503,8 @@ class Scanner:
                 bucket.block = view_block(nodes, block, num_rows)
             return bucket.block
         if bucket.entry.mode == EMPTY:
-            bucket.pages = dict.fromkeys(range(nodes.num_nodes))
-            bucket.child_rows = [0] * (nodes.num_nodes - nodes.num_columns)
+            bucket.pages = dict.fromkeys(range(nodes.num_physical))
+            bucket.child_rows = [0] * (nodes.num_physical - nodes.num_columns)
         return view_pages(nodes, bucket.pages, [num_rows] * nodes.num_columns + bucket.child_rows)
 
     def locate(self, error: MosaicError, group: int, read: BucketRead) -> MosaicError:

@@ -17,7 +17,7 @@ from smalti import threads
 from smalti._core.encode import EncodedBucket, choose_paged
 from smalti._core.input import Feeds, InputBatch
 from smalti._core.names import pack_schema_block
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti._core.schema import SchemaBlock
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.casting import check_schema
@@ -176,7 +176,7 @@ class MosaicWriter:
         )
         self._block = SchemaBlock(self._packed_block)
         self._positions = by_name
-        self._all_nodes = self._block.nodes(0, len(names))
+        self._all_nodes = self._block.physical_range(0, len(names))
         self._statistics_places = self._plan_statistics(places)
         #: How the columns are laid out; None until the first row group is there to choose by.
         self._layout: LayoutChoice | None = None
@@ -214,11 +214,11 @@ class MosaicWriter:
             lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads
         )
         buckets = range(layout.num_buckets if num_columns else 0)
-        self._bucket_nodes = [self._block.bucket_nodes(bucket) for bucket in buckets]
+        self._bucket_columns = [self._block.physical_columns(bucket) for bucket in buckets]
         self._wanted: dict[int, list[int]] = {}
         for place in self._statistics_places:
             bucket = self._block.bucket_of(place)
-            self._wanted.setdefault(bucket, []).append(place - self._bucket_nodes[bucket].first_column)
+            self._wanted.setdefault(bucket, []).append(place - self._bucket_columns[bucket].first_column)
 
     def _plan_statistics(self, places: list[int]) -> list[int]:
         """The columns with statistics, by their places among the sorted names."""
@@ -311,9 +311,9 @@ class MosaicWriter:
         entries: list[BucketEntry] = []
         records: list[StatisticsRecord] = []
         encode = partial(self._encode_bucket, slices, layout.page_size_threshold)
-        buckets = range(len(self._bucket_nodes))
+        buckets = range(len(self._bucket_columns))
         results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
-        for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_nodes, results, strict=True):
+        for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_columns, results, strict=True):
             entries.append(BucketEntry(mode, self._offset, sum(map(len, blobs)), uncompressed_size))
             self._put(*blobs)
             self._most_rows = max(self._most_rows, num_rows, *encoded.child_rows)
@@ -332,7 +332,7 @@ class MosaicWriter:
         self, slices: list[Slice], threshold: int, bucket: int
     ) -> tuple[str, list[bytes], int, EncodedBucket]:
         """The mode of a bucket, its bytes, the size of its block (0 when paged), and what it was made from."""
-        nodes, options = self._bucket_nodes[bucket], self.options
+        nodes, options = self._bucket_columns[bucket], self.options
         encoded = self._encode(slices, nodes, self._wanted.get(bucket, []))
         may_store = self._may_store(nodes)
         if (
@@ -357,17 +357,17 @@ class MosaicWriter:
             expected = f"at most {MAX_ROWS}"
             raise SchemaError("a row has too many elements", found=max(encoded.child_rows), expected=expected)
 
-    def _may_store(self, nodes: BucketNodes) -> bool:
+    def _may_store(self, nodes: PhysicalColumns) -> bool:
         """Whether a bucket need not be compressed: it has vectors, which are often noise that is read as a whole."""
         if self.options.layout == "small" or not self._has_companion:
             return False
         return not self._intake.vectors.isdisjoint(self._columns_of(nodes))
 
-    def _columns_of(self, nodes: BucketNodes) -> list[int]:
+    def _columns_of(self, nodes: PhysicalColumns) -> list[int]:
         """The stored columns of a bucket, by their places in the schema."""
         return self._positions[nodes.first_column : nodes.first_column + nodes.num_columns]
 
-    def _encode(self, slices: list[Slice], nodes: BucketNodes, statistics: list[int]) -> EncodedBucket:
+    def _encode(self, slices: list[Slice], nodes: PhysicalColumns, statistics: list[int]) -> EncodedBucket:
         feeds = Feeds(nodes, self._columns_of(nodes), slices)
         return EncodedBucket(feeds, self.options.dict_max_entries, self.options.dict_max_bytes, statistics)
 
@@ -381,7 +381,7 @@ class MosaicWriter:
     def _sample(self, slices: list[Slice], region: range) -> Sample:
         """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
         first, end = self._block.bucket_columns(region[0])[0], self._block.bucket_columns(region[-1])[1]
-        whole = self._encode(slices, self._block.nodes(first, end), [])
+        whole = self._encode(slices, self._block.physical_range(first, end), [])
         blocks = {}
         for count in (1, len(region), SPLITS * len(region)):
             num_buckets = min(len(self._positions), self._block.num_buckets * count // len(region))
@@ -390,7 +390,9 @@ class MosaicWriter:
             cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
             parts = [whole]
             if count > 1:
-                parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
+                parts = [
+                    self._encode(slices, self._block.physical_range(start, stop), []) for start, stop in pairwise(cuts)
+                ]
             blocks[num_buckets] = sum(len(_deflate(part.monolithic(), self.options)) for part in parts)
         pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
         paged_bytes = None
