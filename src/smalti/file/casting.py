@@ -69,7 +69,7 @@ def null_array(rows: int, type_: Any) -> Any:
         raise MemoryLimitError.of(asked, 0, limit)
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(null_array(rows, type_.storage_type))
-    if not has_part(type_, pt.is_run_end_encoded) or pt.is_run_end_encoded(type_):
+    if not contains_kind(type_, pt.is_run_end_encoded) or pt.is_run_end_encoded(type_):
         return pa.nulls(rows, type_)
     below = rows if pt.is_struct(type_) else rows * type_.list_size if pt.is_fixed_size_list(type_) else 0
     children = [null_array(below, type_.field(i).type) for i in range(type_.num_fields)]
@@ -84,15 +84,15 @@ def own_buffers(type_: Any) -> int:
     return 3 if pt.is_list_view(type_) or pt.is_large_list_view(type_) else 2
 
 
-def has_part(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
+def contains_kind(type_: Any, is_kind: Callable[[Any], bool]) -> bool:
     """Whether a type, or one that it is made of, is of some kind."""
     if isinstance(type_, pa.BaseExtensionType):
-        return has_part(type_.storage_type, is_kind)
+        return contains_kind(type_.storage_type, is_kind)
     if is_kind(type_):
         return True
     if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
-        return has_part(type_.value_type, is_kind)
-    return any(has_part(type_.field(i).type, is_kind) for i in range(type_.num_fields))
+        return contains_kind(type_.value_type, is_kind)
+    return any(contains_kind(type_.field(i).type, is_kind) for i in range(type_.num_fields))
 
 
 def check_schema(schema: Any) -> pa.Schema:

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from smalti._core.extents import Extents, is_flat
 from smalti._core.input import InputBatch
 from smalti.errors import SchemaError
-from smalti.file.casting import has_part
+from smalti.file.casting import contains_kind
 
 
 class Inspector:
@@ -44,7 +44,7 @@ class Inspector:
         if self._extents is None or not self._extents.schema.equals(batch.schema):
             self._extents = Extents(batch.schema)
             types = enumerate(batch.schema.types)
-            self._with_runs = [i for i, type_ in types if has_part(type_, pt.is_run_end_encoded)]
+            self._with_runs = [i for i, type_ in types if contains_kind(type_, pt.is_run_end_encoded)]
         problem = self._extents.problem(taken)
         if problem is None:
             for i in self._with_runs:  # Runs are few, so a full validation by Arrow costs little.

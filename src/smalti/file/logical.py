@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
-from smalti.file.casting import MAX_BYTES, fixed_bytes, has_part, null_array, own_buffers
+from smalti.file.casting import MAX_BYTES, contains_kind, fixed_bytes, null_array, own_buffers
 from smalti.memory import size_of
 from smalti.nesting import (
     Group,
@@ -242,7 +242,7 @@ def _flatten(array: Any) -> Any:
     Arrow puts the pieces of views and between null lists together as if each had a dictionary of its own, and mistakes
     half floats when it unites them if one is NaN. Of such, the places are put together, and their rows taken.
     """
-    if not has_part(array.type.value_type, _has_half_floats):
+    if not contains_kind(array.type.value_type, _has_half_floats):
         return array.flatten()
     places = pa.array(range(len(array.values)), pa.int64())
     type_ = with_entry(array.type, pa.field("place", pa.int64()))

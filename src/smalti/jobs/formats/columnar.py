@@ -13,7 +13,7 @@ from pyarrow import NativeFile
 
 import smalti
 from smalti.errors import MosaicError
-from smalti.file.casting import has_part
+from smalti.file.casting import contains_kind
 from smalti.io.places import Place
 from smalti.jobs.formats.reading import (
     BATCH_BYTES,
@@ -194,5 +194,5 @@ class MosaicReader(GroupedReader):
 def _extends_dictionaries(type_: Any) -> bool:
     """Whether an extension type in it is stored as a dictionary."""
     if isinstance(type_, pa.BaseExtensionType):
-        return has_part(type_.storage_type, pt.is_dictionary)
+        return contains_kind(type_.storage_type, pt.is_dictionary)
     return any(_extends_dictionaries(type_.field(i).type) for i in range(type_.num_fields))

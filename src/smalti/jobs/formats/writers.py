@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.file.casting import has_part
+from smalti.file.casting import contains_kind
 from smalti.file.plain import json_lines
 from smalti.file.writer import MosaicWriter
 from smalti.io.places import Place
@@ -93,7 +93,7 @@ class StreamWriter:
     def _check(self) -> None:
         """Refuse types that the format cannot hold, with the name of the column, before a library meets them."""
         for field in self._schema:
-            if any(has_part(field.type, is_kind) for is_kind in self._LACKS):
+            if any(contains_kind(field.type, is_kind) for is_kind in self._LACKS):
                 reason = f"{self._TITLE} has no place for this type"
                 raise SchemaError(reason, column=field.name, found=str(field.type))
 
@@ -251,7 +251,7 @@ def _has_durations(type_: Any) -> bool:
 def _without_dictionaries(field: pa.Field, is_kind: Callable[[Any], bool]) -> pa.Field:
     """The field with the values of some dictionaries by themselves; extension types around these are taken off."""
     type_: Any = field.type
-    if not has_part(type_, is_kind):
+    if not contains_kind(type_, is_kind):
         return field
     if isinstance(type_, pa.BaseExtensionType):
         return _without_dictionaries(field.with_type(type_.storage_type), is_kind)
