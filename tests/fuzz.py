@@ -129,10 +129,10 @@ def with_slots(data: bytes, change: Callable[[list[bytes]], list[bytes]]) -> byt
     for group in range(tail.index.num_row_groups):
         entries = []
         for bucket in tail.buckets:
-            entry, nodes = tail.entry(group, bucket), tail.schema.bucket_nodes(bucket)
+            entry, physical = tail.entry(group, bucket), tail.schema.physical_columns(bucket)
             stored = data[entry.offset : entry.offset + entry.size]
             if entry.mode == PAGED:
-                directory = parse_directory(stored, nodes, entry.size, list(range(nodes.num_nodes)))
+                directory = parse_directory(stored, physical, entry.size, list(range(physical.num_physical)))
                 slots = change([stored[offset : offset + size] for offset, size in directory.slots])
                 stored = pack_directory(directory.child_rows, list(map(len, slots))) + b"".join(slots)
             entries.append(entry._replace(offset=len(body), size=len(stored)))

@@ -230,7 +230,7 @@ def test_the_kernels_know_the_same_numbers_as_the_spec() -> None:
 
 
 def test_constants_of_the_kernels_are_those_of_the_spec() -> None:
-    text = (Path(spec.__file__).parent / "_core/nodes.pxd").read_text()
+    text = (Path(spec.__file__).parent / "_core/physical.pxd").read_text()
     constants = {name: int(value) for name, value in re.findall(r"^    ([A-Z_0-9]+) = (\d+)", text, re.M)}
     types = {name[2:]: value for name, value in constants.items() if name.startswith("T_")}
     assert types == {kind.name: kind.value for kind in spec.TypeId}

@@ -1,6 +1,6 @@
 """Mosaic v1 as data: constants, codes and limits, each with its section of the notes (docs/format.md).
 
-Nothing here computes; the kernels include the same numbers through `_core/nodes.pxd`, and a test compares the two.
+Nothing here computes; the kernels include the same numbers through `_core/physical.pxd`, and a test compares the two.
 """
 
 from __future__ import annotations

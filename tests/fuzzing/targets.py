@@ -77,7 +77,7 @@ def schema_block(data: bytes) -> None:
     assert block.find(names) == list(range(block.num_columns))
     assert sorted(block.column_order()) == list(range(block.num_columns))
     pa.Schema._import_from_c_capsule(block.arrow_schema(list(range(len(names))), names))
-    assert sum(block.bucket_nodes(bucket).num_columns for bucket in _buckets(block)) == block.num_columns
+    assert sum(block.physical_columns(bucket).num_columns for bucket in _buckets(block)) == block.num_columns
 
 
 def _buckets(block: SchemaBlock) -> range:
@@ -104,9 +104,9 @@ def bucket(data: bytes) -> None:
 def pages(data: bytes) -> None:
     """Two bytes for the rows, then for each physical column below a list or map two bytes for its rows, and for all of
     them two bytes for the size of the page, then the pages, before they are compressed."""
-    nodes = _block().bucket_nodes(0)
-    children = nodes.num_nodes - nodes.num_columns
-    head = 2 * (1 + children + nodes.num_nodes)
+    nodes = _block().physical_columns(0)
+    children = nodes.num_physical - nodes.num_columns
+    head = 2 * (1 + children + nodes.num_physical)
     if len(data) < head:
         return
     rows, *numbers = struct.unpack_from(f"<{head // 2}H", data)
@@ -278,11 +278,11 @@ def _bucket_bytes() -> Iterator[bytes]:
 
 
 def _pages() -> Iterator[bytes]:
-    nodes = _block().bucket_nodes(0)
+    nodes = _block().physical_columns(0)
     for table in (_small(), pa.concat_tables([_small()] * 20)):
         data = written(table, num_buckets=1, page_size_threshold=0)
         blob = data[: _footer(data).schema_offset]
-        directory = parse_directory(blob, nodes, len(blob), list(range(nodes.num_nodes)))
+        directory = parse_directory(blob, nodes, len(blob), list(range(nodes.num_physical)))
         opened = [_open_slot(blob[offset : offset + size]) for offset, size in directory.slots]
         numbers = [table.num_rows, *directory.child_rows, *map(len, opened)]
         yield struct.pack(f"<{len(numbers)}H", *numbers) + b"".join(opened)

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint8_t
 
-from smalti._core.nodes cimport BucketNodes
+from smalti._core.physical cimport PhysicalColumns
 
 cdef enum:
     ARROW_FLAG_NULLABLE = 2
@@ -49,4 +49,4 @@ cdef void share_zeros(ArrowArray* out, Zeros* zeros) noexcept nogil
 cdef void drop_zeros(Zeros* zeros) noexcept nogil
 cdef void release_array(ArrowArray* array) noexcept nogil
 
-cdef object schema_capsule(BucketNodes nodes, list names)
+cdef object schema_capsule(PhysicalColumns nodes, list names)

@@ -11,7 +11,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strlen
 
 from smalti._core.fault cimport grow, zeroed
-from smalti._core.nodes cimport BucketNodes, MICROSECONDS, MILLISECONDS, Node, T_DECIMAL, T_MAP
+from smalti._core.physical cimport PhysicalColumns, MICROSECONDS, MILLISECONDS, TypeNode, T_DECIMAL, T_MAP
 
 cdef extern from *:
     """
@@ -195,10 +195,10 @@ FORMATS[:] = [
 
 
 cdef int _fill_schema(
-    ArrowSchema* out, const Node* nodes, int32_t at, const uint8_t* name, int64_t name_size
+    ArrowSchema* out, const TypeNode* nodes, int32_t at, const uint8_t* name, int64_t name_size
 ) except -1:
-    cdef const Node* node = &nodes[at]
-    cdef const Node* child
+    cdef const TypeNode* node = &nodes[at]
+    cdef const TypeNode* child
     cdef ArrowSchema* parent = out
     cdef char buffer[32]
     cdef const char* format = FORMATS[node.type_id]
@@ -220,7 +220,7 @@ cdef int _fill_schema(
     return 0
 
 
-cdef object schema_capsule(BucketNodes nodes, list names):
+cdef object schema_capsule(PhysicalColumns nodes, list names):
     """Make a struct schema whose fields are the logical columns of `nodes`, under `names` (UTF-8 bytes)."""
     cdef int32_t i
     cdef ArrowSchema* schema = <ArrowSchema*>zeroed(sizeof(ArrowSchema))

@@ -3,15 +3,15 @@ from typing import final
 from zstandard import BufferSegment
 
 from smalti._core.allowance import Allowance
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 
 @final
 class BucketViews:
     def describe(self) -> list[tuple[int, bool, int, int, int]]: ...
 
-def view_block(nodes: BucketNodes, data: bytes | memoryview, num_rows: int) -> BucketViews: ...
+def view_block(nodes: PhysicalColumns, data: bytes | memoryview, num_rows: int) -> BucketViews: ...
 def view_pages(
-    nodes: BucketNodes, pages: dict[int, bytes | BufferSegment | None], num_rows: list[int]
+    nodes: PhysicalColumns, pages: dict[int, bytes | BufferSegment | None], num_rows: list[int]
 ) -> BucketViews: ...
 
 @final

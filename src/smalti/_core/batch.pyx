@@ -11,7 +11,7 @@ from smalti._core.bits cimport bitmap_size
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decode cimport Scratch, decode_column, free_scratch
 from smalti._core.fault cimport grow, zeroed
-from smalti._core.nodes cimport DICT, BucketNodes, Node
+from smalti._core.physical cimport DICT, PhysicalColumns, TypeNode
 from smalti._core.select cimport Blocks, free_blocks, select_range, select_rows
 from smalti._core.view cimport View, view_all_null, view_monolithic, view_page
 
@@ -31,7 +31,7 @@ cdef void _release_batch(ArrowArray* array) noexcept nogil:
 cdef class BucketViews:
     """Where the pieces of each physical column of a bucket are; made by `view_block` and `view_pages`."""
 
-    cdef BucketNodes nodes
+    cdef PhysicalColumns nodes
     cdef View* views
     cdef object _data       # keeps the bytes alive that the views point into
 
@@ -43,7 +43,7 @@ cdef class BucketViews:
         cdef View* view
         cdef int64_t i, size
         cdef list described = []
-        for i in range(self.nodes.num_nodes):
+        for i in range(self.nodes.num_physical):
             view = &self.views[i]
             size = view.value_size + view.data_size
             if view.encoding == DICT:
@@ -54,28 +54,28 @@ cdef class BucketViews:
         return described
 
 
-cdef BucketViews _new_views(BucketNodes nodes, data):
+cdef BucketViews _new_views(PhysicalColumns nodes, data):
     cdef BucketViews out = BucketViews.__new__(BucketViews)
     out.nodes = nodes
     out._data = data
-    out.views = <View*>zeroed((nodes.num_nodes + 1) * sizeof(View))
+    out.views = <View*>zeroed((nodes.num_physical + 1) * sizeof(View))
     return out
 
 
-def view_block(BucketNodes nodes not None, const uint8_t[::1] data not None, int64_t num_rows):
+def view_block(PhysicalColumns nodes not None, const uint8_t[::1] data not None, int64_t num_rows):
     """The columns of a monolithic bucket of `num_rows` rows, of which `data` is the uncompressed block."""
     cdef BucketViews out = _new_views(nodes, data)
     cdef const uint8_t* start = &data[0] if data.shape[0] else NULL
     cdef int64_t size = data.shape[0], at = -1
     try:
         with nogil:
-            view_monolithic(start, size, nodes.nodes, nodes.num_columns, nodes.num_nodes, num_rows, out.views, &at)
+            view_monolithic(start, size, nodes.nodes, nodes.num_columns, nodes.num_physical, num_rows, out.views, &at)
     except MosaicError as error:
         raise _blame(error, at)
     return out
 
 
-def view_pages(BucketNodes nodes not None, dict pages not None, list num_rows not None):
+def view_pages(PhysicalColumns nodes not None, dict pages not None, list num_rows not None):
     """Columns of a paged bucket.
 
     `pages` maps physical columns to their uncompressed pages, or to None for ALL_NULL. It must have the columns that
@@ -87,8 +87,8 @@ def view_pages(BucketNodes nodes not None, dict pages not None, list num_rows no
     try:
         for key, stored in pages.items():
             i = key
-            if not 0 <= i < nodes.num_nodes:
-                raise IndexError(f"physical column {i} of {nodes.num_nodes}")
+            if not 0 <= i < nodes.num_physical:
+                raise IndexError(f"physical column {i} of {nodes.num_physical}")
             if stored is None:
                 view_all_null(&nodes.nodes[i], num_rows[i], &out.views[i])
             else:
@@ -177,7 +177,7 @@ cdef class Batch:
                     if self.num_rows > bucket.views[wanted[i]].rows - first:
                         raise IndexError(f"rows {first} to {first + self.num_rows} of {bucket.views[wanted[i]].rows}")
             if rows is not None or first >= 0:
-                views = <View*>zeroed((bucket.nodes.num_nodes + 1) * sizeof(View))
+                views = <View*>zeroed((bucket.nodes.num_physical + 1) * sizeof(View))
             with nogil:
                 for i in range(n):
                     at = wanted[i]
@@ -212,7 +212,7 @@ cdef int _check_ascending(
     return 0
 
 
-cdef int _check_viewed(View* views, const Node* nodes, int64_t at) except -1:
+cdef int _check_viewed(View* views, const TypeNode* nodes, int64_t at) except -1:
     cdef int i
     if views[at].node == NULL:
         raise KeyError(f"no page for physical column {at}")

@@ -13,7 +13,9 @@ from smalti._core.arrow_c cimport ArrowArray, drop_zeros, new_array, new_child, 
 from smalti._core.bits cimport Pair, bitmap_size, copy_inverted, expand_nulls, index_width, unpack_indices, word
 from smalti._core.cursor cimport load_uv32
 from smalti._core.fault cimport NONE, corrupt, grow, unsupported
-from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, Node, PLAIN, T_MAP, arrow_width, is_string
+from smalti._core.physical cimport (
+    ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, PLAIN, T_MAP, TypeNode, arrow_width, is_string,
+)
 from smalti._core.utf8 cimport valid_strings, valid_utf8
 from smalti._core.values cimport load_values
 from smalti._core.view cimport View
@@ -282,7 +284,7 @@ cdef int _decode_lengths(View* view, ArrowArray* out, Scratch* s) except -1 nogi
 cdef int decode_column(View* views, int64_t at, ArrowArray* out, Scratch* s) except -1 nogil:
     """Decode a physical column and its children. After an error the caller releases `out`, which may be incomplete."""
     cdef View* view = &views[at]
-    cdef const Node* node = view.node
+    cdef const TypeNode* node = view.node
     cdef ArrowArray* parent = out
     cdef int64_t elements = 0
     cdef int i

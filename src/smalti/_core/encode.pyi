@@ -10,7 +10,7 @@ def choose_paged(counted_bytes: int, counted_pages: int, threshold: int) -> bool
 @final
 class EncodedBucket:
     child_rows: list[int]
-    num_nodes: int
+    num_physical: int
     statistics: list[tuple[int, int, bytes | None, bytes | None]]
 
     def __new__(cls, feeds: Feeds, max_entries: int, max_bytes: int, statistics: list[int]) -> EncodedBucket: ...

@@ -11,8 +11,8 @@ from smalti._core.fault cimport grow, zeroed
 from smalti._core.feed cimport Dense, Feed, SEGMENT, next_dense, put_null_bits, rewind
 from smalti._core.input cimport Feeds, plain_size
 from smalti._core.minmax cimport MinMax, minmax_add, minmax_put
-from smalti._core.nodes cimport (
-    ALL_NULL, BucketNodes, CONST, DICT, K_DECV, K_TS9, K_VAR, MAX_UNBACKED_ROWS, PLAIN,
+from smalti._core.physical cimport (
+    ALL_NULL, PhysicalColumns, CONST, DICT, K_DECV, K_TS9, K_VAR, MAX_UNBACKED_ROWS, PLAIN,
 )
 from smalti._core.tracker cimport Tracker, track, track_repeats, tracker_free, tracker_start
 from smalti._core.values cimport put_values
@@ -194,7 +194,7 @@ cdef class EncodedBucket:
     ----------
     child_rows : list of int
         Elements below each container, for the bucket's header.
-    num_nodes : int
+    num_physical : int
         How many physical columns it has.
     statistics : list of (int, int, bytes or None, bytes or None)
         Position, null count, minimum, maximum as they go into the index.
@@ -204,24 +204,24 @@ cdef class EncodedBucket:
     cdef Arena arena
     cdef Piece* pieces
     cdef int64_t n_columns
-    cdef readonly int64_t num_nodes
+    cdef readonly int64_t num_physical
     cdef readonly list child_rows
     cdef readonly list statistics
 
     def __cinit__(self, Feeds feeds not None, int64_t max_entries, int64_t max_bytes, list statistics not None):
-        cdef BucketNodes nodes = feeds.nodes
+        cdef PhysicalColumns nodes = feeds.nodes
         cdef int64_t i
         cdef Worker w
         cdef MinMax* bounds = NULL
         self._feeds = feeds
         self.n_columns = nodes.num_columns
-        self.num_nodes = nodes.num_nodes
-        self.child_rows = [feeds.feeds[i].rows for i in range(self.n_columns, self.num_nodes)]
+        self.num_physical = nodes.num_physical
+        self.child_rows = [feeds.feeds[i].rows for i in range(self.n_columns, self.num_physical)]
         memset(&w, 0, sizeof(Worker))
         w.max_entries = max_entries
         w.max_bytes = max_bytes
         try:
-            self.pieces = <Piece*>zeroed((self.num_nodes + 1) * sizeof(Piece))
+            self.pieces = <Piece*>zeroed((self.num_physical + 1) * sizeof(Piece))
             bounds = <MinMax*>zeroed((self.n_columns + 1) * sizeof(MinMax))
             w.dense.keys = <uint64_t*>grow(NULL, SEGMENT * sizeof(uint64_t))
             w.dense.texts = <const uint8_t**>grow(NULL, SEGMENT * sizeof(uint8_t*))
@@ -231,7 +231,7 @@ cdef class EncodedBucket:
                     raise IndexError(f"column {i} of {self.n_columns}")
                 bounds[i].wanted = True
             with nogil:
-                for i in range(self.num_nodes):
+                for i in range(self.num_physical):
                     _encode_column(&w, &feeds.feeds[i], &self.pieces[i],
                                    &bounds[i] if i < self.n_columns and bounds[i].wanted else NULL,
                                    i >= self.n_columns)
@@ -254,7 +254,7 @@ cdef class EncodedBucket:
         """(bytes, pages) that decide between monolithic and paged (section 8)."""
         cdef int64_t i, pages = 0, size = 0
         cdef Piece* piece
-        for i in range(self.num_nodes):
+        for i in range(self.num_physical):
             piece = &self.pieces[i]
             if piece.encoding == ALL_NULL or (piece.encoding == CONST and not piece.has_nulls):
                 continue
@@ -269,35 +269,35 @@ cdef class EncodedBucket:
         cdef Piece* piece
         cdef uint8_t* out
         cdef uint8_t* flags
-        if self.num_nodes > self.n_columns:
-            head = 10 + 5 * (self.num_nodes - self.n_columns)
-        size = head + (2 * self.num_nodes + 7) // 8 + (self.num_nodes + 7) // 8
-        for i in range(self.num_nodes):
+        if self.num_physical > self.n_columns:
+            head = 10 + 5 * (self.num_physical - self.n_columns)
+        size = head + (2 * self.num_physical + 7) // 8 + (self.num_physical + 7) // 8
+        for i in range(self.num_physical):
             size += self.pieces[i].meta_size + self.pieces[i].nulls_size + self.pieces[i].data_size
         cdef bytearray block = bytearray(size)
         cdef uint8_t* start = <uint8_t*><char*>block
         out = start
         if head:
             out = put_uv32(out, <uint32_t>self.n_columns)
-            out = put_uv32(out, <uint32_t>(self.num_nodes - self.n_columns))
-            for i in range(self.n_columns, self.num_nodes):
+            out = put_uv32(out, <uint32_t>(self.num_physical - self.n_columns))
+            for i in range(self.n_columns, self.num_physical):
                 out = put_uv32(out, <uint32_t>self._feeds.feeds[i].rows)
         with nogil:
             flags = out
-            out += (2 * self.num_nodes + 7) >> 3
-            for i in range(self.num_nodes):
+            out += (2 * self.num_physical + 7) >> 3
+            for i in range(self.num_physical):
                 flags[i >> 2] |= <uint8_t>(self.pieces[i].encoding << (2 * (i & 3)))
                 out[i >> 3] |= <uint8_t>(self.pieces[i].has_nulls << (i & 7))
-            out += (self.num_nodes + 7) >> 3
+            out += (self.num_physical + 7) >> 3
             for encoding in range(CONST, DICT + 1):     # all constants, then all dictionaries
-                for i in range(self.num_nodes):
+                for i in range(self.num_physical):
                     piece = &self.pieces[i]
                     if piece.encoding == encoding:
                         out = self._copy(out, piece.at, piece.meta_size)
-            for i in range(self.num_nodes):
+            for i in range(self.num_physical):
                 piece = &self.pieces[i]
                 out = self._copy(out, piece.at + piece.meta_size, piece.nulls_size)
-            for i in range(self.num_nodes):
+            for i in range(self.num_physical):
                 piece = &self.pieces[i]
                 out = self._copy(out, piece.at + piece.meta_size + piece.nulls_size, piece.data_size)
         return memoryview(block)[:out - start]
@@ -308,7 +308,7 @@ cdef class EncodedBucket:
         cdef uint8_t* out
         cdef int64_t node, size
         cdef list made = []
-        for node in range(self.num_nodes):
+        for node in range(self.num_physical):
             piece = &self.pieces[node]
             if piece.encoding == ALL_NULL:
                 made.append(None)

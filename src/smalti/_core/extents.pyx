@@ -240,7 +240,7 @@ cdef Verdict _check_list_views(
 
 
 cdef Verdict _check_views(const ArrowArray* array, int64_t at, int64_t rows) noexcept nogil:
-    """Check strings as views: longer ones have a buffer's number and an offset. The last buffer has the buffers' sizes."""
+    """Check strings as views: a long one has a buffer's number and an offset. The last buffer has the sizes."""
     cdef const uint8_t* views = <const uint8_t*>array.buffers[1]
     cdef const uint8_t* sizes = <const uint8_t*>array.buffers[array.n_buffers - 1]
     cdef int64_t row, size

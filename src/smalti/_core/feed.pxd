@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from smalti._core.arrow_c cimport ArrowArray
-from smalti._core.nodes cimport Node
+from smalti._core.physical cimport TypeNode
 
 cdef enum:
     SEGMENT = 16384     # rows that are read together: their dense values stay in the CPU's cache
@@ -15,7 +15,7 @@ cdef struct Chunk:
 
 # One physical column of a row group: its runs, and a position in them.
 cdef struct Feed:
-    const Node* node
+    const TypeNode* node
     Chunk* chunks
     int64_t n_chunks
     int64_t capacity
@@ -32,7 +32,7 @@ cdef struct Dense:
     uint32_t* sizes
 
 cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t rows) except -1 nogil
-cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nogil
+cdef int feed_children(Feed* feeds, const TypeNode* nodes, int64_t at) except -1 nogil
 cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil
 cdef void rewind(Feed* feed) noexcept nogil
 cdef void put_null_bits(Feed* feed, uint8_t* out) noexcept nogil

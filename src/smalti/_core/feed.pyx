@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 from smalti._core.arrow_c cimport ArrowArray
 from smalti._core.bits cimport __builtin_ctzll, count_bits, get_bit, load_bits
 from smalti._core.fault cimport grow
-from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_VAR, K_W1, K_W2, K_W4, Node, T_MAP
+from smalti._core.physical cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_VAR, K_W1, K_W2, K_W4, TypeNode, T_MAP
 
 
 cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t rows) except -1 nogil:
@@ -28,7 +28,7 @@ cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t r
     return 0
 
 
-cdef int _add_elements(Feed* feeds, const Node* parent, const ArrowArray* array, int64_t first, int64_t n) except -1 nogil:
+cdef int _add_elements(Feed* feeds, const TypeNode* parent, const ArrowArray* array, int64_t first, int64_t n) except -1 nogil:
     """Add elements first to first + n of a list or map array to the feeds of its children."""
     cdef const ArrowArray* child = array.children[0]
     cdef int i
@@ -39,10 +39,10 @@ cdef int _add_elements(Feed* feeds, const Node* parent, const ArrowArray* array,
     return 0
 
 
-cdef int feed_children(Feed* feeds, const Node* nodes, int64_t at) except -1 nogil:
+cdef int feed_children(Feed* feeds, const TypeNode* nodes, int64_t at) except -1 nogil:
     """Fill the feeds of all columns below a list or map from its own feed."""
     cdef Feed* feed = &feeds[at]
-    cdef const Node* node = &nodes[at]
+    cdef const TypeNode* node = &nodes[at]
     cdef const int32_t* offsets
     cdef Chunk* chunk
     cdef int64_t c, row, first, stop

@@ -7,7 +7,7 @@ from libc.stdlib cimport free, qsort
 from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
 from smalti._core.fault cimport NONE, corrupt, grow
-from smalti._core.nodes cimport K_VAR, Node, file_width, has_statistics, is_string, read_head
+from smalti._core.physical cimport K_VAR, TypeNode, file_width, has_statistics, is_string, read_head
 from smalti._core.schema cimport SchemaBlock
 from smalti._core.utf8 cimport valid_utf8
 from smalti._core.values cimport key_less, load_values
@@ -186,7 +186,7 @@ cdef class RowGroupIndex:
 
     # --- statistics (section 11) --------------------------------------------------------------------------------
 
-    cdef int64_t _read_value(self, Cursor* c, Node* node, const uint8_t** value, uint64_t* key) except -1 nogil:
+    cdef int64_t _read_value(self, Cursor* c, TypeNode* node, const uint8_t** value, uint64_t* key) except -1 nogil:
         """Step over one value, without its length prefix; returns its size. A number is decoded into `key`."""
         cdef uint64_t decoded[2]
         cdef int64_t size = file_width(node.kind)
@@ -207,7 +207,7 @@ cdef class RowGroupIndex:
         cdef int64_t at = c.pos
         cdef uint64_t low = 0, high = 0
         cdef Cursor d = cursor_over(self._schema.data, self._schema.size)
-        cdef Node node
+        cdef TypeNode node
         record.column = read_uv32(c)
         if record.column >= self._schema.num_columns:
             return corrupt(b"statistics on a column that does not exist", at, record.column,

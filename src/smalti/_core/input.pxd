@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t
 
 from smalti._core.arrow_c cimport ArrowArray
 from smalti._core.feed cimport Feed
-from smalti._core.nodes cimport BucketNodes
+from smalti._core.physical cimport PhysicalColumns
 
 cdef class InputBatch:
     cdef ArrowArray array
@@ -11,7 +11,7 @@ cdef class InputBatch:
 
 # The feeds of columns, over slices of batches.
 cdef class Feeds:
-    cdef BucketNodes nodes
+    cdef PhysicalColumns nodes
     cdef list _batches
     cdef Feed* feeds
 

@@ -2,7 +2,7 @@ from typing import final
 
 import pyarrow as pa
 
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 
 @final
 class InputBatch:
@@ -13,6 +13,8 @@ class InputBatch:
 
 @final
 class Feeds:
-    def __new__(cls, nodes: BucketNodes, positions: list[int], slices: list[tuple[InputBatch, int, int]]) -> Feeds: ...
+    def __new__(
+        cls, nodes: PhysicalColumns, positions: list[int], slices: list[tuple[InputBatch, int, int]]
+    ) -> Feeds: ...
     def check(self) -> tuple[int, str, int | None] | None: ...
     def measure(self) -> int: ...

@@ -10,7 +10,7 @@ from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
 from smalti._core.fault cimport zeroed
 from smalti._core.feed cimport Chunk, Feed, add_chunk, feed_children
-from smalti._core.nodes cimport BucketNodes, K_DECV, K_VAR, Node, T_DECIMAL, T_TIME, file_width, is_string
+from smalti._core.physical cimport PhysicalColumns, K_DECV, K_VAR, TypeNode, T_DECIMAL, T_TIME, file_width, is_string
 from smalti._core.utf8 cimport ascii_prefix, valid_utf8
 from smalti._core.values cimport MILLISECONDS_OF_DAY, decimal_limit, fits_limit
 
@@ -38,7 +38,7 @@ cdef class Feeds:
 
     Parameters
     ----------
-    nodes : BucketNodes
+    nodes : PhysicalColumns
         The columns.
     positions : list of int
         The index of each column in the batches.
@@ -46,15 +46,15 @@ cdef class Feeds:
         Batch, first row, number of rows.
     """
 
-    def __cinit__(self, BucketNodes nodes not None, list positions not None, list slices not None):
+    def __cinit__(self, PhysicalColumns nodes not None, list positions not None, list slices not None):
         cdef int64_t i, start, rows, position
         cdef InputBatch batch
         self.nodes = nodes
         self._batches = [piece[0] for piece in slices]
-        self.feeds = <Feed*>zeroed((nodes.num_nodes + 1) * sizeof(Feed))
+        self.feeds = <Feed*>zeroed((nodes.num_physical + 1) * sizeof(Feed))
         if len(positions) != nodes.num_columns:
             raise ValueError(f"{len(positions)} positions for {nodes.num_columns} columns")
-        for i in range(nodes.num_nodes):
+        for i in range(nodes.num_physical):
             self.feeds[i].node = &nodes.nodes[i]
         for batch, start, rows in slices:
             if not 0 <= start <= start + rows <= batch.num_rows:
@@ -71,7 +71,7 @@ cdef class Feeds:
     def __dealloc__(self):
         cdef int64_t i
         if self.feeds != NULL:
-            for i in range(self.nodes.num_nodes):
+            for i in range(self.nodes.num_physical):
                 free(self.feeds[i].chunks)
             free(self.feeds)
 
@@ -79,7 +79,7 @@ cdef class Feeds:
         """Find values that the format or the schema cannot hold: (physical column, reason, found), or None."""
         cdef int64_t i
         cdef Feed* feed
-        for i in range(self.nodes.num_nodes):
+        for i in range(self.nodes.num_physical):
             feed = &self.feeds[i]
             if feed.nulls and not feed.node.nullable:
                 return i, "nulls in a column that is NOT NULL", feed.nulls
@@ -98,7 +98,7 @@ cdef class Feeds:
         cdef int64_t i, size, total = 0
         cdef Feed* feed
         with nogil:
-            for i in range(self.nodes.num_nodes):
+            for i in range(self.nodes.num_physical):
                 feed = &self.feeds[i]
                 size = plain_size(feed) + bitmap_size(feed.rows)
                 if i >= self.nodes.num_columns and size < 2 * feed.rows:

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from smalti._core.bits cimport bytes_less
 from smalti._core.feed cimport Dense
-from smalti._core.nodes cimport K_VAR, Node
+from smalti._core.physical cimport K_VAR, TypeNode
 from smalti._core.values cimport key_is_nan, key_less, put_values
 
 # Minimum and maximum so far, zeroed at the start; strings point into Arrow's memory.
@@ -25,10 +25,10 @@ cdef struct MinMax:
     uint32_t high_size
 
 
-cdef inline void minmax_add(MinMax* m, const Node* node, const Dense* values, int64_t n) noexcept nogil:
+cdef inline void minmax_add(MinMax* m, const TypeNode* node, const Dense* values, int64_t n) noexcept nogil:
     """Take n values into account, n > 0."""
     cdef int64_t i = 0
-    cdef Node own = node[0]     # a copy, of which the compiler knows that it does not change in the loop
+    cdef TypeNode own = node[0]     # a copy, of which the compiler knows that it does not change in the loop
     if node.kind == K_VAR:
         if not m.known:
             m.known = True
@@ -55,7 +55,7 @@ cdef inline void minmax_add(MinMax* m, const Node* node, const Dense* values, in
             m.high = values.keys[i]
 
 
-cdef inline bytes _serialize(const Node* node, uint64_t key, const uint8_t* text, uint32_t size):
+cdef inline bytes _serialize(const TypeNode* node, uint64_t key, const uint8_t* text, uint32_t size):
     """Return a bound as it is stored, without the prefix that strings have among values."""
     cdef uint8_t buffer[16]
     cdef Dense value = Dense(&key, NULL, NULL)
@@ -64,7 +64,7 @@ cdef inline bytes _serialize(const Node* node, uint64_t key, const uint8_t* text
     return buffer[:put_values(node.kind, &value, 1, buffer) - buffer]
 
 
-cdef inline tuple minmax_put(MinMax* m, const Node* node):
+cdef inline tuple minmax_put(MinMax* m, const TypeNode* node):
     """Return both bounds as they are stored, or (None, None) if every value is null."""
     if not m.known:
         return None, None

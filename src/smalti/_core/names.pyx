@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memmove
 
 from smalti._core.cursor cimport put_uv32, uv32_size
 from smalti._core.fault cimport grow, zeroed
-from smalti._core.nodes cimport BPE, FRONT, MAX_BPE_RULES
+from smalti._core.physical cimport BPE, FRONT, MAX_BPE_RULES
 
 cdef enum:
     STRIDE = 32         # tokens compared together when searching for a pair

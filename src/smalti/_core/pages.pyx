@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 
 from smalti._core.cursor cimport Cursor, cursor_over, read_uv32
 from smalti._core.fault cimport NONE, corrupt
-from smalti._core.nodes cimport MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
+from smalti._core.physical cimport MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 from smalti.errors import MosaicError
 

@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from smalti._core.cursor cimport Cursor
-from smalti._core.nodes cimport BucketNodes, MAX_BPE_RULES
+from smalti._core.physical cimport PhysicalColumns, MAX_BPE_RULES
 
 cdef class SchemaBlock:
     cdef object _bytes
@@ -27,4 +27,4 @@ cdef class SchemaBlock:
     cdef int64_t _next_name(self, Cursor* c, int64_t column, uint8_t* name) except -1
     cdef _find_encoded(self, dict wanted, list found)
     cdef bytes _encode(self, bytes name)
-    cdef BucketNodes _nodes(self, columns)
+    cdef PhysicalColumns _nodes(self, columns)

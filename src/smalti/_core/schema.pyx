@@ -12,9 +12,9 @@ from smalti._core.arrow_c cimport schema_capsule
 from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, need, read_u8, read_uv32, read_zz64
 from smalti._core.fault cimport NONE, corrupt, corrupt_column, grow, zeroed
-from smalti._core.nodes cimport (
-    BPE, BucketNodes, MAX_BPE_RULES, MAX_NAME_SIZE, MAX_NAMES_SIZE, Node, T_BYTES, T_DATE, T_STRING, parse_descriptor,
-    skip_descriptor,
+from smalti._core.physical cimport (
+    BPE, MAX_BPE_RULES, MAX_NAME_SIZE, MAX_NAMES_SIZE, PhysicalColumns, T_BYTES, T_DATE, T_STRING, TypeNode,
+    parse_descriptor, skip_descriptor,
 )
 from smalti._core.utf8 cimport valid_utf8
 
@@ -355,17 +355,17 @@ cdef class SchemaBlock:
             ((bucket + 1) * self.num_columns + self.num_buckets - 1) // self.num_buckets,
         )
 
-    def bucket_nodes(self, int64_t bucket):
+    def physical_columns(self, int64_t bucket):
         """The physical columns of a bucket."""
         return self._nodes(range(*self.bucket_columns(bucket)))
 
-    def nodes(self, int64_t first, int64_t stop):
+    def physical_range(self, int64_t first, int64_t stop):
         """The physical columns of a range of sorted indices."""
         return self._nodes(range(first, stop))
 
-    cdef BucketNodes _nodes(self, columns):
+    cdef PhysicalColumns _nodes(self, columns):
         """The physical columns of a sequence of sorted indices."""
-        cdef BucketNodes out = BucketNodes.__new__(BucketNodes)
+        cdef PhysicalColumns out = PhysicalColumns.__new__(PhysicalColumns)
         cdef Cursor c = cursor_over(self.data, self.size)
         cdef int32_t at = 0, next_free
         cdef int64_t i
@@ -375,8 +375,8 @@ cdef class SchemaBlock:
             if not 0 <= i < self.num_columns:
                 raise IndexError(f"column {i} of {self.num_columns}")
             c.pos = self.descriptor_at[i]
-            skip_descriptor(&c, 0, &out.num_nodes)
-        out.nodes = <Node*>grow(NULL, (out.num_nodes + 1) * sizeof(Node))
+            skip_descriptor(&c, 0, &out.num_physical)
+        out.nodes = <TypeNode*>grow(NULL, (out.num_physical + 1) * sizeof(TypeNode))
         for i in columns:
             c.pos = self.descriptor_at[i]
             parse_descriptor(&c, out.nodes, at, &next_free)

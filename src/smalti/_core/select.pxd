@@ -13,7 +13,7 @@ from smalti._core.bits cimport bitmap_size, count_bits, get_bit, index_width, lo
 from smalti._core.cursor cimport load_uv32
 from smalti._core.decode cimport Scratch, load_lengths
 from smalti._core.fault cimport NONE, corrupt, grow, zeroed
-from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_LEN, PLAIN, Node, file_width
+from smalti._core.physical cimport ALL_NULL, CONST, DICT, K_LEN, PLAIN, TypeNode, file_width
 from smalti._core.view cimport View
 
 # Memory of the views that were made; they point into it.
@@ -147,7 +147,7 @@ cdef inline int64_t _load_elements(
 
     If all lists have one length, it is loaded once: a small file may have any number of such lists.
     """
-    cdef const Node* node = view.node
+    cdef const TypeNode* node = view.node
     cdef View loaded = view[0]
     cdef int64_t i, total = 0, elements = views[node.child[0]].rows
     cdef bint same = view.encoding == CONST or (view.encoding == DICT and view.entries == 1)
@@ -199,7 +199,7 @@ cdef inline int select_rows(
 ) except -1 nogil:
     """Select `n` rows, given in ascending order and checked, of a column and of those below it.
 
-    The new views are written to the same indices of `out`. They point into `blocks` and into the memory of the old ones.
+    The new views are written to the same indices of `out`. They point into `blocks` and into the old columns.
     """
     cdef View* view = &views[at]
     cdef View* made = &out[at]

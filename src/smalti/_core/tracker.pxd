@@ -12,7 +12,7 @@ from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
 from smalti._core.fault cimport grow
 from smalti._core.feed cimport Dense
-from smalti._core.nodes cimport K_DECV, K_VAR, file_width
+from smalti._core.physical cimport K_DECV, K_VAR, file_width
 
 # The distinct values of one column, in order of appearance, and each value's index; memory is kept for the next column.
 cdef struct Tracker:
@@ -161,16 +161,16 @@ cdef inline bint _is_entry(
 
 cdef inline int _track(Tracker* t, const Dense* values, int64_t n, int kind, bint strings) except -1 nogil:
     """As `track`; called with a constant `strings`, so that the compiler makes two loops."""
-    cdef int64_t i, slot, cost = file_width(kind)
+    cdef int64_t i, slot, mask = t.n_slots - 1, cost = file_width(kind)
     cdef uint64_t hash
     cdef uint32_t entry
     _reserve_indices(t, n)
     for i in range(n):
         hash = _hash(values.texts[i], values.sizes[i]) if strings else _mix(values.keys[i])
-        slot = hash & (t.n_slots - 1)
+        slot = hash & mask
         entry = t.slots[slot]
         while entry and not _is_entry(t, entry - 1, hash, values, i, strings):
-            slot = (slot + 1) & (t.n_slots - 1)
+            slot = (slot + 1) & mask
             entry = t.slots[slot]
         if entry == 0:
             if kind == K_VAR:
@@ -180,6 +180,7 @@ cdef inline int _track(Tracker* t, const Dense* values, int64_t n, int kind, bin
             entry = _add_entry(t, hash, cost, values, i, strings)
             if entry == 0:
                 return 0
+            mask = t.n_slots - 1
         t.indices[t.n_indices] = entry - 1
         t.n_indices += 1
     return 0

@@ -3,12 +3,12 @@ from libc.string cimport memcpy
 
 from smalti._core.bits cimport i128, u128
 from smalti._core.feed cimport Dense
-from smalti._core.nodes cimport K_W1, K_W2, K_W4, Node, T_DOUBLE, T_FLOAT
+from smalti._core.physical cimport K_W1, K_W2, K_W4, TypeNode, T_DOUBLE, T_FLOAT
 
 cdef enum:
     MILLISECONDS_OF_DAY = 86400000
 
-cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t* out) except -1 nogil
+cdef int load_values(const TypeNode* node, const uint8_t* source, int64_t n, uint8_t* out) except -1 nogil
 cdef uint8_t* put_values(int kind, const Dense* values, int64_t n, uint8_t* out) noexcept nogil
 
 
@@ -28,7 +28,7 @@ cdef inline bint fits_limit(const uint8_t* decimal, u128 limit) noexcept nogil:
     return (<u128>value if value >= 0 else -<u128>value) < limit
 
 
-cdef inline double _as_double(const Node* node, uint64_t key) noexcept nogil:
+cdef inline double _as_double(const TypeNode* node, uint64_t key) noexcept nogil:
     cdef uint32_t w4 = <uint32_t>key
     cdef float f
     cdef double d
@@ -39,13 +39,13 @@ cdef inline double _as_double(const Node* node, uint64_t key) noexcept nogil:
     return d
 
 
-cdef inline bint key_is_nan(const Node* node, uint64_t key) noexcept nogil:
+cdef inline bint key_is_nan(const TypeNode* node, uint64_t key) noexcept nogil:
     if node.type_id != T_FLOAT and node.type_id != T_DOUBLE:
         return False
     return _as_double(node, key) != _as_double(node, key)
 
 
-cdef inline bint key_less(const Node* node, uint64_t a, uint64_t b) noexcept nogil:
+cdef inline bint key_less(const TypeNode* node, uint64_t a, uint64_t b) noexcept nogil:
     """Whether key `a` sorts before key `b`; NaN sorts neither before nor after anything."""
     if node.type_id == T_FLOAT or node.type_id == T_DOUBLE:
         return _as_double(node, a) < _as_double(node, b)

@@ -7,10 +7,10 @@ from smalti._core.bits cimport __builtin_bswap16, __builtin_bswap32, __builtin_b
 from smalti._core.cursor cimport load_be, put_uv32
 from smalti._core.decimals cimport put_decimal
 from smalti._core.fault cimport NONE, corrupt
-from smalti._core.nodes cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_VAR, K_W1, K_W2, K_W4, K_W8, Node, T_TIME
+from smalti._core.physical cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_VAR, K_W1, K_W2, K_W4, K_W8, TypeNode, T_TIME
 
 
-cdef int _load_decimals(const Node* node, const uint8_t* at, int64_t n, uint8_t* out) except -1 nogil:
+cdef int _load_decimals(const TypeNode* node, const uint8_t* at, int64_t n, uint8_t* out) except -1 nogil:
     cdef int64_t i
     cdef int k, size
     cdef i128 value
@@ -59,7 +59,7 @@ cdef int _check_times(const uint32_t* times, int64_t n) except -1 nogil:
     return 0
 
 
-cdef int load_values(const Node* node, const uint8_t* source, int64_t n, uint8_t* out) except -1 nogil:
+cdef int load_values(const TypeNode* node, const uint8_t* source, int64_t n, uint8_t* out) except -1 nogil:
     """Decode n values of a fixed Arrow width into `out`. The caller has checked that they exist."""
     cdef int64_t i
     cdef uint16_t w2

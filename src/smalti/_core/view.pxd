@@ -9,11 +9,13 @@ from libc.stdint cimport int64_t, uint8_t
 from smalti._core.bits cimport bitmap_size, count_bits, index_width
 from smalti._core.cursor cimport Cursor, cursor_over, need, read_u8, read_uv32, skip
 from smalti._core.fault cimport NONE, corrupt
-from smalti._core.nodes cimport ALL_NULL, CONST, DICT, K_DECV, K_VAR, MAX_ROWS, MAX_UNBACKED_ROWS, Node, PLAIN, file_width
+from smalti._core.physical cimport (
+    ALL_NULL, CONST, DICT, K_DECV, K_VAR, MAX_ROWS, MAX_UNBACKED_ROWS, PLAIN, TypeNode, file_width,
+)
 
 # Pointers to the pieces of one encoded physical column; every size has been checked against the bytes.
 cdef struct View:
-    const Node* node
+    const TypeNode* node
     int encoding
     bint has_nulls
     int64_t rows
@@ -27,7 +29,7 @@ cdef struct View:
     int64_t string_bytes        # PLAIN of variable width: bytes of all values without their prefixes
 
 
-cdef inline int64_t walk_values(Cursor* c, const Node* node, int64_t n) except -1 nogil:
+cdef inline int64_t walk_values(Cursor* c, const TypeNode* node, int64_t n) except -1 nogil:
     """Step over n serialised values; returns the bytes of those of variable width, without their prefixes."""
     cdef int64_t i, size, total = 0, pos
     cdef int width = file_width(node.kind)
@@ -114,7 +116,7 @@ cdef inline int _take_data(Cursor* c, View* view) except -1 nogil:
     return 0
 
 
-cdef inline void _init(View* view, const Node* node, int64_t rows, int encoding, bint has_nulls) noexcept nogil:
+cdef inline void _init(View* view, const TypeNode* node, int64_t rows, int encoding, bint has_nulls) noexcept nogil:
     """Set the fields of a zeroed view that do not come from the bytes."""
     view.node = node
     view.rows = rows
@@ -122,12 +124,14 @@ cdef inline void _init(View* view, const Node* node, int64_t rows, int encoding,
     view.has_nulls = has_nulls and encoding != ALL_NULL
 
 
-cdef inline int view_all_null(const Node* node, int64_t rows, View* view) except -1 nogil:
+cdef inline int view_all_null(const TypeNode* node, int64_t rows, View* view) except -1 nogil:
     _init(view, node, rows, ALL_NULL, False)
     return _check_rows(view, NONE)
 
 
-cdef inline int view_page(const uint8_t* page, int64_t size, const Node* node, int64_t rows, View* view) except -1 nogil:
+cdef inline int view_page(
+    const uint8_t* page, int64_t size, const TypeNode* node, int64_t rows, View* view
+) except -1 nogil:
     """View a decompressed page of a paged bucket."""
     cdef Cursor c = cursor_over(page, size)
     cdef int64_t encoding = read_u8(&c)
@@ -146,8 +150,8 @@ cdef inline int view_page(const uint8_t* page, int64_t size, const Node* node, i
 
 
 cdef inline int view_monolithic(
-    const uint8_t* data, int64_t size, const Node* nodes, int64_t n_columns, int64_t n_nodes, int64_t rows, View* views,
-    int64_t* column
+    const uint8_t* data, int64_t size, const TypeNode* nodes, int64_t n_columns, int64_t n_nodes, int64_t rows,
+    View* views, int64_t* column
 ) except -1 nogil:
     """View all physical columns of a decompressed monolithic bucket; `column` becomes that of an error."""
     cdef Cursor c = cursor_over(data, size)

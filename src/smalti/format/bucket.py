@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from smalti._core.nodes import BucketNodes
 from smalti._core.pages import find_slots, open_slots
+from smalti._core.physical import PhysicalColumns
 from smalti.errors import CorruptFileError, MosaicError
 from smalti.format.compression import Page, deflate_all, has_checksum, inflate, inflate_all
 from smalti.format.varint import pack_varint
@@ -20,10 +20,10 @@ from smalti.spec import MAX_PAGED_CHILDREN
 PAGE_HEAD_SIZE = 2
 
 
-def directory_size(nodes: BucketNodes) -> int:
+def directory_size(nodes: PhysicalColumns) -> int:
     """Bytes before the first slot: the child counts, if there are arrays or maps, and the size of every slot."""
-    children = nodes.num_nodes - nodes.num_columns
-    return (2 + 4 * children if children else 0) + 4 * nodes.num_nodes
+    children = nodes.num_physical - nodes.num_columns
+    return (2 + 4 * children if children else 0) + 4 * nodes.num_physical
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Directory:
     slots: list[tuple[int, int]]
 
 
-def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: int, wanted: list[int]) -> Directory:
+def parse_directory(data: bytes | memoryview, nodes: PhysicalColumns, bucket_size: int, wanted: list[int]) -> Directory:
     """Find the `wanted` slots of a paged bucket of `bucket_size` bytes, of which `data` has at least the directory."""
     size = directory_size(nodes)
     if size > bucket_size:
         raise CorruptFileError("paged bucket is smaller than its directory", found=bucket_size, expected=size)
-    children = nodes.num_nodes - nodes.num_columns
+    children = nodes.num_physical - nodes.num_columns
     child_rows: list[int] = []
     if children:
         (count,) = struct.unpack_from("<H", data)
@@ -52,7 +52,9 @@ def parse_directory(data: bytes | memoryview, nodes: BucketNodes, bucket_size: i
                 "bucket header counts other children than the schema", found=count, expected=children
             )
         child_rows = list(struct.unpack_from(f"<{children}I", data, 2))
-    return Directory(child_rows, find_slots(data, size - 4 * nodes.num_nodes, nodes.num_nodes, bucket_size, wanted))
+    return Directory(
+        child_rows, find_slots(data, size - 4 * nodes.num_physical, nodes.num_physical, bucket_size, wanted)
+    )
 
 
 def pack_directory(child_rows: list[int], slots: list[int]) -> bytes:

@@ -170,7 +170,7 @@ class _Checker:
         except pa.ArrowInvalid as error:
             self._add(MosaicError(f"decoded values are not valid Arrow: {error}", row_group=group, bucket=bucket))
             return
-        first = columns.buckets[0].nodes.first_column
+        first = columns.buckets[0].physical.first_column
         for position, (field, array) in enumerate(zip(columns.schema, batch.columns, strict=True), first):
             record = records.get(position)
             if record is not None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from smalti._core.allowance import Allowance
 from smalti._core.batch import BucketViews, view_block, view_pages
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti.errors import MemoryLimitError, MosaicError
 from smalti.format.bucket import directory_size, inflate_slots, parse_directory
 from smalti.format.compression import Page, inflate_bucket
@@ -36,12 +36,12 @@ class Bucket:
     `data` is all of the bucket, or only the directory of a paged one if not all columns are wanted.
     """
 
-    __slots__ = ("block", "child_rows", "data", "entry", "group", "nodes", "number", "pages", "slots")
+    __slots__ = ("block", "child_rows", "data", "entry", "group", "number", "pages", "physical", "slots")
 
-    def __init__(self, group: int, number: int, nodes: BucketNodes, entry: BucketEntry) -> None:
+    def __init__(self, group: int, number: int, physical: PhysicalColumns, entry: BucketEntry) -> None:
         self.group = group
         self.number = number
-        self.nodes = nodes
+        self.physical = physical
         self.entry = entry
         self.data = memoryview(b"")
         #: Of a paged bucket: the rows of each physical column below an array or map, see `Directory`.
@@ -69,7 +69,7 @@ class Bucket:
 
     def copy(self) -> Bucket:
         """The same bytes for another reader, which may add columns."""
-        copy = Bucket(self.group, self.number, self.nodes, self.entry)
+        copy = Bucket(self.group, self.number, self.physical, self.entry)
         copy.data, copy.child_rows, copy.block = self.data, self.child_rows, self.block
         copy.slots, copy.pages = dict(self.slots), dict(self.pages)
         return copy
@@ -79,11 +79,11 @@ class Bucket:
 
         Pages are copied, because many of them share one piece of memory.
         """
-        kept = Bucket(self.group, self.number, self.nodes, self.entry)
+        kept = Bucket(self.group, self.number, self.physical, self.entry)
         if self.block is not None:
             kept.block = self.block
-            return kept, BUCKET_COST + COLUMN_COST * self.nodes.num_nodes + self.entry.uncompressed_size
-        kept.data, kept.child_rows = memoryview(bytes(self.data[: directory_size(self.nodes)])), self.child_rows
+            return kept, BUCKET_COST + COLUMN_COST * self.physical.num_physical + self.entry.uncompressed_size
+        kept.data, kept.child_rows = memoryview(bytes(self.data[: directory_size(self.physical)])), self.child_rows
         kept.pages = {node: page and bytes(page) for node, page in self.pages.items()}  # type: ignore[arg-type]
         kept.slots = dict.fromkeys(kept.pages, memoryview(b""))
         size = len(kept.data) + sum(len(page) for page in kept.pages.values() if page is not None)
@@ -169,10 +169,10 @@ class BucketReader:
                 bucket = self.cache.get(group, read.bucket)
             size = 0
             if bucket is None:
-                bucket = Bucket(group, read.bucket, read.nodes, self.tail.entry(group, read.bucket))
+                bucket = Bucket(group, read.bucket, read.physical, self.tail.entry(group, read.bucket))
                 size = bucket.entry.size
                 if bucket.entry.mode == PAGED and not read.whole and read.bucket not in whole:
-                    size = min(size, directory_size(read.nodes))
+                    size = min(size, directory_size(read.physical))
             buckets.append(bucket)
             ranges.append(Range(bucket.entry.offset, size))
         for bucket, data in zip(buckets, fetch(self.source, ranges), strict=True):
@@ -181,7 +181,7 @@ class BucketReader:
         for read, bucket in zip(reads, buckets, strict=True):
             if bucket.entry.mode == PAGED:
                 try:
-                    missing += _missing_slots(bucket, read.physical)
+                    missing += _missing_slots(bucket, read.wanted_physical)
                 except MosaicError as error:
                     raise self.locate(error, bucket) from None
         slots = fetch(self.source, [where for _, _, where in missing])
@@ -211,33 +211,33 @@ class BucketReader:
 
     def views(self, bucket: Bucket, allowance: Allowance) -> BucketViews:
         """Find the columns of a bucket. Inflates a monolithic one; pages must be inflated already."""
-        nodes, num_rows = bucket.nodes, self.tail.index.rows(bucket.group)
+        physical, num_rows = bucket.physical, self.tail.index.rows(bucket.group)
         if bucket.entry.mode == MONOLITHIC:
             if bucket.block is None:
                 block: bytes | memoryview = bucket.data
                 if self.is_compressed:
                     allowance.take(bucket.entry.uncompressed_size)
                     block = inflate_bucket(bucket.data, bucket.entry.uncompressed_size)
-                bucket.block = view_block(nodes, block, num_rows)
+                bucket.block = view_block(physical, block, num_rows)
             return bucket.block
         if bucket.entry.mode == EMPTY:
-            bucket.pages = dict.fromkeys(range(nodes.num_nodes))
-            bucket.child_rows = [0] * (nodes.num_nodes - nodes.num_columns)
-        return view_pages(nodes, bucket.pages, [num_rows] * nodes.num_columns + bucket.child_rows)
+            bucket.pages = dict.fromkeys(range(physical.num_physical))
+            bucket.child_rows = [0] * (physical.num_physical - physical.num_columns)
+        return view_pages(physical, bucket.pages, [num_rows] * physical.num_columns + bucket.child_rows)
 
     def locate(self, error: MosaicError, bucket: Bucket) -> MosaicError:
         """Add the bucket to an error, and the name of a physical column that kernels know by number."""
         node = error.place.get("column")
         if isinstance(node, int):
-            names = self.tail.schema.names()[bucket.nodes.first_column :]
-            error.place["column"] = bucket.nodes.paths(names)[node][1]
+            names = self.tail.schema.names()[bucket.physical.first_column :]
+            error.place["column"] = bucket.physical.paths(names)[node][1]
         return error.locate(path=self.source.name, row_group=bucket.group, bucket=bucket.number)
 
 
 def _missing_slots(bucket: Bucket, wanted: list[int]) -> Iterator[tuple[Bucket, int, Range]]:
     """Cut the wanted slots out of the fetched bytes of a paged bucket; yield the slots that are still to be fetched."""
     entry, data = bucket.entry, bucket.data
-    directory = parse_directory(data, bucket.nodes, entry.size, wanted)
+    directory = parse_directory(data, bucket.physical, entry.size, wanted)
     bucket.child_rows = directory.child_rows
     for node, (offset, size) in zip(wanted, directory.slots, strict=True):
         if node in bucket.slots:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from smalti._core.arrow_c import field_kinds
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti._core.schema import SchemaBlock
 
 #: The number of projections, or of schema blocks, that are kept. A table rarely has more than a few.
@@ -34,21 +34,21 @@ class BucketRead:
     """
 
     bucket: int
-    nodes: BucketNodes
+    physical: PhysicalColumns
     columns: list[int]
     outputs: list[int]
 
     @property
     def whole(self) -> bool:
         """Whether all columns of the bucket are wanted."""
-        return len(self.columns) == self.nodes.num_columns
+        return len(self.columns) == self.physical.num_columns
 
     @cached_property
-    def physical(self) -> list[int]:
+    def wanted_physical(self) -> list[int]:
         """The wanted columns, and all physical columns below those that are arrays or maps."""
-        if self.nodes.num_nodes == self.nodes.num_columns:
+        if self.physical.num_physical == self.physical.num_columns:
             return self.columns
-        return [node for column in self.columns for node in self.nodes.subtree(column)]
+        return [node for column in self.columns for node in self.physical.subtree(column)]
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def plan_buckets(block: SchemaBlock, positions: Sequence[int]) -> list[BucketRea
         wanted[position * num_buckets // num_columns].append(output)  # `SchemaBlock.bucket_of`, without a call each
     reads = []
     for bucket, outputs in sorted(wanted.items()):
-        nodes = block.bucket_nodes(bucket)
-        reads.append(BucketRead(bucket, nodes, [positions[i] - nodes.first_column for i in outputs], outputs))
+        physical = block.physical_columns(bucket)
+        reads.append(BucketRead(bucket, physical, [positions[i] - physical.first_column for i in outputs], outputs))
     return reads
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import zstandard
 
 from smalti._core.allowance import Allowance
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti.errors import MosaicError
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, PAGED
@@ -236,23 +236,26 @@ def _companion(tail: Tail) -> Section | None:
 def _read_bucket(reader: BucketReader, bucket: Bucket, names: list[str], allowance: Allowance) -> BucketLayout:
     """One bucket with its columns; the uncompressed size of a paged one counts its directory and its pages."""
     reader.inflate_pages([bucket], allowance)
-    nodes, entry = bucket.nodes, bucket.entry
+    physical, entry = bucket.physical, bucket.entry
     described = reader.views(bucket, allowance).describe()
     if entry.mode == EMPTY:  # The nulls of its columns are not stored.
         described = [(encoding, has_nulls, entries, 0, size) for encoding, has_nulls, entries, _, size in described]
-    stored: list[int | None] = [None] * nodes.num_nodes
+    stored: list[int | None] = [None] * physical.num_physical
     if entry.mode == PAGED:
-        stored = [len(bucket.slots[node]) for node in range(nodes.num_nodes)]
+        stored = [len(bucket.slots[node]) for node in range(physical.num_physical)]
         pages = sum(PAGE_HEAD_SIZE + size for (*_, size), slot in zip(described, stored, strict=True) if slot)
-        entry = entry._replace(uncompressed_size=directory_size(nodes) + pages)
-    names = names[nodes.first_column : nodes.first_column + nodes.num_columns]
-    return BucketLayout(bucket.number, *entry, _columns(nodes, names, described, stored))
+        entry = entry._replace(uncompressed_size=directory_size(physical) + pages)
+    names = names[physical.first_column : physical.first_column + physical.num_columns]
+    return BucketLayout(bucket.number, *entry, _columns(physical, names, described, stored))
 
 
 def _columns(
-    nodes: BucketNodes, names: list[str], described: list[tuple[int, bool, int, int, int]], stored: list[int | None]
+    physical: PhysicalColumns,
+    names: list[str],
+    described: list[tuple[int, bool, int, int, int]],
+    stored: list[int | None],
 ) -> tuple[ColumnLayout, ...]:
-    paths, types = nodes.paths(names), nodes.type_ids()
+    paths, types = physical.paths(names), physical.type_ids()
     return tuple(
         ColumnLayout(
             name=names[paths[node][0]],

@@ -76,7 +76,7 @@ class ScanPlan:
         return frozenset(
             read.bucket
             for read in (self.filter.projection.buckets if self.filter else ())
-            if len(wanted.get(read.bucket, set()).union(read.columns)) == read.nodes.num_columns
+            if len(wanted.get(read.bucket, set()).union(read.columns)) == read.physical.num_columns
         )
 
     def projections(self, read: GroupRead) -> list[Projection]:
@@ -116,7 +116,7 @@ class Estimate(NamedTuple):
 def estimate_bytes(tail: Tail, columns: Projection, group: int) -> Estimate:
     fetched = inflated = share_inflated = 0
     for read in columns.buckets:
-        entry, num_columns = tail.entry(group, read.bucket), read.nodes.num_columns
+        entry, num_columns = tail.entry(group, read.bucket), read.physical.num_columns
         if entry.mode == MONOLITHIC:
             fetched += entry.size
             inflated += entry.uncompressed_size

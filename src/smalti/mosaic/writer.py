@@ -14,7 +14,7 @@ from smalti import threads
 from smalti._core.encode import EncodedBucket, choose_paged
 from smalti._core.input import Feeds, InputBatch
 from smalti._core.names import pack_schema_block
-from smalti._core.nodes import BucketNodes
+from smalti._core.physical import PhysicalColumns
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
 from smalti.format.bucket import pack_directory, pack_slots
@@ -49,8 +49,8 @@ Slice = tuple[InputBatch, int, int]
 class OpenRowGroup:
     """The row group that is being filled: slices of batches, until it is full in bytes or in rows."""
 
-    def __init__(self, nodes: BucketNodes, indices: list[int], options: WriterOptions) -> None:
-        self._nodes = nodes
+    def __init__(self, physical: PhysicalColumns, indices: list[int], options: WriterOptions) -> None:
+        self._physical = physical
         self._indices = indices
         wanted = options.row_group_max_bytes or row_group_bytes(len(indices))
         self._max_bytes = min(wanted, MAX_ROW_GROUP_SIZE)
@@ -72,7 +72,7 @@ class OpenRowGroup:
         """Add the rows from `start` that fit, at least one to an empty row group; return their number."""
         rows = min(batch.num_rows - start, self._max_rows - self.num_rows)
         left = self._max_bytes - self.num_bytes
-        while (size := Feeds(self._nodes, self._indices, [(batch, start, rows)]).measure()) > left:
+        while (size := Feeds(self._physical, self._indices, [(batch, start, rows)]).measure()) > left:
             if rows == 1:
                 if self.num_rows:
                     return 0
@@ -141,9 +141,9 @@ class StoredWriter:
         by_position = [names[i] for i in self._indices], [descriptors[i] for i in self._indices]
         self._packed_block = pack_schema_block(*by_position, positions, num_buckets)
         self._block = SchemaBlock(self._packed_block)
-        self._all_nodes = self._block.nodes(0, len(names))
+        self._all_physical = self._block.physical_range(0, len(names))
         self._statistics = [positions[index] for index in statistics]
-        self._open = OpenRowGroup(self._all_nodes, self._indices, options)
+        self._open = OpenRowGroup(self._all_physical, self._indices, options)
         self._raw_bytes = 0
         self._index: list[bytes] = []
         self._schema_section: Future[bytes] | None = None
@@ -193,12 +193,12 @@ class StoredWriter:
             lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads
         )
         buckets = range(layout.num_buckets if num_columns else 0)
-        self._bucket_nodes = [self._block.bucket_nodes(bucket) for bucket in buckets]
+        self._bucket_physical = [self._block.physical_columns(bucket) for bucket in buckets]
         self._bucket_statistics: dict[int, list[int]] = {}
         for position in self._statistics:
             bucket = self._block.bucket_of(position)
             wanted = self._bucket_statistics.setdefault(bucket, [])
-            wanted.append(position - self._bucket_nodes[bucket].first_column)
+            wanted.append(position - self._bucket_physical[bucket].first_column)
 
     def _no_rows(self) -> LayoutChoice:
         return LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")
@@ -225,7 +225,7 @@ class StoredWriter:
     def _sample(self, slices: list[Slice], region: range) -> Sample:
         """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
         first, end = self._block.bucket_columns(region[0])[0], self._block.bucket_columns(region[-1])[1]
-        whole = self._encode(slices, self._block.nodes(first, end), [])
+        whole = self._encode(slices, self._block.physical_range(first, end), [])
         blocks = {}
         for count in (1, len(region), SPLITS * len(region)):
             num_buckets = min(len(self._indices), self._block.num_buckets * count // len(region))
@@ -234,7 +234,9 @@ class StoredWriter:
             cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
             parts = [whole]
             if count > 1:
-                parts = [self._encode(slices, self._block.nodes(start, stop), []) for start, stop in pairwise(cuts)]
+                parts = [
+                    self._encode(slices, self._block.physical_range(start, stop), []) for start, stop in pairwise(cuts)
+                ]
             blocks[num_buckets] = sum(len(_deflate(part.monolithic(), self._options)) for part in parts)
         pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
         paged_bytes = None
@@ -250,10 +252,10 @@ class StoredWriter:
         """Check the values of a batch, then hand its rows to row groups, and write each that is full."""
         if batch.num_rows == 0:
             return
-        problem = Feeds(self._all_nodes, self._indices, [(batch, 0, batch.num_rows)]).check()
+        problem = Feeds(self._all_physical, self._indices, [(batch, 0, batch.num_rows)]).check()
         if problem is not None:
             node, reason, found = problem
-            raise SchemaError(reason, column=self._all_nodes.paths(self._block.names())[node][1], found=found)
+            raise SchemaError(reason, column=self._all_physical.paths(self._block.names())[node][1], found=found)
         start = 0
         while start < batch.num_rows:
             start += self._open.take(batch, start)
@@ -276,14 +278,14 @@ class StoredWriter:
             self._lay_out(choose_layout(self._options.layout, len(self._indices), samples))
         entries: list[BucketEntry] = []
         records: list[StatisticsRecord] = []
-        buckets = range(len(self._bucket_nodes))
+        buckets = range(len(self._bucket_physical))
         encode = partial(self._encode_bucket, slices)
         results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
-        for nodes, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_nodes, results, strict=True):
+        for physical, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_physical, results, strict=True):
             entries.append(BucketEntry(mode, self.num_bytes, sum(map(len, blobs)), uncompressed_size))
             self._put(*blobs)
             self.most_rows = max(self.most_rows, num_rows, *encoded.child_rows)
-            first = nodes.first_column
+            first = physical.first_column
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
         if self._options.stats_columns == "auto":
             records = [record for record in records if record.bound_bytes <= MAX_AUTO_BOUNDS]
@@ -295,10 +297,10 @@ class StoredWriter:
 
     def _encode_bucket(self, slices: list[Slice], bucket: int) -> tuple[str, list[bytes], int, EncodedBucket]:
         """The mode of a bucket, its bytes, the size of its block (0 when paged), and its encoded columns."""
-        nodes, options = self._bucket_nodes[bucket], self._options
+        physical, options = self._bucket_physical[bucket], self._options
         assert self.layout is not None
-        encoded = self._encode(slices, nodes, self._bucket_statistics.get(bucket, []))
-        may_store = not self._vectors.isdisjoint(self._columns_of(nodes))
+        encoded = self._encode(slices, physical, self._bucket_statistics.get(bucket, []))
+        may_store = not self._vectors.isdisjoint(self._columns_of(physical))
         if (
             options.codec is Compression.ZSTD
             and choose_paged(*encoded.counted(), self.layout.page_size_threshold)
@@ -321,12 +323,12 @@ class StoredWriter:
             expected = f"at most {MAX_ROWS}"
             raise SchemaError("a row has too many elements", found=max(encoded.child_rows), expected=expected)
 
-    def _columns_of(self, nodes: BucketNodes) -> list[int]:
+    def _columns_of(self, physical: PhysicalColumns) -> list[int]:
         """Indices of the columns of a bucket."""
-        return self._indices[nodes.first_column : nodes.first_column + nodes.num_columns]
+        return self._indices[physical.first_column : physical.first_column + physical.num_columns]
 
-    def _encode(self, slices: list[Slice], nodes: BucketNodes, statistics: list[int]) -> EncodedBucket:
-        feeds = Feeds(nodes, self._columns_of(nodes), slices)
+    def _encode(self, slices: list[Slice], physical: PhysicalColumns, statistics: list[int]) -> EncodedBucket:
+        feeds = Feeds(physical, self._columns_of(physical), slices)
         return EncodedBucket(feeds, self._options.dict_max_entries, self._options.dict_max_bytes, statistics)
 
     def _put(self, *blobs: bytes) -> None:

@@ -71,7 +71,7 @@ cdef enum:
     MAX_ZSTD_RATIO = 32768
 
 # One type descriptor; in a bucket, one physical column (section 6). Strings point into the schema block.
-cdef struct Node:
+cdef struct TypeNode:
     uint8_t type_id
     uint8_t nullable
     uint8_t kind
@@ -104,23 +104,23 @@ cdef inline int arrow_width(int kind) noexcept nogil:
     return smalti_arrow_widths[kind]
 
 
-cdef inline bint has_statistics(const Node* node) noexcept nogil:
+cdef inline bint has_statistics(const TypeNode* node) noexcept nogil:
     """Section 11: the orderable types."""
     return node.type_id <= T_STRING or (node.kind != K_DECV and T_DECIMAL <= node.type_id <= T_TIMESTAMP_LTZ)
 
 
-cdef inline bint is_string(const Node* node) noexcept nogil:
+cdef inline bint is_string(const TypeNode* node) noexcept nogil:
     return T_CHAR <= node.type_id <= T_STRING
 
 
-cdef int read_head(Cursor* c, Node* node) except -1 nogil
+cdef int read_head(Cursor* c, TypeNode* node) except -1 nogil
 cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil
-cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil
+cdef int parse_descriptor(Cursor* c, TypeNode* nodes, int32_t at, int32_t* next_free) except -1 nogil
 
 # The physical columns of one bucket: logical columns first, then their children depth first.
-cdef class BucketNodes:
+cdef class PhysicalColumns:
     cdef object _block          # keeps the strings alive
-    cdef Node* nodes
+    cdef TypeNode* nodes
     cdef readonly int32_t num_columns
-    cdef readonly int32_t num_nodes
+    cdef readonly int32_t num_physical
     cdef readonly int32_t first_column

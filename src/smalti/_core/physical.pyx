@@ -36,11 +36,11 @@ cdef int _read_string(Cursor* c, const uint8_t** string, int32_t* size) except -
     return 0
 
 
-cdef int read_head(Cursor* c, Node* node) except -1 nogil:
+cdef int read_head(Cursor* c, TypeNode* node) except -1 nogil:
     """Read a descriptor without its children."""
     cdef int64_t start = c.pos
     cdef int64_t value, scale
-    memset(node, 0, sizeof(Node))
+    memset(node, 0, sizeof(TypeNode))
     node.child[0] = node.child[1] = -1
     value = read_u8(c)
     if value > T_MAP:
@@ -79,7 +79,7 @@ cdef int read_head(Cursor* c, Node* node) except -1 nogil:
 
 cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil:
     """Validate one descriptor and step over it; adds its nodes to `n_nodes` and returns its type id."""
-    cdef Node node
+    cdef TypeNode node
     cdef const uint8_t* text
     cdef int32_t size
     cdef int i
@@ -93,9 +93,9 @@ cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil
     return node.type_id
 
 
-cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free) except -1 nogil:
+cdef int parse_descriptor(Cursor* c, TypeNode* nodes, int32_t at, int32_t* next_free) except -1 nogil:
     """Parse a descriptor that `skip_descriptor` has validated; children go depth first from `next_free` (section 6)."""
-    cdef Node* node = &nodes[at]
+    cdef TypeNode* node = &nodes[at]
     cdef const uint8_t* name
     cdef int32_t child, size
     cdef int i
@@ -111,8 +111,8 @@ cdef int parse_descriptor(Cursor* c, Node* nodes, int32_t at, int32_t* next_free
     return 0
 
 
-cdef class BucketNodes:
-    """The physical columns of one bucket; made by `SchemaBlock.bucket_nodes`."""
+cdef class PhysicalColumns:
+    """The physical columns of one bucket; made by `SchemaBlock.physical_columns`."""
 
     def __dealloc__(self):
         free(self.nodes)
@@ -122,8 +122,8 @@ cdef class BucketNodes:
         cdef int32_t at
         cdef int i
         cdef list paths = [(at, names[at]) for at in range(self.num_columns)]
-        paths += [None] * (self.num_nodes - self.num_columns)
-        for at in range(self.num_nodes):        # parents come before their children
+        paths += [None] * (self.num_physical - self.num_columns)
+        for at in range(self.num_physical):        # parents come before their children
             column, path = paths[at]
             for i in range(self.nodes[at].n_children):
                 role = "element" if self.nodes[at].type_id == T_ARRAY else ("key", "value")[i]
@@ -132,14 +132,14 @@ cdef class BucketNodes:
 
     def type_ids(self):
         """Type id of every physical column."""
-        return [self.nodes[i].type_id for i in range(self.num_nodes)]
+        return [self.nodes[i].type_id for i in range(self.num_physical)]
 
     def subtree(self, int32_t node):
         """A physical column and everything below it, in order."""
         cdef list out = [node]
         cdef int i
-        if not 0 <= node < self.num_nodes:
-            raise IndexError(f"physical column {node} of {self.num_nodes}")
+        if not 0 <= node < self.num_physical:
+            raise IndexError(f"physical column {node} of {self.num_physical}")
         for i in range(self.nodes[node].n_children):
             out += self.subtree(self.nodes[node].child[i])
         return out

@@ -1,9 +1,9 @@
 from typing import final
 
 @final
-class BucketNodes:
+class PhysicalColumns:
     num_columns: int
-    num_nodes: int
+    num_physical: int
     first_column: int
 
     def paths(self, names: list[str]) -> list[tuple[int, str]]: ...
