@@ -21,7 +21,7 @@ from tests import oracle, reference
 from tests.compare import assert_same
 from tests.files import layout, read, written
 from tests.flips import KINDS, sweep
-from tests.fuzz import with_hostile_slots
+from tests.fuzz import with_hostile_slots, with_slots
 from tests.golden import SMALL, golden_bytes
 from tests.reading_child import read_everything
 from tests.tables import CONTAINERS, matrix
