@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -101,3 +102,47 @@ def test_computing_with_a_column_is_computing_with_its_own_type(type_: Any, wrap
             assert file.read(["row"], say())["row"].to_pylist() == expected, name
         tried += 1
     assert tried
+
+
+_TAGS = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.string())]))
+LISTS: Any = pa.table(
+    {
+        "id": [1, 2, 3, 4, 5],
+        "tags": pa.array([[None], [{"x": 1, "y": "a"}], [{"x": None, "y": "b"}], [], None], _TAGS),
+        "bytes": pa.array([[255], [0, 1], [None], [], None], pa.list_(pa.uint8())),
+        "times": pa.array([[2000], [1000, 1], [None], [], None], pa.list_(pa.duration("ms"))),
+        "user": pa.array(
+            [{"tags": [{"x": 1, "y": "a"}]}, {"tags": [None]}, {"tags": None}, None, {"tags": []}],
+            pa.struct([("tags", _TAGS)]),
+        ),
+        "map": pa.array(
+            [[("k", {"x": 1})], [("k", None)], [], None, [("l", {"x": 2})]],
+            pa.map_(pa.string(), pa.struct([("x", pa.int64())])),
+        ),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pc.list_value_length(pc.field("tags")) == 1,
+        pc.field("tags").is_null(),
+        pc.list_element(pc.field("tags"), 0).is_null(),
+        (pc.bit_wise_not(pc.list_element(pc.field("bytes"), 0)) == 0),
+        pc.list_element(pc.field("times"), 0) > pa.scalar(1500, pa.duration("ms")),
+        pc.field("user", "tags").is_null(),
+        pc.list_value_length(pc.field("user", "tags")) == 1,
+        pc.field("map").is_valid(),
+    ],
+    ids=str,
+)
+def test_expressions_over_lists_see_the_values_that_were_given(expression: pc.Expression, tmp_path: Path) -> None:
+    """A list of structs is stored as several columns, and a list of other types as one of another type."""
+    safe = LISTS.slice(0, 3) if "list_element" in str(expression) else LISTS  # Arrow refuses lists that are too short.
+    expected = safe.filter(expression)["id"].to_pylist()
+    smalti.write_table(safe, tmp_path / "a.mosaic")
+    with smalti.open(tmp_path / "a.mosaic") as file:
+        assert file.read(["id"], filters=expression)["id"].to_pylist() == expected
+        assert file.read(filters=expression).equals(safe.filter(expression))
+    assert smalti.dataset(tmp_path).to_table(["id"], expression)["id"].to_pylist() == expected

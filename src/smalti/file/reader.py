@@ -309,7 +309,7 @@ class MosaicFile(Scannable):
         filter_ = normalize_filters(filters)
         self.columns.refuse_ambiguous(filter_.nested)
         self._check_present(filter_.columns)
-        compared = self.columns.filter_columns(filter_.columns)
+        compared = self.columns.filter_columns(filter_.columns, filter_.computed)
         plan = FilterPlan(filter_, compared, self._tail, self.columns.stored)
         return plan_scan(output.stored, groups, plan, output.assemble)
 

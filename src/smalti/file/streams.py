@@ -235,7 +235,9 @@ class Scan:
 
     def count_rows(self) -> int:
         """How many rows the scan has; reads only the columns of its filter, if any."""
-        return self.origin.count_rows(self.filters)
+        if self.row_groups is None:
+            return self.origin.count_rows(self.filters)
+        return sum(batch.num_rows for batch in replace(self, columns=(), cast_to=None).to_batches())
 
     def to_pandas(self, **options: Any) -> Any:
         """A pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`.

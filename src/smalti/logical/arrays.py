@@ -276,6 +276,16 @@ def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: 
     return _wrapped(_as_lists(offsets, mask, entry, type_, take), node.type)
 
 
+def assemble_array(node: Node, type_: Any, stored: Sequence[pa.Array]) -> Any:
+    """Make one array of the stored columns of a node. `type_` is that of a leaf, which may be compared in another."""
+    if isinstance(node, Leaf):
+        return from_stored(stored[0], type_)
+    array = _assemble(node, ((each, None) for each in stored), _take_any)
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array
+
+
 def _wrapped(array: Any, type_: Any) -> Any:
     """Wrap an array in an extension type, which may wrap other extension types; return it unchanged for other types."""
     is_wrapped = isinstance(type_, pa.BaseExtensionType)

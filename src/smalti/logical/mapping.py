@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import compress
@@ -20,10 +20,10 @@ from smalti.format.companion import Companion, Description, parse_description, w
 from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.tree import (
     Leaf,
-    ListNode,
     LogicalColumn,
     Node,
     StoredColumn,
+    StructNode,
     is_composite,
     paths_below,
     plan_column,
@@ -31,7 +31,7 @@ from smalti.logical.tree import (
     stored_columns,
     walk,
 )
-from smalti.logical.types import filter_type, is_encoded, is_list_like, unwrapped
+from smalti.logical.types import compared_type, is_encoded, is_list_like, unwrapped
 from smalti.mosaic.columns import MAX_KEPT, Columns, Projection, keep
 from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
@@ -308,19 +308,19 @@ class ColumnMapping:
 
     # --- filters --------------------------------------------------------------------------------------------------
 
-    def filter_columns(self, names: Sequence[str]) -> dict[str, FilterColumn]:
-        """The stored column that is compared for each name, which must exist."""
+    def filter_columns(self, names: Sequence[str], computed: Set[str] = frozenset()) -> dict[str, FilterColumn]:
+        """The stored columns that are compared for each name, which must exist: all of them for `computed` names."""
         from smalti.mosaic.filtering import FilterColumn
 
         view, found = self._view, {}
         for name in names:
             owner = name if name in view.indices else view.paths.get(name)
             if owner is None:
-                found[name] = FilterColumn(name)
+                found[name] = FilterColumn((name,))
                 continue
             column = view.column(owner)
-            found[name] = _filter_column(column, name)
-            self._check_stored([each for each in column.stored if each.name == found[name].stored])
+            found[name] = _filter_column(column, name, is_computed=name in computed)
+            self._check_stored([each for each in column.stored if each.name in found[name].stored])
         return found
 
     def refuse_ambiguous(self, nested: Iterable[str]) -> None:
@@ -330,41 +330,41 @@ class ColumnMapping:
                 raise SchemaError("a filter names a field of a struct by a path that leads to two things", found=name)
 
 
-def _filter_column(column: LogicalColumn, path: str) -> FilterColumn:
-    """The stored column that a filter reads, and the type to compare it in. For a struct: its null-flag column."""
+def _filter_column(column: LogicalColumn, path: str, *, is_computed: bool) -> FilterColumn:
+    """The stored columns that a filter reads, and the type to compare them in. For a struct: its null-flag column."""
     import pyarrow.compute as pc
 
-    from smalti.logical.arrays import from_stored, misfit
+    from smalti.logical.arrays import assemble_array, misfit
     from smalti.mosaic.filtering import FilterColumn
 
     found = next(step for step in walk(column.node, column.field.name) if step.path == path)
+    node, names = found.node, tuple(each.name for each in column.stored[found.first : found.first + found.node.width])
     if found.is_entry:
         raise field_in_list(path)
-    name = column.stored[found.first].name
-    if isinstance(found.node, ListNode):  # Arrow compares no lists, but can tell which are null, and how long they are.
-        return FilterColumn(name)
-    if isinstance(found.node, Leaf):
-        type_ = filter_type(found.node.type)
-        if type_ == found.node.stored:
-            return FilterColumn(name)
+    if isinstance(node, StructNode):
+        if found.presence is None:
+            raise SchemaError("a struct that cannot be null cannot be compared; name one of its fields", column=path)
+        # Only whether a struct is null can be compared. Struct-presence columns have no statistics.
+        return FilterColumn(
+            (column.stored[found.presence].name,),
+            pa.struct([]),
+            lambda presence: pc.if_else(presence, presence, pa.scalar(None, pa.bool_())),
+            has_bounds=False,
+        )
+    type_ = compared_type(node.type)
+    if pt.is_nested(type_) and not is_computed:  # Arrow compares no lists, and the first column tells which are null.
+        return FilterColumn(names[:1])
+    if isinstance(node, Leaf) and type_ == node.stored:
+        return FilterColumn(names)
 
-        def restore(array: pa.Array) -> pa.Array:
-            try:
-                restored: pa.Array = from_stored(array, type_)
-                return restored
-            except (pa.ArrowException, ValueError) as error:
-                raise misfit(name, error) from None
+    def restore(*arrays: pa.Array) -> pa.Array:
+        try:
+            restored: pa.Array = assemble_array(node, type_, arrays)
+            return restored
+        except (pa.ArrowException, ValueError) as error:
+            raise misfit(names[0], error) from None
 
-        return FilterColumn(name, type_, restore)
-    if found.presence is None:
-        raise SchemaError("a struct that cannot be null cannot be compared; name one of its fields", column=path)
-    # Only whether a struct is null can be compared. Struct-presence columns have no statistics.
-    return FilterColumn(
-        column.stored[found.presence].name,
-        pa.struct([]),
-        lambda presence: pc.if_else(presence, presence, pa.scalar(None, pa.bool_())),
-        has_bounds=False,
-    )
+    return FilterColumn(names, type_, restore, has_bounds=isinstance(node, Leaf))
 
 
 def field_in_list(path: str) -> SchemaError:

@@ -19,22 +19,22 @@ from smalti.predicate import Filter, GroupStatistics, Outcome, fit_values, match
 
 @dataclass(frozen=True)
 class FilterColumn:
-    """The stored column that a filter reads for a name, and the type to compare it in.
+    """The stored columns that a filter reads for a name, mostly one, and the type to compare them in.
 
     Attributes
     ----------
-    stored : str
+    stored : tuple of str
     type : pyarrow.DataType, optional
         By default the stored type.
     convert : callable, optional
-        From an array of the stored type to one that is compared.
+        From arrays of the stored columns to the one that is compared.
     has_bounds : bool
         Whether statistics of the stored column are statistics of the values that are compared.
     """
 
-    stored: str
+    stored: tuple[str, ...]
     type: pa.DataType | None = None
-    convert: Callable[[pa.Array], pa.Array] = lambda array: array
+    convert: Callable[..., pa.Array] = lambda array: array
     has_bounds: bool = True
 
 
@@ -52,19 +52,19 @@ class FilterPlan:
 
     def __init__(self, filter_: Filter, compared: Mapping[str, FilterColumn], tail: Tail, columns: Columns) -> None:
         self._compared = compared
-        names = list(dict.fromkeys(column.stored for column in compared.values()))
+        names = list(dict.fromkeys(name for column in compared.values() for name in column.stored))
         #: The columns that are read to filter rows.
         self.projection = columns.project(names)
         stored = dict(zip(names, self.projection.schema.types, strict=True))
-        types = {name: stored[c.stored] if c.type is None else c.type for name, c in compared.items()}
+        types = {name: stored[c.stored[0]] if c.type is None else c.type for name, c in compared.items()}
         self._filter = fit_values(filter_, types)
         positions = dict(zip(names, columns.find(names), strict=True))
         wanted, groups = set(positions.values()), range(tail.index.num_row_groups)
         records = [{record.column: record for record in tail.statistics(group, wanted)} for group in groups]
         statistics = {
-            name: _group_statistics([group.get(positions[c.stored]) for group in records], stored[c.stored], c)
+            name: _group_statistics([group.get(positions[c.stored[0]]) for group in records], stored[c.stored[0]], c)
             for name, c in compared.items()
-            if c.has_bounds and any(positions[c.stored] in group for group in records)
+            if c.has_bounds and any(positions[c.stored[0]] in group for group in records)
         }
         self._outcomes = prune(self._filter.tree, statistics, [tail.index.rows(group) for group in groups])
 
@@ -78,7 +78,7 @@ class FilterPlan:
 
     def matching_rows(self, batch: pa.RecordBatch) -> pa.UInt64Array:
         """The indices of the rows that match in a batch of `projection`."""
-        arrays = [column.convert(batch.column(column.stored)) for column in self._compared.values()]
+        arrays = [column.convert(*map(batch.column, column.stored)) for column in self._compared.values()]
         if arrays:
             batch = pa.RecordBatch.from_arrays(arrays, names=list(self._compared))
         return pc.indices_nonzero(match_mask(batch, self._filter))

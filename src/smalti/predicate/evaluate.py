@@ -35,6 +35,11 @@ class Filter:
         """The columns that have to be read to apply the filter."""
         return tuple(dict.fromkeys(t.columns_of(self.tree)))
 
+    @cached_property
+    def computed(self) -> frozenset[str]:
+        """The columns that expressions compute with."""
+        return frozenset(t.computed_columns(self.tree))
+
     def with_tree(self, tree: t.Tree) -> Filter:
         """Return the same filter with another tree."""
         return replace(self, tree=tree)

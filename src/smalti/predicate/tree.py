@@ -207,6 +207,14 @@ def _operands(tree: Tree) -> tuple[Tree, ...]:
     return (tree.operand,) if isinstance(tree, Not) else ()
 
 
+def computed_columns(tree: Tree) -> Iterator[str]:
+    """Yield every column that a part of a pyarrow expression computes with, so that all of its values count."""
+    for operand in _operands(tree):
+        yield from computed_columns(operand)
+    if isinstance(tree, Opaque):
+        yield from tree.names
+
+
 def columns_of(tree: Tree) -> Iterator[str]:
     """Yield every column that the tree reads, in the order of the tree, as often as the tree names it."""
     for operand in _operands(tree):
