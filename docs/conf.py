@@ -31,5 +31,5 @@ html_css_files = ["wide.css"]
 
 def setup(app: Any) -> None:
     """Fences of ours that the tests read, and that are plain text to a reader."""
-    for name in ("tree", "layers"):
+    for name in ("tree", "layers", "walk"):
         app.add_lexer(name, TextLexer)

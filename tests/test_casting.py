@@ -86,7 +86,7 @@ def test_what_is_stored(path: Path, name: str) -> None:
 def test_a_field_of_a_struct_is_no_column_of_a_schema(path: Path, name: str) -> None:
     """It came as nulls, like a column that is not there."""
     wanted = pa.schema([("user.age", pa.int64())])
-    with pytest.raises(smalti.SchemaError, match=r"names a field of a struct: found user\.age"):
+    with pytest.raises(smalti.SchemaError, match=r"names a field of a struct instead of a column: found user\.age"):
         smalti.read_table(path / name, schema=wanted)
     with pytest.raises(smalti.SchemaError, match=r"names a field of a struct"):
         smalti.scan(path / name, schema=wanted).to_table()

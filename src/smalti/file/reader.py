@@ -233,7 +233,7 @@ class MosaicFile(Scannable):
         return view_file(self, self._source.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A file travels as what was opened, and is opened again where it arrives."""
+        """Pickle the path or the bytes; unpickling opens the file again."""
         if self._reopen is None:
             raise TypeError("only files that smalti.open has opened by path, or from bytes, can be pickled")
         return self._reopen, ()

@@ -46,7 +46,7 @@ def _cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> I
 
 
 def keep_batches(batches: Iterable[pa.RecordBatch], kept: Allowance) -> Iterator[pa.RecordBatch]:
-    """Count batches that the caller keeps all of."""
+    """Yield the batches, and count each in `kept`, because the caller holds all of them."""
     for batch in batches:
         kept.take(size_of(batch))
         yield batch
@@ -56,7 +56,9 @@ def refuse_fields(fields: Collection[str]) -> None:
     """Refuse to read fields of structs as columns of a schema: they would come as the nulls of a missing column."""
     if fields:
         expected = "the struct, with the fields that are wanted"
-        raise SchemaError("a schema to read as names a field of a struct", found=min(fields), expected=expected)
+        raise SchemaError(
+            "`schema` names a field of a struct instead of a column", found=min(fields), expected=expected
+        )
 
 
 class Scannable(ABC):
@@ -89,7 +91,7 @@ class Scannable(ABC):
         return self._scan_schema(scan.columns)
 
     def _present(self, names: Sequence[str]) -> list[str]:
-        """Those of the names of a schema to read as that are columns."""
+        """The names that are top-level columns. Refuse paths of struct fields."""
         schema = self._scan_schema(None)
         known = set(schema.names)
         missing = {name for name in names if name not in known and "." in name}
@@ -200,7 +202,7 @@ class Scan:
         return once, [names.index(name) for name in self.columns] if is_plain else list(range(len(once.schema)))
 
     def _cast_from(self, schema: pa.Schema) -> Scan:
-        """The scan of those columns of `schema` that exist, in the types that they have."""
+        """The scan that reads the existing columns of `schema` without casting them."""
         return replace(self, columns=tuple(self.origin._present(schema.names)), cast_to=None)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,7 @@ class WriteSummary:
     num_row_groups: int
     num_bytes: int
     layout: LayoutChoice
-    #: The columns that were stored as another type, or as several columns, and what as.
+    #: Columns stored as another type or as several columns, with their stored fields.
     stored_as: dict[str, tuple[pa.Field, ...]]
     _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
 
@@ -104,7 +104,7 @@ class MosaicWriter:
         self._closed = True  # until there is something to close
         self._lock = threads.OwnLock("a MosaicWriter")
         self.options = WriterOptions.of(options, option_values)
-        #: As it was given.
+        #: The schema that the caller passed.
         self.schema = check_schema(schema)
         self._intake = Intake(schema, self.options.has_companion)
         self._inspector = Inspector()
@@ -115,7 +115,7 @@ class MosaicWriter:
         vectors = self._intake.vectors if may_store else frozenset[int]()
         sink = open_sink(where, filesystem)
         try:
-            self._rows = StoredWriter(
+            self._stored_writer = StoredWriter(
                 sink, self._intake.schema, self._intake.descriptors, self.options, statistics, vectors
             )
         except BaseException:
@@ -165,8 +165,8 @@ class MosaicWriter:
             try:
                 for batch in arrow_batches(data):
                     for stored in self._to_stored(batch):
-                        self._rows.add(stored)
-                self._rows.own(copy)
+                        self._stored_writer.add(stored)
+                self._stored_writer.own(copy)
             except BaseException as error:
                 self._fail(error)
                 raise
@@ -183,7 +183,7 @@ class MosaicWriter:
         with self._lock:
             if self.summary is not None:
                 return self.summary.num_bytes
-            return self._rows.estimate(self._intake.describe(self._rows.most_rows))
+            return self._stored_writer.estimate(self._intake.describe(self._stored_writer.most_rows))
 
     def close(self) -> None:
         """Write the rows that are left and the end of the file, and make the file appear. Closing twice is harmless.
@@ -197,24 +197,29 @@ class MosaicWriter:
             if self._closed:
                 return
             try:
-                if not self._rows.is_ended:
-                    self._rows.flush()
-                self._rows.finish(self._intake.describe(self._rows.most_rows))
+                self._stored_writer.flush()
+                self._stored_writer.finish(self._intake.describe(self._stored_writer.most_rows))
             except BaseException as error:
-                if not self._rows.may_retry:
+                if not self._stored_writer.may_retry:
                     self._fail(error)
                 raise
             self._closed = True
             self.summary = self._summarize()
 
     def _summarize(self) -> WriteSummary:
-        rows = self._rows
-        assert rows.layout is not None
+        written = self._stored_writer
+        assert written.layout is not None
         records = tuple(
-            [(record, field, self._intake.given_type(field.name)) for record, field in group] for group in rows.records
+            [(record, field, self._intake.given_type(field.name)) for record, field in group]
+            for group in written.records
         )
         return WriteSummary(
-            rows.num_rows, rows.num_row_groups, rows.num_bytes, rows.layout, self._intake.stored_as(), records
+            written.num_rows,
+            written.num_row_groups,
+            written.num_bytes,
+            written.layout,
+            self._intake.stored_as(),
+            records,
         )
 
     def abort(self) -> None:
@@ -227,7 +232,7 @@ class MosaicWriter:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._rows.abort()
+                self._stored_writer.abort()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
@@ -236,7 +241,7 @@ class MosaicWriter:
     def _usable(self) -> None:
         if self._failure is not None:
             raise MosaicError("writer failed earlier and wrote nothing", found=str(self._failure))
-        if self._closed or self._rows.is_ended:
+        if self._closed or self._stored_writer.is_ended:
             raise MosaicError("writer is closed")
 
     def __enter__(self) -> MosaicWriter:
@@ -293,7 +298,7 @@ def write_table(
 def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, LayoutChoice]:
     """What each `layout` would choose for a table, and by which estimates; nothing is written.
 
-    As many rows are looked at as would be the first row group. With options that leave nothing to choose, all say so.
+    Looks at the rows of the first row group. If the options fix the layout, every entry has it and says so in `reason`.
 
     Examples
     --------
@@ -305,6 +310,8 @@ def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, 
     data = arrow_reader(data)
     writer = MosaicWriter(io.BytesIO(), data.schema, options)
     try:
-        return writer._rows.weigh(stored for batch in arrow_batches(data) for stored in writer._to_stored(batch))
+        return writer._stored_writer.weigh(
+            stored for batch in arrow_batches(data) for stored in writer._to_stored(batch)
+        )
     finally:
         writer.abort()

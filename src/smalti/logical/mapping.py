@@ -32,12 +32,11 @@ from smalti.logical.tree import (
     walk,
 )
 from smalti.logical.types import compared_type, is_encoded, is_list_like, unwrapped
-from smalti.mosaic.columns import MAX_KEPT, Columns, Projection, keep
+from smalti.mosaic.columns import MAX_KEPT, Columns, FilterColumn, Projection, keep
 from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
 
 if TYPE_CHECKING:
-    from smalti.mosaic.filtering import FilterColumn
     from smalti.mosaic.scan import Assemble
 
 #: The description of a file without companion.
@@ -263,7 +262,7 @@ class ColumnMapping:
         if known is None:
             is_stored = not any(name in view.indices or name in view.paths for name in names)
             known = self._unchanged(self.stored.project(names)) if is_stored else self._assembled(names)
-            keep(self._projections, key, known)
+            known = keep(self._projections, key, known)
         return known
 
     def _unchanged(self, stored: Projection) -> LogicalProjection:
@@ -310,8 +309,6 @@ class ColumnMapping:
 
     def filter_columns(self, names: Sequence[str], computed: Set[str] = frozenset()) -> dict[str, FilterColumn]:
         """The stored columns that are compared for each name, which must exist: all of them for `computed` names."""
-        from smalti.mosaic.filtering import FilterColumn
-
         view, found = self._view, {}
         for name in names:
             owner = name if name in view.indices else view.paths.get(name)
@@ -335,7 +332,6 @@ def _filter_column(column: LogicalColumn, path: str, *, is_computed: bool) -> Fi
     import pyarrow.compute as pc
 
     from smalti.logical.arrays import assemble_array, misfit
-    from smalti.mosaic.filtering import FilterColumn
 
     found = next(step for step in walk(column.node, column.field.name) if step.path == path)
     node, names = found.node, tuple(each.name for each in column.stored[found.first : found.first + found.node.width])

@@ -1,4 +1,4 @@
-"""One bucket of a row group: fetched, inflated and viewed as columns. A read does not ask whether it is paged.
+"""One bucket of a row group: fetched, inflated and viewed as columns, paged or not.
 
 A bucket is also the unit that an open file caches.
 """
@@ -22,10 +22,10 @@ from smalti.mosaic.columns import BucketRead
 from smalti.mosaic.tail import Tail
 from smalti.spec import Compression
 
-#: Bytes that a compressed byte of a page stands for, about: a paged bucket does not say how large it is uncompressed,
-#: and pages rarely shrink to less than a quarter. Work is shared out and memory is budgeted by this.
+#: Estimated inflated bytes per compressed byte of a page: the index has no uncompressed size for a paged bucket, and
+#: pages rarely compress below a quarter. Used to share out work and to budget memory.
 PAGE_RATIO = 4
-#: Bytes that a bucket, and a column in it, take in memory beside their content, about: many are tiny.
+#: Estimated bytes of the Python objects of a cached bucket, and of each column: in tiny buckets these dominate.
 BUCKET_COST, COLUMN_COST = 1000, 200
 NONE_FETCHED: Mapping[int, Bucket] = MappingProxyType({})
 
@@ -58,7 +58,7 @@ class Bucket:
 
     @property
     def uninflated_bytes(self) -> int:
-        """The number of bytes that inflating the rest of the bucket makes, about."""
+        """Estimated size, once inflated, of the parts that are still compressed."""
         if self.entry.mode == MONOLITHIC:
             return 0 if self.block is not None else self.entry.uncompressed_size
         return PAGE_RATIO * sum(len(slot) for _, slot in self.uninflated_slots())
@@ -68,14 +68,14 @@ class Bucket:
         self.pages, self.block = {}, None
 
     def copy(self) -> Bucket:
-        """The same bytes for another reader, which may add columns."""
+        """A shallow copy whose `slots` and `pages` another reader may add to."""
         copy = Bucket(self.group, self.number, self.physical, self.entry)
         copy.data, copy.child_rows, copy.block = self.data, self.child_rows, self.block
         copy.slots, copy.pages = dict(self.slots), dict(self.pages)
         return copy
 
     def detached(self) -> tuple[Bucket, int]:
-        """The inflated bytes without the fetched ones, and the memory that they take with their objects.
+        """A copy for the cache, of inflated columns without compressed bytes, and its size in memory.
 
         Pages are copied, because many of them share one piece of memory.
         """
@@ -158,9 +158,9 @@ class BucketReader:
     ) -> list[Bucket]:
         """Read buckets of a row group, in two rounds of requests at most.
 
-        The first round reads whole buckets and the directories of paged ones, the second the slots of those. Of buckets
-        in `fetched`, or in the cache, only missing slots are read. Buckets in `whole` are read in one piece, paged or
-        not, because all of their columns will be wanted.
+        The first round reads monolithic buckets and the directories of paged ones, or all of a paged bucket if all its
+        columns are wanted; the second reads the wanted slots. Of buckets in `fetched`, or in the cache, only missing
+        slots are read. `whole` has the numbers of buckets of which all columns will be wanted.
         """
         buckets, ranges = [], []
         for read in reads:
@@ -191,39 +191,44 @@ class BucketReader:
 
     def inflate_pages(self, buckets: Sequence[Bucket], allowance: Allowance) -> int:
         """Inflate the slots of paged buckets, all in one call; return the number of bytes that this took."""
-        closed: list[tuple[Bucket, int, memoryview]] = []
+        pending: list[tuple[Bucket, int, memoryview]] = []
         for bucket in buckets:
             for node, slot in bucket.uninflated_slots():
                 if len(slot):
-                    closed.append((bucket, node, slot))
+                    pending.append((bucket, node, slot))
                 else:
                     bucket.pages[node] = None
         try:
-            pages = inflate_slots([slot for _, _, slot in closed], allowance.take)
+            pages = inflate_slots([slot for _, _, slot in pending], allowance.take)
         except MemoryLimitError as error:
             raise error.locate(path=self.source.name, row_group=buckets[0].group) from None
         except MosaicError as error:
-            bucket, error.place["column"], _ = closed[error.place["column"]]
+            bucket, error.place["column"], _ = pending[error.place["column"]]
             raise self.locate(error, bucket) from None
-        for (bucket, node, _), page in zip(closed, pages, strict=True):
+        for (bucket, node, _), page in zip(pending, pages, strict=True):
             bucket.pages[node] = page
         return sum(map(len, pages))
 
-    def views(self, bucket: Bucket, allowance: Allowance) -> BucketViews:
-        """Find the columns of a bucket. Inflates a monolithic one; pages must be inflated already."""
+    def views(self, bucket: Bucket, allowance: Allowance) -> tuple[BucketViews, int]:
+        """Find the columns of a bucket, whose pages are inflated already; return also the bytes that this took.
+
+        A monolithic bucket is inflated here, unless it is or the file is not compressed.
+        """
         physical, num_rows = bucket.physical, self.tail.index.rows(bucket.group)
         if bucket.entry.mode == MONOLITHIC:
+            size = 0
             if bucket.block is None:
                 block: bytes | memoryview = bucket.data
                 if self.is_compressed:
-                    allowance.take(bucket.entry.uncompressed_size)
-                    block = inflate_bucket(bucket.data, bucket.entry.uncompressed_size)
+                    size = bucket.entry.uncompressed_size
+                    allowance.take(size)
+                    block = inflate_bucket(bucket.data, size)
                 bucket.block = view_block(physical, block, num_rows)
-            return bucket.block
+            return bucket.block, size
         if bucket.entry.mode == EMPTY:
             bucket.pages = dict.fromkeys(range(physical.num_physical))
             bucket.child_rows = [0] * (physical.num_physical - physical.num_columns)
-        return view_pages(physical, bucket.pages, [num_rows] * physical.num_columns + bucket.child_rows)
+        return view_pages(physical, bucket.pages, [num_rows] * physical.num_columns + bucket.child_rows), 0
 
     def locate(self, error: MosaicError, bucket: Bucket) -> MosaicError:
         """Add the bucket to an error, and the name of a physical column that kernels know by number."""

@@ -1,4 +1,4 @@
-"""The stored columns of a file: from names to positions to buckets. Each step is done once for all files that agree.
+"""The stored columns of a file: from names to positions to buckets. Files with the same schema block share them.
 
 Files of one table nearly always have the same schema block. `SharedSchemas` of `smalti.logical.mapping` recognises a
 block by its bytes, so that it is decompressed, checked and searched for the first file only.
@@ -7,7 +7,7 @@ block by its bytes, so that it is decompressed, checked and searched for the fir
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -80,8 +80,29 @@ class Projection:
 
     @cached_property
     def row_width(self) -> int:
-        """Bytes of a row while it is decoded, without strings and elements; a boolean takes a byte more meanwhile."""
+        """Bytes of a row while it is decoded, without strings and elements; booleans take a byte until they are bits."""
         return (self.least_bits + 8 * self._widths[1] + 7) // 8
+
+
+@dataclass(frozen=True)
+class FilterColumn:
+    """The stored columns that a filter reads for a name, mostly one, and the type to compare them in.
+
+    Attributes
+    ----------
+    stored : tuple of str
+    type : pyarrow.DataType, optional
+        By default the stored type.
+    convert : callable, optional
+        From arrays of the stored columns to the one that is compared.
+    has_bounds : bool
+        Whether statistics of the stored column are statistics of the values that are compared.
+    """
+
+    stored: tuple[str, ...]
+    type: pa.DataType | None = None
+    convert: Callable[..., pa.Array] = lambda array: array
+    has_bounds: bool = True
 
 
 def plan_buckets(block: SchemaBlock, positions: Sequence[int]) -> list[BucketRead]:
@@ -159,9 +180,9 @@ class Columns:
 
 
 def keep(kept: dict[Key, Value], key: Key, value: Value) -> Value:
-    """Keep a value, drop the oldest beyond `MAX_KEPT`, and return the value that is kept.
+    """Cache `value` unless another thread has cached one for `key` first; return the cached one.
 
-    That is another thread's value if it was faster, so that there is only one.
+    Evicts the oldest entry beyond `MAX_KEPT`.
     """
     value = kept.setdefault(key, value)
     if len(kept) > MAX_KEPT:

@@ -5,37 +5,15 @@ Imported only when there is a filter: loading Arrow's compute functions takes lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.format.statistics import StatisticsRecord
-from smalti.mosaic.columns import Columns
+from smalti.mosaic.columns import Columns, FilterColumn
 from smalti.mosaic.tail import Tail
 from smalti.predicate import Filter, GroupStatistics, Outcome, fit_values, match_mask, prune
-
-
-@dataclass(frozen=True)
-class FilterColumn:
-    """The stored columns that a filter reads for a name, mostly one, and the type to compare them in.
-
-    Attributes
-    ----------
-    stored : tuple of str
-    type : pyarrow.DataType, optional
-        By default the stored type.
-    convert : callable, optional
-        From arrays of the stored columns to the one that is compared.
-    has_bounds : bool
-        Whether statistics of the stored column are statistics of the values that are compared.
-    """
-
-    stored: tuple[str, ...]
-    type: pa.DataType | None = None
-    convert: Callable[..., pa.Array] = lambda array: array
-    has_bounds: bool = True
 
 
 class FilterPlan:

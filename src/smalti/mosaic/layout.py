@@ -26,7 +26,7 @@ _ENCODINGS = {encoding.value: encoding.name for encoding in Encoding}
 
 @dataclass(frozen=True)
 class Section:
-    """A piece of the file: where, how many bytes, and how many once decompressed."""
+    """A section of the file: offset, size, and size once decompressed."""
 
     offset: int
     size: int
@@ -237,7 +237,7 @@ def _read_bucket(reader: BucketReader, bucket: Bucket, names: list[str], allowan
     """One bucket with its columns; the uncompressed size of a paged one counts its directory and its pages."""
     reader.inflate_pages([bucket], allowance)
     physical, entry = bucket.physical, bucket.entry
-    described = reader.views(bucket, allowance).describe()
+    described = reader.views(bucket, allowance)[0].describe()
     if entry.mode == EMPTY:  # The nulls of its columns are not stored.
         described = [(encoding, has_nulls, entries, 0, size) for encoding, has_nulls, entries, _, size in described]
     stored: list[int | None] = [None] * physical.num_physical

@@ -41,10 +41,10 @@ SMALL_BUCKET = 64 << 10
 SHORT_COLUMN = 512
 #: Bytes of samples that are enough, and the fewest and most regions they are taken from.
 SAMPLE_BYTES, MIN_REGIONS, MAX_REGIONS = 4 << 20, 2, 4
-#: Columns of fewer bytes on average, nearly all of them null, say nothing about the row groups to come.
+#: If columns of the first row group have fewer bytes on average (nearly all null), samples do not predict later ones.
 MIN_COLUMN_BYTES = 2
-#: Bytes of each column for which a row group is made, and the smallest row group: long columns compress better one by
-#: one and take fewer reads.
+#: Target bytes per column of a row group, and the smallest row group: long columns compress better one by one and take
+#: fewer reads.
 COLUMN_BYTES, MIN_ROW_GROUP_SIZE = 64 << 10, 256 << 20
 
 
@@ -108,9 +108,9 @@ class LayoutChoice:
     reason : str
         In words.
     candidates : tuple of Candidate
-        What it was chosen from; empty if there was no choice.
+        The layouts that were compared; empty if the layout was fixed.
     chosen : int, optional
-        Which of them it is.
+        Index of the choice in `candidates`.
     """
 
     num_buckets: int

@@ -29,14 +29,14 @@ from smalti.readahead import Unit
 if TYPE_CHECKING:
     from smalti.mosaic.filtering import FilterPlan
 
-#: If fewer than one in this number of rows match a filter, decode only those; otherwise decode all and take them.
+#: If fewer than 1/_FEW_ROWS of the rows match, decode only the matching rows; otherwise decode all, then take those.
 _FEW_ROWS = 4
 #: A row group of more bytes is decoded in slices of about this size where only a batch of it is wanted at a time.
 SLICE_BYTES = 64 << 20
-#: A slice that turns out to be larger, with the memory for decoding it, is cut again. A row group that is larger by
+#: Limit of one slice, with the memory to decode it; a larger slice is retried with fewer rows. A row group above it by
 #: estimate is fetched ahead of its turn, but not decoded.
 MAX_SLICE_BYTES = 256 << 20
-#: The memory that a row group may take beyond twice its estimate before its turn.
+#: A row group decoded ahead of its turn may take twice its estimate plus this many bytes.
 SLACK = 16 << 20
 #: Bytes of the widest value of fixed width in Arrow's memory.
 MAX_WIDTH = 16
@@ -105,7 +105,7 @@ def plan_scan(
 class Estimate(NamedTuple):
     """About how many bytes reading columns of a row group takes, as far as the index tells.
 
-    Strings and elements count as far as they are stored: in columns of few distinct values they may be many more.
+    Strings and list elements are counted at their stored size; DICT and CONST columns decode to more.
     """
 
     fetched: int
@@ -156,30 +156,16 @@ class Scanner:
         batch_size: int | None = None,
         fetched: Mapping[int, Bucket] = NONE_FETCHED,
     ) -> Iterator[pa.RecordBatch]:
-        """The result of a scan.
+        """Yield the batches of a scan, in order.
 
-        With `kept`, there is one batch for each row group, and all of them count there, because all are kept. Without,
-        the caller holds one batch at a time: a row group that is large once it is decoded comes in several batches, so
-        that memory is needed for one of them and for the inflated buckets. Their size is estimated; a slice that takes
-        more than the memory limit is cut again. Of a plan with a single row group, some buckets may be `fetched`.
+        With `kept`, the caller holds all batches: each row group is one batch, counted in `kept`. Without it, the
+        caller holds one batch at a time: a row group that decodes to more than `SLICE_BYTES` by estimate is decoded in
+        slices while its inflated buckets stay in memory, and a slice that exceeds the limit is retried with a quarter
+        of its rows. `fetched` has buckets, by number, that were read already; only for plans of one row group.
         """
         for read in plan.groups:
-            group = _GroupScan(self, plan, read, kept, fetched)
-            step, start = group.num_rows if kept is not None else self._rows_at_once(plan, read, batch_size), 0
-            while start < group.num_rows:
-                span = range(start, min(start + step, group.num_rows))
-                try:
-                    batch = group.read(span)
-                except MemoryLimitError:
-                    if not group.can_retry or (group.is_sliced and len(span) == 1):
-                        raise
-                    group.is_sliced = True
-                    step = max(1, len(span) // 4)
-                else:
-                    start = span.stop
-                    if batch is not None:
-                        yield batch
-                    del batch
+            step = None if kept is not None else self._rows_at_once(plan, read, batch_size)
+            yield from _GroupScan(self, plan, read, kept, fetched).batches(step)
 
     def units(
         self,
@@ -190,9 +176,10 @@ class Scanner:
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
         """The row groups of a plan as units of reading ahead; the result of each are its batches.
 
-        With `kept`, all batches of the read stay in memory and count there. Otherwise, a row group that is read before
-        its turn counts in `ahead`, unless it is large or larger than was estimated: then it is decoded when its batches
-        are asked for, as are all without `ahead`.
+        With `kept`, the batches stay in memory and are counted there. Otherwise a unit decodes its row group when it
+        runs, and counts it in `ahead`. A row group whose estimate exceeds `MAX_SLICE_BYTES`, or that exceeds twice its
+        estimate plus `SLACK`, is only fetched, and decoded when the caller iterates. Without `ahead`, nothing is
+        fetched before its turn.
         """
         if kept is not None:
             self._check_fits(plan, kept)
@@ -223,7 +210,7 @@ class Scanner:
         return self.batches(plan, batch_size=batch_size, fetched={bucket.number: bucket for bucket in buckets})
 
     def _check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
-        """Refuse a read whose values of fixed width alone exceed the allowance, before memory is filled with others."""
+        """Refuse a read whose fixed-width values alone exceed `kept`, before anything is decoded."""
         rows = sum(self.tail.index.rows(read.row_group) for read in plan.groups if not read.is_filtered)
         if rows * MAX_WIDTH * len(plan.output.schema) <= kept.left:
             return  # The exact width would be computed from every column.
@@ -253,8 +240,8 @@ class Scanner:
     ) -> pa.RecordBatch:
         """Columns of a row group from the buckets that were fetched for them: all rows or some, in ascending order.
 
-        With `keep`, buckets stay inflated, so that more of their columns or rows can be decoded later, and count there.
-        Bytes count before memory is allocated for them.
+        With `keep`, the buckets stay inflated for later slices, and their bytes are counted in `keep`; without it, each
+        bucket is released once decoded. Bytes are counted before they are allocated.
         """
         num_rows = self.tail.index.rows(group) if rows is None else len(rows)
         selected, first = None, -1
@@ -273,21 +260,18 @@ class Scanner:
         def decode_run(run: range) -> None:
             inflated = self.buckets.inflate_pages(buckets[run.start : run.stop], opened)
             for i in run:
-                bucket, read, is_block = buckets[i], columns.buckets[i], buckets[i].entry.mode == MONOLITHIC
-                if is_block and bucket.block is None and self.buckets.is_compressed:
-                    inflated += bucket.entry.uncompressed_size
+                bucket, read = buckets[i], columns.buckets[i]
                 try:
-                    batch.decode(self.buckets.views(bucket, opened), read.columns, read.outputs, selected, first)
+                    views, size = self.buckets.views(bucket, opened)
+                    batch.decode(views, read.columns, read.outputs, selected, first)
                 except MosaicError as error:
                     raise self.buckets.locate(error, bucket) from None
                 if cache is not None and bucket.uninflated_bytes == 0 and weights[i] > 0:
                     cache.put(bucket)
                 if keep is None:
                     bucket.release()
-                    if is_block:  # Pages of a run share memory, which is free when the last of them is released.
-                        allowance.give(inflated)
-                        inflated = 0
-            if keep is None:
+                    allowance.give(size)
+            if keep is None:  # Pages of a run share memory, which is free when the last of them is released.
                 allowance.give(inflated)
 
         for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
@@ -299,8 +283,7 @@ class _GroupScan:
     """One row group of a scan: its buckets as far as they were fetched, and the memory that they take.
 
     It is *sliced* if its buckets stay inflated while rows are decoded from them; otherwise all rows are decoded at
-    once, and each bucket is released as soon as it is decoded. `can_retry` says whether a read that took too much
-    memory may succeed with slices, or with smaller ones.
+    once, and each bucket is released as soon as it is decoded.
     """
 
     def __init__(
@@ -318,16 +301,35 @@ class _GroupScan:
         self._kept = kept
         self._buckets = dict(fetched)
         self._inflated = Allowance(scanner.memory_limit)
-        #: The projections whose buckets are inflated, for slices to be decoded from them.
+        #: `id()` of each projection whose buckets are inflated already, for slices.
         self._opened: set[int] = set()
-        self.num_rows = scanner.tail.index.rows(read.row_group)
-        self.is_sliced = False
-        self.can_retry = kept is None
+        self._num_rows = scanner.tail.index.rows(read.row_group)
+        self._is_sliced = False
+        #: Whether a read that took too much memory may succeed with slices, or with smaller ones.
+        self._can_retry = kept is None
 
-    def read(self, span: range) -> pa.RecordBatch | None:
-        """The matching rows among some rows, None if there are none: then no column of the result was fetched."""
-        self.is_sliced = self.is_sliced or len(span) < self.num_rows
-        if self.is_sliced:
+    def batches(self, step: int | None) -> Iterator[pa.RecordBatch]:
+        """Yield the matching rows, `step` rows at a time, or fewer where these take too much memory; None for all."""
+        step, start = self._num_rows if step is None else step, 0
+        while start < self._num_rows:
+            span = range(start, min(start + step, self._num_rows))
+            try:
+                batch = self._read_span(span)
+            except MemoryLimitError:
+                if not self._can_retry or (self._is_sliced and len(span) == 1):
+                    raise
+                self._is_sliced = True
+                step = max(1, len(span) // 4)
+            else:
+                start = span.stop
+                if batch is not None:
+                    yield batch
+                del batch
+
+    def _read_span(self, span: range) -> pa.RecordBatch | None:
+        """Read the rows of `span` that match the filter; None if none match, and then the result was not fetched."""
+        self._is_sliced = self._is_sliced or len(span) < self._num_rows
+        if self._is_sliced:
             return self._read(span, None)
         limit = self._scanner.memory_limit
         account = Allowance(min(limit, MAX_SLICE_BYTES)) if self._kept is None else self._kept
@@ -368,22 +370,22 @@ class _GroupScan:
         account: Allowance | None,
         keep: Allowance | None,
     ) -> tuple[pa.RecordBatch, Allowance]:
-        """Columns of the rows of `span`, or of the matching ones; and the allowance in which they count.
+        """Decode `columns` for the rows of `span`, or only for `rows`, which are indices into it.
 
-        `rows` are indices into `span`. Without an account, the span is a slice, for which all buckets are inflated
-        first: one row may take all memory that is left then, several rows only a part of it.
+        Return the batch and the allowance that counts it. If `account` is None, `span` is a slice: all buckets are
+        inflated first; then a slice of one row may take all memory that is left, a longer one `MAX_SLICE_BYTES`.
         """
         whole = self._plan.whole_buckets if columns is not self._plan.output else frozenset[int]()
         buckets = self._scanner.buckets.fetch(self._group, columns.buckets, self._buckets, whole)
         self._buckets.update((bucket.number, bucket) for bucket in buckets)
         decode = partial(self._scanner.decode, self._group, columns, buckets)
-        wanted: pa.UInt64Array | range | None = None if len(span) == self.num_rows else span
+        wanted: pa.UInt64Array | range | None = None if len(span) == self._num_rows else span
         if account is None:
             if id(columns) not in self._opened:
                 try:
                     decode(self._inflated, rows=range(0), keep=self._inflated)
                 except MemoryLimitError:
-                    self.can_retry = False
+                    self._can_retry = False
                     raise
                 self._opened.add(id(columns))
             limit, held = self._scanner.memory_limit, self._inflated.held

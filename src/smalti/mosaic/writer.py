@@ -85,7 +85,7 @@ class OpenRowGroup:
         return rows
 
     def own(self, copy: bool) -> None:
-        """Prepare the rows that were added since the last call for staying; `copy` says whether they are borrowed."""
+        """Take ownership of the slices added since the last call; copy them if the caller may change their buffers."""
         if copy:
             self.slices[self._num_owned :] = [_copied(piece) for piece in self.slices[self._num_owned :]]
         self._num_owned = len(self.slices)
@@ -142,7 +142,7 @@ class StoredWriter:
         self._packed_block = pack_schema_block(*by_position, positions, num_buckets)
         self._block = SchemaBlock(self._packed_block)
         self._all_physical = self._block.physical_range(0, len(names))
-        self._statistics = [positions[index] for index in statistics]
+        self._with_statistics = [positions[index] for index in statistics]
         self._open = OpenRowGroup(self._all_physical, self._indices, options)
         self._raw_bytes = 0
         self._index: list[bytes] = []
@@ -195,7 +195,7 @@ class StoredWriter:
         buckets = range(layout.num_buckets if num_columns else 0)
         self._bucket_physical = [self._block.physical_columns(bucket) for bucket in buckets]
         self._bucket_statistics: dict[int, list[int]] = {}
-        for position in self._statistics:
+        for position in self._with_statistics:
             bucket = self._block.bucket_of(position)
             wanted = self._bucket_statistics.setdefault(bucket, [])
             wanted.append(position - self._bucket_physical[bucket].first_column)
@@ -316,7 +316,7 @@ class StoredWriter:
 
     @staticmethod
     def _check_readable(num_bytes: int, encoded: EncodedBucket) -> None:
-        """Refuse what our reader would refuse. Only a row group of a single row, which cannot be cut, is so large."""
+        """Refuse blocks and element counts above our reader's limits. Only a row group of one row can exceed them."""
         if num_bytes > MAX_BLOCK_SIZE:
             raise SchemaError("a row is too large for a bucket", found=num_bytes, expected=f"{MAX_BLOCK_SIZE} bytes")
         if max(encoded.child_rows, default=0) > MAX_ROWS:
@@ -351,11 +351,10 @@ class StoredWriter:
     def finish(self, description: Description | None) -> None:
         """Write schema block, companion, index and footer after the last row group, and commit the sink.
 
-        `description` is what the companion says of columns, None if the stored columns tell everything. If committing
-        fails, `finish` may be called again where `may_retry` is true.
+        Call `flush` first. `description` is the payload of the companion; None if the stored schema equals the given
+        one, metadata included. If committing fails, `finish` may be called again where `may_retry` is true.
         """
         if not self.is_ended:
-            self.flush()
             if self.layout is None:
                 self._lay_out(self._no_rows())
             assert self._schema_section is not None
@@ -379,7 +378,7 @@ class StoredWriter:
         self._sink.abort()
 
     def _pack_companion(self, description: Description | None, end: bytes) -> bytes:
-        """The companion before the `end` of the file, whose size does not depend on it; empty if there is none."""
+        """The companion of a file that ends with `end`, on which its size does not depend; empty if there is none."""
         if not self._options.has_companion:
             return b""
         return pack_companion(b"" if description is None else pack_description(description), end)
