@@ -270,17 +270,18 @@ class MosaicFile(Scannable):
         budget = self._budget if len(plan.groups) > 1 else Budget(0)
         ahead = Allowance(budget.memory_limit) if budget.readahead else None
         units = self._scanner.units(plan, kept, batch_size, ahead)
-        sizes = [0] * len(plan.groups)
+        sizes, meter = [0] * len(plan.groups), None
         if progress is not None:
             sizes = [self._tail.stored_bytes(read.row_group, plan.output.bucket_ids) for read in plan.groups]
-        meter = Meter("read", len(sizes), sum(sizes), progress)
+            meter = Meter("read", len(sizes), sum(sizes), progress)
         for size, batches in zip(sizes, in_order(units, budget), strict=True):
             num_rows = 0
             for batch in batches:
                 num_rows += batch.num_rows
                 yield batch
                 del batch
-            meter.add(num_rows, size, done=1)
+            if meter is not None:
+                meter.add(num_rows, size, done=1)
             del batches
 
     def _check_present(self, names: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """Descriptors of stored types (section 2.5), as Arrow types name them, and which of them have statistics.
 
-`_core.schema` parses descriptors. Arrow types that the format lacks are brought to stored ones by `smalti.logical`.
+`_core.physical` parses descriptors. Arrow types that the format lacks are brought to stored ones by `smalti.logical`.
 """
 
 from __future__ import annotations

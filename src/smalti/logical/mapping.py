@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +39,6 @@ from smalti.spec import Compression
 if TYPE_CHECKING:
     from smalti.mosaic.scan import Assemble
 
-#: The description of a file without companion.
-_NOTHING = Description(pa.schema([]), {}, {})
-
 
 @dataclass(frozen=True)
 class LogicalProjection:
@@ -60,7 +57,7 @@ class LogicalView:
     since their names must not collide. Raise CorruptFileError if the companion cannot describe the stored columns.
     """
 
-    def __init__(self, description: Description, stored: Columns) -> None:
+    def __init__(self, description: Description, find: Callable[[list[str]], list[int]]) -> None:
         self._description = description
         schema = description.schema
         #: The index of each of these columns in the schema of the companion.
@@ -94,7 +91,7 @@ class LogicalView:
                     self.ambiguous.add(path)
                 self.paths.setdefault(path, name)
         free = [name for name in (*self.paths, *made) if name not in taken]
-        others = {name for name, position in zip(free, stored.find(free), strict=True) if position >= 0}
+        others = {name for name, position in zip(free, find(free), strict=True) if position >= 0}
         for name in made:
             if name in others:
                 raise CorruptFileError("companion gives two columns one name", column=name)
@@ -143,6 +140,11 @@ class LogicalView:
         return entries
 
 
+@cache
+def _without_companion() -> LogicalView:
+    return LogicalView(Description(pa.schema([]), {}, {}), lambda _: [])
+
+
 class ColumnMapping:
     """The columns of a file, or of several files with the same schema block and companion. Safe to use from threads.
 
@@ -161,7 +163,7 @@ class ColumnMapping:
         if self._companion is not None:
             is_ours = self._companion.writer == OUR_WRITER
             try:
-                view = LogicalView(parse_description(self._companion.payload), self.stored)
+                view = LogicalView(parse_description(self._companion.payload), self.stored.find)
                 if not is_ours:  # A companion of another writer is used as a whole, or ignored.
                     self._check_stored([each for name in view.indices for each in view.column(name).stored])
                 return view
@@ -169,7 +171,7 @@ class ColumnMapping:
                 if is_ours:
                     raise error.locate(section="companion") from None
                 warn_of(str(error))
-        return LogicalView(_NOTHING, self.stored)
+        return _without_companion()
 
     def _check_stored(self, expected: Sequence[StoredColumn]) -> None:
         """Refuse columns that are not stored as the companion says."""

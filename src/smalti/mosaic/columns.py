@@ -80,7 +80,7 @@ class Projection:
 
     @cached_property
     def row_width(self) -> int:
-        """Bytes of a row while it is decoded, without strings and elements; booleans take a byte until they are bits."""
+        """Bytes of a row while it is decoded, without strings and elements; booleans take a byte each until packed."""
         return (self.least_bits + 8 * self._widths[1] + 7) // 8
 
 
