@@ -146,7 +146,7 @@ cdef class Batch:
         const uint64_t[::1] rows=None,
         int64_t first=-1,
     ):
-        """Decode columns, given as positions in the bucket, into the columns of the batch with the indices `targets`.
+        """Decode columns, given as indices into the bucket, into the columns of the batch with the indices `targets`.
 
         `rows` selects rows of the bucket, in ascending order; `first` selects as many rows as the batch has from that
         row on; otherwise all rows are decoded.

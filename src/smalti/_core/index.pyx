@@ -274,7 +274,7 @@ cdef class RowGroupIndex:
         return first[low].offset, first[low].size, first[low].bulk_size
 
     def statistics(self, int64_t group, wanted=None):
-        """[(sorted index, null count, min, max)] of all columns, or of the sorted indices `wanted`.
+        """[(position, null count, min, max)] of all columns, or of the positions `wanted`.
 
         The values are as stored, without length prefix, or None if every value is null.
         """

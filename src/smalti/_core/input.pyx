@@ -38,40 +38,40 @@ cdef class Feeds:
 
     Parameters
     ----------
-    nodes : PhysicalColumns
+    physical : PhysicalColumns
         The columns.
-    positions : list of int
+    indices : list of int
         The index of each column in the batches.
     slices : list of (InputBatch, int, int)
         Batch, first row, number of rows.
     """
 
-    def __cinit__(self, PhysicalColumns nodes not None, list positions not None, list slices not None):
-        cdef int64_t i, start, rows, position
+    def __cinit__(self, PhysicalColumns physical not None, list indices not None, list slices not None):
+        cdef int64_t i, start, rows, index
         cdef InputBatch batch
-        self.nodes = nodes
+        self.physical = physical
         self._batches = [piece[0] for piece in slices]
-        self.feeds = <Feed*>zeroed((nodes.num_physical + 1) * sizeof(Feed))
-        if len(positions) != nodes.num_columns:
-            raise ValueError(f"{len(positions)} positions for {nodes.num_columns} columns")
-        for i in range(nodes.num_physical):
-            self.feeds[i].node = &nodes.nodes[i]
+        self.feeds = <Feed*>zeroed((physical.num_physical + 1) * sizeof(Feed))
+        if len(indices) != physical.num_columns:
+            raise ValueError(f"{len(indices)} indices for {physical.num_columns} columns")
+        for i in range(physical.num_physical):
+            self.feeds[i].node = &physical.physical[i]
         for batch, start, rows in slices:
             if not 0 <= start <= start + rows <= batch.num_rows:
                 raise IndexError(f"rows {start} to {start + rows} of {batch.num_rows}")
-            for i in range(nodes.num_columns):
-                position = positions[i]
-                if not 0 <= position < batch.array.n_children:
-                    raise IndexError(f"column {position} of {batch.array.n_children}")
-                add_chunk(&self.feeds[i], batch.array.children[position],
-                          batch.array.children[position].offset + batch.array.offset + start, rows)
-        for i in range(nodes.num_columns):
-            feed_children(self.feeds, nodes.nodes, i)
+            for i in range(physical.num_columns):
+                index = indices[i]
+                if not 0 <= index < batch.array.n_children:
+                    raise IndexError(f"column {index} of {batch.array.n_children}")
+                add_chunk(&self.feeds[i], batch.array.children[index],
+                          batch.array.children[index].offset + batch.array.offset + start, rows)
+        for i in range(physical.num_columns):
+            feed_children(self.feeds, physical.physical, i)
 
     def __dealloc__(self):
         cdef int64_t i
         if self.feeds != NULL:
-            for i in range(self.nodes.num_physical):
+            for i in range(self.physical.num_physical):
                 free(self.feeds[i].chunks)
             free(self.feeds)
 
@@ -79,7 +79,7 @@ cdef class Feeds:
         """Find values that the format or the schema cannot hold: (physical column, reason, found), or None."""
         cdef int64_t i
         cdef Feed* feed
-        for i in range(self.nodes.num_physical):
+        for i in range(self.physical.num_physical):
             feed = &self.feeds[i]
             if feed.nulls and not feed.node.nullable:
                 return i, "nulls in a column that is NOT NULL", feed.nulls
@@ -98,10 +98,10 @@ cdef class Feeds:
         cdef int64_t i, size, total = 0
         cdef Feed* feed
         with nogil:
-            for i in range(self.nodes.num_physical):
+            for i in range(self.physical.num_physical):
                 feed = &self.feeds[i]
                 size = plain_size(feed) + bitmap_size(feed.rows)
-                if i >= self.nodes.num_columns and size < 2 * feed.rows:
+                if i >= self.physical.num_columns and size < 2 * feed.rows:
                     size = 2 * feed.rows    # keeps the elements of a row group below the limit of readers
                 total += size
         return total

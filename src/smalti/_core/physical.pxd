@@ -117,7 +117,7 @@ cdef int read_head(Cursor* c, TypeNode* node) except -1 nogil
 cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil
 cdef int parse_descriptor(Cursor* c, TypeNode* nodes, int32_t at, int32_t* next_free) except -1 nogil
 
-# The physical columns of one bucket: logical columns first, then their children depth first.
+# The physical columns of one bucket: top-level columns first, then their children depth first.
 cdef class PhysicalColumns:
     cdef object _block          # keeps the strings alive
     cdef TypeNode* nodes

@@ -118,7 +118,7 @@ cdef class PhysicalColumns:
         free(self.nodes)
 
     def paths(self, list names):
-        """(logical column, path) of every node, for the layout: `a`, then `a.element`, `m.key`, `m.value` ..."""
+        """(top-level column, path) of every physical column, for the layout: `a`, then `a.element`, `m.key`, `m.value` ..."""
         cdef int32_t at
         cdef int i
         cdef list paths = [(at, names[at]) for at in range(self.num_columns)]

@@ -17,7 +17,7 @@ cdef class SchemaBlock:
     cdef int32_t expansion_at[MAX_BPE_RULES + 1]
     cdef uint32_t* descriptor_at      # per column, sorted order
     cdef uint8_t* type_ids            # per column, sorted order
-    cdef uint32_t* order              # sorted index of original column i
+    cdef uint32_t* order              # position of written column i
 
     cdef int _parse_rules(self, Cursor* c) except -1
     cdef int _parse_columns(self, Cursor* c, uint8_t* name) except -1 nogil

@@ -345,11 +345,11 @@ cdef class SchemaBlock:
         return [self.order[i] for i in range(self.num_columns)]
 
     def bucket_of(self, int64_t column):
-        """Bucket of a sorted index (section 2.4)."""
+        """Bucket of a position (section 2.4)."""
         return column * self.num_buckets // self.num_columns
 
     def bucket_columns(self, int64_t bucket):
-        """First sorted index of a bucket, and of the next one."""
+        """First position of a bucket, and of the next one."""
         return (
             (bucket * self.num_columns + self.num_buckets - 1) // self.num_buckets,
             ((bucket + 1) * self.num_columns + self.num_buckets - 1) // self.num_buckets,
@@ -360,11 +360,11 @@ cdef class SchemaBlock:
         return self._nodes(range(*self.bucket_columns(bucket)))
 
     def physical_range(self, int64_t first, int64_t stop):
-        """The physical columns of a range of sorted indices."""
+        """The physical columns of a range of positions."""
         return self._nodes(range(first, stop))
 
     cdef PhysicalColumns _nodes(self, columns):
-        """The physical columns of a sequence of sorted indices."""
+        """The physical columns of a sequence of positions."""
         cdef PhysicalColumns out = PhysicalColumns.__new__(PhysicalColumns)
         cdef Cursor c = cursor_over(self.data, self.size)
         cdef int32_t at = 0, next_free
@@ -385,7 +385,7 @@ cdef class SchemaBlock:
         return out
 
     def arrow_schema(self, list columns not None, list names not None):
-        """An `arrow_schema` capsule of the columns with these sorted indices; the caller knows their names."""
+        """An `arrow_schema` capsule of the columns with these positions; the caller knows their names."""
         if len(names) != len(columns):
             raise ValueError(f"{len(columns)} columns but {len(names)} names")
         return schema_capsule(self._nodes(columns), [name.encode() for name in names])

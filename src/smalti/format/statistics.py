@@ -44,7 +44,7 @@ class ColumnStatistics:
 
 
 class StatisticsRecord(NamedTuple):
-    """One record of the index: `column` is a sorted index, `low` and `high` are absent when every value is null."""
+    """One record of the index: `column` is a position, `low` and `high` are absent when every value is null."""
 
     column: int
     null_count: int
