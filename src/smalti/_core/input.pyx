@@ -49,13 +49,13 @@ cdef class Feeds:
     def __cinit__(self, PhysicalColumns physical not None, list indices not None, list slices not None):
         cdef int64_t i, start, rows, index
         cdef InputBatch batch
-        self.physical = physical
+        self.nodes = physical
         self._batches = [piece[0] for piece in slices]
         self.feeds = <Feed*>zeroed((physical.num_physical + 1) * sizeof(Feed))
         if len(indices) != physical.num_columns:
             raise ValueError(f"{len(indices)} indices for {physical.num_columns} columns")
         for i in range(physical.num_physical):
-            self.feeds[i].node = &physical.physical[i]
+            self.feeds[i].node = &physical.nodes[i]
         for batch, start, rows in slices:
             if not 0 <= start <= start + rows <= batch.num_rows:
                 raise IndexError(f"rows {start} to {start + rows} of {batch.num_rows}")
@@ -66,12 +66,12 @@ cdef class Feeds:
                 add_chunk(&self.feeds[i], batch.array.children[index],
                           batch.array.children[index].offset + batch.array.offset + start, rows)
         for i in range(physical.num_columns):
-            feed_children(self.feeds, physical.physical, i)
+            feed_children(self.feeds, physical.nodes, i)
 
     def __dealloc__(self):
         cdef int64_t i
         if self.feeds != NULL:
-            for i in range(self.physical.num_physical):
+            for i in range(self.nodes.num_physical):
                 free(self.feeds[i].chunks)
             free(self.feeds)
 
@@ -79,7 +79,7 @@ cdef class Feeds:
         """Find values that the format or the schema cannot hold: (physical column, reason, found), or None."""
         cdef int64_t i
         cdef Feed* feed
-        for i in range(self.physical.num_physical):
+        for i in range(self.nodes.num_physical):
             feed = &self.feeds[i]
             if feed.nulls and not feed.node.nullable:
                 return i, "nulls in a column that is NOT NULL", feed.nulls
@@ -98,10 +98,10 @@ cdef class Feeds:
         cdef int64_t i, size, total = 0
         cdef Feed* feed
         with nogil:
-            for i in range(self.physical.num_physical):
+            for i in range(self.nodes.num_physical):
                 feed = &self.feeds[i]
                 size = plain_size(feed) + bitmap_size(feed.rows)
-                if i >= self.physical.num_columns and size < 2 * feed.rows:
+                if i >= self.nodes.num_columns and size < 2 * feed.rows:
                     size = 2 * feed.rows    # keeps the elements of a row group below the limit of readers
                 total += size
         return total
