@@ -175,10 +175,11 @@ def _check_names(schema: pa.Schema) -> None:
 
 
 def _check_nested(type_: Any) -> None:
-    type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
-    for index in range(type_.num_fields):
-        assert type_.field(index).name is not None
-        _check_nested(type_.field(index).type)
+    while isinstance(type_, pa.BaseExtensionType):
+        type_ = type_.storage_type
+    for field in map(type_.field, range(type_.num_fields)):
+        field.name  # noqa: B018  Arrow raises here if the name is not UTF-8.
+        _check_nested(field.type)
 
 
 def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:
