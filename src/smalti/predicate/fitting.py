@@ -136,7 +136,7 @@ def _limits(type_: Any) -> tuple[int, int]:
 def _below(amount: Fraction | float, type_: pa.DataType) -> tuple[Any, bool]:
     """The greatest number of a type that is not above `amount`, in steps, and whether the two are the same.
 
-    Below the least number there is None, and so there is below NaN in types that have no NaN.
+    (None, False) if `amount` is below the least number, or is NaN and the type has none.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def _fit_compare(column: str, op: str, value: t.Value, type_: pa.DataType) -> tu
 
 
 def _plain_scalar(value: str | bytes | bool, type_: pa.DataType) -> pa.Scalar:
-    """A boolean, or a string or bytes as the one of the two that `type_` is. Bytes that are not UTF-8 stay bytes."""
+    """A scalar of the value. Convert between str and bytes as `type_` requires; bytes that are not UTF-8 stay bytes."""
     if is_binary_like(type_):
         return pa.scalar(value.encode() if isinstance(value, str) else value, pa.binary())
     try:
