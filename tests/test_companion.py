@@ -15,7 +15,7 @@ import pytest
 import smalti
 from smalti.format import companion
 from smalti.format.compression import deflate
-from smalti.format.varint import pack_varint
+from smalti.format.varint import pack_sized, pack_varint
 from tests.files import read, written
 from tests.older_arrow import uuids
 
@@ -111,7 +111,7 @@ def message(schema: pa.Schema) -> bytes:
 
 def broken() -> Iterator[Any]:
     """(payload, what the error says)"""
-    text = message(U8)
+    text, in_struct = message(U8), message(schema_of(pa.field("plain", pa.struct(list(U8)))))
     lists = pa.RecordBatch.from_arrays([pa.array([["a", "b"]])], names=["word"])
     none = pack_varint(len(message(WORD))) + message(WORD) + b"\0"
     for name, packed, match in (
@@ -125,6 +125,7 @@ def broken() -> Iterator[Any]:
         ("many names", raw(pack_varint(len(text)) + text + b"\xff\xff\xff\xff\x0f"), "cut"),
         ("a name that is no text", raw(pack_varint(len(text)) + text + b"\x01\x00\x01\x01\xff"), "cannot be read"),
         ("a field that is no text", raw(pack_varint(len(text)) + text.replace(b"u8", b"\xff\xfe") + b"\0"), "cannot"),
+        ("a field of a struct, no text", raw(pack_sized(in_struct.replace(b"u8", b"\xff\xfe")) + b"\0"), "utf-8"),
         ("a column that is not there", payload(schema_of(pa.field("nope", pa.uint8()))), "expects another column"),
         ("another type", payload(schema_of(pa.field("plain", pa.uint8()))), "expects another column"),
         ("another stored name", payload(U8, {0: ("nope",)}), "gives two columns one name"),

@@ -459,6 +459,16 @@ def test_values_of_the_types_that_columns_were_given_in() -> None:
     assert read(blob, filters=tree.IsIn("u", table["u"].chunk(0)[1:3])).num_rows == 2
     assert read(blob, filters=tree.Compare("d", "equal", table["d"][0])).num_rows == 2
     assert read(blob, filters=tree.Not(tree.IsIn("d", table["d"].chunk(0)[:1]))).num_rows == 1
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 4], pa.int32()), pa.array(["a", "b", None]))
+    for filters, rows in (
+        ([("d", "=", runs[0])], 2),
+        ([("d", "=", runs[3])], 0),
+        ([("d", "in", runs[2:])], 2),
+        (pc.field("d") == runs[1], 2),
+        (pc.field("d").isin(runs[2:]), 2),
+        (pc.field("d").isin(runs[:2]), 2),
+    ):
+        assert read(blob, filters=filters).num_rows == rows
 
 
 def test_both_zeros_are_in_a_list_that_has_zero() -> None:

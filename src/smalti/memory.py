@@ -100,7 +100,7 @@ def most_memory() -> int:
 
 
 def default_limit(stored_bytes: int, most: int) -> int:
-    """Return the limit for a batch, and the memory to make it, of a file of `stored_bytes`; `most` bounds it.
+    """Return the default memory limit for decoding one batch of a file of `stored_bytes`, capped at `most`.
 
     Examples
     --------

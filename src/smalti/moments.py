@@ -61,13 +61,19 @@ def in_seconds(scalar: Any) -> Fraction:
     return Fraction(scalar.value, TICKS[scalar.type.unit])
 
 
+def unwrapped_scalar(value: Any) -> Any:
+    """Return the value inside an extension type, a dictionary or a run; nulls and other objects unchanged."""
+    while isinstance(value, (pa.DictionaryScalar, pa.RunEndEncodedScalar, pa.ExtensionScalar)) and value.is_valid:
+        value = value.value
+    return value
+
+
 def scalar_text(scalar: Any, limit: int | None = None) -> str:
     """Format an Arrow scalar or a Python value: as Python does if it can hold it, else in ISO 8601 or as a number.
 
     A string of more characters than `limit` is cut.
     """
-    while isinstance(scalar, (pa.DictionaryScalar, pa.RunEndEncodedScalar, pa.ExtensionScalar)):
-        scalar = scalar.value
+    scalar = unwrapped_scalar(scalar)
     value = python_value(scalar) if isinstance(scalar, pa.Scalar) else scalar
     if isinstance(value, pa.Scalar):
         is_number = pt.is_duration(scalar.type)

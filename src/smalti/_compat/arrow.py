@@ -285,7 +285,10 @@ def min_max(array: Any) -> Any:
 
 
 def has_negative_scale(type_: Any) -> bool:
-    """Whether the writers of ORC and Parquet fail. All versions: that of ORC ends the process."""
+    """Whether a type is a decimal with a negative scale.
+
+    All versions: the ORC and Parquet writers fail on it (ORC's ends the process), and it cannot be compared.
+    """
     return bool(pt.is_decimal(type_) and type_.scale < 0)
 
 

@@ -20,10 +20,10 @@ from smalti.spec import MAX_PAGED_CHILDREN
 PAGE_HEAD_SIZE = 2
 
 
-def directory_size(nodes: PhysicalColumns) -> int:
+def directory_size(physical: PhysicalColumns) -> int:
     """Bytes before the first slot: the child counts, if there are arrays or maps, and the size of every slot."""
-    children = nodes.num_physical - nodes.num_columns
-    return (2 + 4 * children if children else 0) + 4 * nodes.num_physical
+    children = physical.num_physical - physical.num_columns
+    return (2 + 4 * children if children else 0) + 4 * physical.num_physical
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,14 @@ class Directory:
     slots: list[tuple[int, int]]
 
 
-def parse_directory(data: bytes | memoryview, nodes: PhysicalColumns, bucket_size: int, wanted: list[int]) -> Directory:
+def parse_directory(
+    data: bytes | memoryview, physical: PhysicalColumns, bucket_size: int, wanted: list[int]
+) -> Directory:
     """Find the `wanted` slots of a paged bucket of `bucket_size` bytes, of which `data` has at least the directory."""
-    size = directory_size(nodes)
+    size = directory_size(physical)
     if size > bucket_size:
         raise CorruptFileError("paged bucket is smaller than its directory", found=bucket_size, expected=size)
-    children = nodes.num_physical - nodes.num_columns
+    children = physical.num_physical - physical.num_columns
     child_rows: list[int] = []
     if children:
         (count,) = struct.unpack_from("<H", data)
@@ -53,7 +55,7 @@ def parse_directory(data: bytes | memoryview, nodes: PhysicalColumns, bucket_siz
             )
         child_rows = list(struct.unpack_from(f"<{children}I", data, 2))
     return Directory(
-        child_rows, find_slots(data, size - 4 * nodes.num_physical, nodes.num_physical, bucket_size, wanted)
+        child_rows, find_slots(data, size - 4 * physical.num_physical, physical.num_physical, bucket_size, wanted)
     )
 
 

@@ -35,9 +35,9 @@ _FRAME_HEAD = 8
 ENVELOPE_SIZE = _FRAME_HEAD + _HEAD.size + _END.size
 #: A payload is refused if it is larger than this uncompressed.
 MAX_PAYLOAD = 64 << 20
-#: Entries of one dictionary. A larger one comes back with its entries as they are met among the values.
+#: Entries of one dictionary. A larger dictionary is not kept; reading rebuilds it in the order of the values.
 MAX_ENTRIES = 65_536
-#: Bytes of the entries of all dictionaries together; dictionaries that do not fit come back like larger ones.
+#: Bytes of the entries of all dictionaries together; dictionaries that do not fit are not kept either.
 MAX_ENTRY_BYTES = 16 << 20
 
 
@@ -96,7 +96,7 @@ def check_end(companion: Companion, end: bytes) -> None:
 
 
 def warn_of(reason: str) -> None:
-    """Warn that a companion is not used: columns are read as stored, without their original types and metadata."""
+    """Warn that a companion is not used: columns are read as stored, without their given types and metadata."""
     warnings.warn(
         f"the companion of a Mosaic file is not used: {reason}; columns come as they are stored", stacklevel=3
     )
@@ -175,10 +175,11 @@ def _check_names(schema: pa.Schema) -> None:
 
 
 def _check_nested(type_: Any) -> None:
-    type_ = type_.storage_type if isinstance(type_, pa.BaseExtensionType) else type_
-    for index in range(type_.num_fields):
-        assert type_.field(index).name is not None
-        _check_nested(type_.field(index).type)
+    while isinstance(type_, pa.BaseExtensionType):
+        type_ = type_.storage_type
+    for field in map(type_.field, range(type_.num_fields)):
+        field.name  # noqa: B018  Arrow raises here if the name is not UTF-8.
+        _check_nested(field.type)
 
 
 def _parse_dictionaries(stream: bytes) -> dict[str, pa.Array]:

@@ -21,7 +21,7 @@ from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
 Page: TypeAlias = "bytes | zstandard.BufferSegment"
-#: The level at which zstd does not search for repetitions. Of noise it makes blocks that decoders copy.
+#: A level so low that noise becomes raw blocks, which decoders copy.
 _STORING = -(1 << 17)
 #: Number and size of the pieces of a block that decide whether it is noise.
 _PIECES, _PIECE = 8, 8 << 10
@@ -80,7 +80,7 @@ def _check_declared(size: int, compressed_size: int) -> None:
 
 
 def _inflate_frames(data: bytes | memoryview, size: int) -> bytes:
-    if not count_frames(data)[0]:  # The reader does not tell, and a cut frame has no checksum to fail by.
+    if not count_frames(data)[0]:  # The stream reader ends silently at a truncated frame.
         raise CorruptFileError("zstd block cannot be decompressed (its last frame is not complete)")
     reader = _contexts.decompressor.stream_reader(io.BytesIO(data), read_across_frames=True)
     out = reader.read(size + 1)

@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     size: int = 0
     #: Time of modification in nanoseconds, 0 if unknown.
     modified: int = 0
-    #: Of an object, empty if it has none.
+    #: ETag of an object; empty if it has none.
     etag: str = ""
 
     @property
@@ -81,7 +81,7 @@ class Entry(NamedTuple):
 
     @classmethod
     def of(cls, info: FileInfo) -> Entry:
-        """Convert pyarrow's."""
+        """Convert a `pyarrow.fs.FileInfo`."""
         modified = info.mtime_ns if info.is_file or info.type.name == "Directory" else 0
         return cls(info.path, str(info.type.name), info.size or 0, modified or 0)
 

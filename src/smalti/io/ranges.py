@@ -19,7 +19,7 @@ REMOTE_REQUEST = 8 << 20
 
 
 class Request(NamedTuple):
-    """One read, and the indexes of the wanted ranges that it covers."""
+    """One read, and the indices of the wanted ranges that it covers."""
 
     offset: int
     size: int

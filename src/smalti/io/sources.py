@@ -6,6 +6,7 @@ A source answers `read_at` and `read_many` from any thread, in full or with an e
 from __future__ import annotations
 
 import copy
+import errno
 import os
 import stat
 import threading
@@ -48,7 +49,7 @@ class Source:
     `tail_size` how many bytes the first read fetches from the end.
     """
 
-    #: Of the object that was opened, empty if it has none.
+    #: ETag of the object that was opened; empty if it has none.
     etag = ""
     #: When the file that was opened was modified, in nanoseconds; 0 if unknown.
     modified = 0
@@ -108,7 +109,7 @@ class LocalSource(Source):
         self.modified = status.st_mtime_ns
         if stat.S_ISDIR(status.st_mode):
             self.close()
-            raise IsADirectoryError(21, _IS_DIRECTORY, path)
+            raise IsADirectoryError(errno.EISDIR, _IS_DIRECTORY, path)
 
     def read_at(self, offset: int, size: int) -> bytes:
         with self._lock:
@@ -185,7 +186,7 @@ class FsspecSource(ReadAt):
     def __init__(self, filesystem: FsspecFileSystem, path: str, name: str) -> None:
         info, cat_file = filesystem.info(path), filesystem.cat_file
         if info["type"] == "directory":
-            raise IsADirectoryError(21, _IS_DIRECTORY, name)
+            raise IsADirectoryError(errno.EISDIR, _IS_DIRECTORY, name)
         if info["size"] is None:
             raise MosaicError("the file system does not know the size of the file", path=name)
         super().__init__(

@@ -10,6 +10,7 @@ This module is imported only when a URI needs it: obstore comes with the extra `
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import io
 import os
@@ -94,7 +95,7 @@ class ObjectStores(FileSystemHandler):
         try:
             yield opened
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise PermissionError(13, _reason(error), shown) from None
+            raise PermissionError(errno.EACCES, _reason(error), shown) from None
         except (exceptions.NotSupportedError, NotImplementedError) as error:
             raise io.UnsupportedOperation(f"{shown}: {_reason(error)}") from None
         except exceptions.InvalidPathError as error:
@@ -107,8 +108,10 @@ class ObjectStores(FileSystemHandler):
         except (FileNotFoundError, exceptions.BaseError) as error:
             is_bucket = "NoSuchBucket" in str(error)
             if is_bucket or isinstance(error, FileNotFoundError):
-                raise FileNotFoundError(2, "No such bucket" if is_bucket else "No such object", shown) from None
-            raise OSError(5, _reason(error), shown) from None
+                raise FileNotFoundError(
+                    errno.ENOENT, "No such bucket" if is_bucket else "No such object", shown
+                ) from None
+            raise OSError(errno.EIO, _reason(error), shown) from None
 
     # --- operations that pyarrow lacks ------------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class ObjectStores(FileSystemHandler):
         return [_file_info(entry) for entry in self.infos(paths)]
 
     def infos(self, paths: Sequence[str]) -> list[Entry]:
-        """The same, with ETags."""
+        """Describe paths, with ETags."""
         return list(threads.request_pool().map(self._info, paths)) if len(paths) > 1 else [*map(self._info, paths)]
 
     def _info(self, path: str) -> Entry:
@@ -198,7 +201,7 @@ class ObjectStores(FileSystemHandler):
     def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
         entries = self.entries(selector.base_dir, recursive=selector.recursive)
         if not entries and not selector.allow_not_found:
-            raise FileNotFoundError(2, "No such directory", selector.base_dir)
+            raise FileNotFoundError(errno.ENOENT, "No such directory", selector.base_dir)
         return [_file_info(entry) for entry in entries]
 
     def entries(self, path: str, *, recursive: bool) -> list[Entry]:

@@ -48,8 +48,8 @@ MAX_BYTES = (1 << 63) - 1
 def shred(array: Any, node: Node, nulls: int | None = None, keep: KeepEntries | None = None) -> list[pa.Array]:
     """The stored columns of an array, in the order of `smalti.logical.tree.stored_columns`.
 
-    `nulls` is the number of nulls that the array may have, None for any: a NOT NULL field has the nulls of its struct.
-    The stored column does not tell a null of the field from a null of the struct, so a reader could not notice.
+    `nulls` is the number of nulls allowed, None for any. A NOT NULL field may be null only where its struct is; stored
+    columns do not show the difference, so it is checked here.
 
     Raise SchemaError if a value does not fit, as for `to_stored`, or if there are more nulls.
     """
@@ -300,7 +300,7 @@ def _as_struct(type_: Any, presence: Any, children: list[Any]) -> Any:
     if presence is None:
         return pa.StructArray.from_arrays(children, fields=list(type_))
     if presence.null_count:
-        raise CorruptFileError("a column that says where there are structs has nulls")
+        raise CorruptFileError("a struct-presence column has nulls")
     if presence.offset == 0:  # Its values are the bitmap that Arrow wants.
         return pa.Array.from_buffers(type_, len(presence), [presence.buffers()[1]], children=children)
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=pc.invert(presence))
@@ -384,7 +384,7 @@ def _as_fixed_size_lists(starts: Any, lengths: Any, mask: Any, elements: Any, ty
 
 
 def _spread(elements: Any, starts: Any, size: int) -> Any:
-    """`size` elements from each start on; a null list needs elements too, and takes any."""
+    """`size` elements from each start on. Arrow requires elements below null lists: any will do."""
     if not len(elements):
         return null_array(len(starts) * size, elements.type)
     indices = pa.array(range(len(starts) * size), pa.int64())
@@ -395,7 +395,10 @@ def _spread(elements: Any, starts: Any, size: int) -> Any:
 
 
 def _take_fixed(rows: int, type_: Any, stored: Any, take: TakeBytes) -> None:
-    """Count rows whose size only the companion tells: nulls of that size need no bytes in the file."""
+    """Count fixed-size values before they are allocated.
+
+    Their size comes from the companion, and nulls take no bytes in the file, so a tiny file can declare any amount.
+    """
     size = rows * fixed_bytes(type_)
     if rows * (type_.list_size if pt.is_fixed_size_list(type_) else type_.byte_width) > MAX_BLOCK_SIZE:
         raise CorruptFileError("values of fixed size are too large", found=size, expected=MAX_BLOCK_SIZE)

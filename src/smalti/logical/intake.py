@@ -95,8 +95,8 @@ class Intake:
     def describe(self, most_rows: int) -> Description | None:
         """The description of the columns for the companion; None if the stored columns tell everything.
 
-        Batches with dictionaries of their own, or with runs, become row groups of `most_rows` rows or elements at most,
-        which may be more than the indices or run ends of a single batch can count.
+        A row group may join batches and have more entries or rows (`most_rows`) than the index or run-end type of one
+        batch can count; these types are widened.
         """
         if not self._columns and not self.given.metadata:
             return None
@@ -171,15 +171,15 @@ class Intake:
 
     def _check_types(self, schema: pa.Schema) -> None:
         """Refuse a type that is stored differently; values are never converted from one stored type to another."""
-        for given, wanted in zip(schema, self.given, strict=True):
-            if given.type == wanted.type:
+        for found, expected in zip(schema, self.given, strict=True):
+            if found.type == expected.type:
                 continue
             try:
-                stored = [_stored_columns(field) for field in (given, wanted)]
+                stored = [_stored_columns(field) for field in (found, expected)]
             except SchemaError as error:
-                raise error.locate(column=given.name) from None
-            if not (_same_columns(*stored) and _same_meaning(given.type, wanted.type)):
-                raise _other_type(given.type, wanted.type).locate(column=wanted.name)
+                raise error.locate(column=found.name) from None
+            if not (_same_columns(*stored) and _same_meaning(found.type, expected.type)):
+                raise _other_type(found.type, expected.type).locate(column=expected.name)
 
 
 def in_pieces(batch: pa.RecordBatch, convert: Callable[[pa.RecordBatch], pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -197,9 +197,10 @@ def in_pieces(batch: pa.RecordBatch, convert: Callable[[pa.RecordBatch], pa.Reco
 
 
 class _Dictionary:
-    """The entries of a dictionary in all batches, in the order in which they came, unless they are many.
+    """Collects the distinct entries of a dictionary over all batches, in order of appearance, up to MAX_ENTRIES.
 
-    `known` are these entries, or the entries of the last batch if not all are kept; `count` is their number at most.
+    `known`: the entries so far, or those of the last batch once there are too many (`is_kept` is False). `count`: an
+    upper bound of their number.
     """
 
     def __init__(self, empty: pa.Array) -> None:
@@ -238,26 +239,26 @@ def _stored_columns(field: pa.Field) -> list[StoredColumn]:
     return stored_columns(plan_column(field.type, field.nullable), field.name, True)
 
 
-def _same_columns(given: list[StoredColumn], wanted: list[StoredColumn]) -> bool:
+def _same_columns(found: list[StoredColumn], expected: list[StoredColumn]) -> bool:
     """Whether a column is stored as another would be, up to names and nullability of elements of lists and maps.
 
     Arrow's cast drops fields of structs that have other names. Nulls are looked for in the values.
     """
-    types = {column.name: column.type for column in given}
-    return len(given) == len(wanted) and all(
+    types = {column.name: column.type for column in found}
+    return len(found) == len(expected) and all(
         column.name in types and all(one == other for _, one, other in parts_of_both(types[column.name], column.type))
-        for column in wanted
+        for column in expected
     )
 
 
-def _same_meaning(given: Any, wanted: Any) -> bool:
+def _same_meaning(found: Any, expected: Any) -> bool:
     """Whether values of a type are values of another one that is stored alike.
 
     A column of nulls cannot hold values, and other numbers would be rounded to half floats.
     """
     return not any(
         one != other and (pt.is_null(other) or pt.is_float16(other) or not keeps_units(one, other))
-        for _, one, other in parts_of_both(given, wanted)
+        for _, one, other in parts_of_both(found, expected)
     )
 
 

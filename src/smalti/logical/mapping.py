@@ -1,4 +1,4 @@
-"""The columns of a file as they were given, mapped to stored columns by its companion; the same without one."""
+"""Maps given columns of a file to its stored columns, as the companion describes; the identity without a companion."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ class ColumnMapping:
     def project(self, names: Sequence[str]) -> LogicalProjection:
         """The columns of a read. They must exist and be named once each.
 
-        Fields of a struct come as a struct of these fields, where the first of them was asked for.
+        Requested fields of one struct are returned as one struct, at the index of the first of them.
         """
         view, key = self._view, tuple(names)
         known = self._projections.get(key)
@@ -330,7 +330,7 @@ class ColumnMapping:
 
 
 def _filter_column(column: LogicalColumn, path: str, *, is_computed: bool) -> FilterColumn:
-    """The stored columns that a filter reads, and the type to compare them in. For a struct: its null-flag column."""
+    """The stored columns that a filter reads, and the type to compare them in. For a struct: its presence column."""
     import pyarrow.compute as pc
 
     from smalti.logical.arrays import assemble_array, misfit
@@ -372,10 +372,7 @@ def field_in_list(path: str) -> SchemaError:
 
 
 def restore_bound(type_: Any, bound: pa.Scalar) -> pa.Scalar:
-    """The bound of a stored column in the type that the column was given with; None is the stored type.
-
-    The bound of a dictionary or of runs is one of their values.
-    """
+    """Convert a bound to the given type (None: unchanged); for dictionaries and runs, to their value type."""
     if type_ is None:
         return bound
     from smalti.logical.arrays import from_stored

@@ -24,6 +24,7 @@ from smalti.logical.types import (
     is_legacy_timestamp,
     is_list_like,
     map_of,
+    nested_too_deep,
     storage_kind,
     storage_type,
     unwrapped,
@@ -46,7 +47,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class StructNode:
-    """A struct, or an extension type of one: its fields, and whether a BOOLEAN column records its nulls."""
+    """A struct, or an extension type of one: its fields, and whether it has a presence column (a BOOLEAN)."""
 
     type: Any
     fields: tuple[tuple[str, Node], ...]
@@ -80,7 +81,7 @@ Node: TypeAlias = "Leaf | StructNode | ListNode"
 def plan_column(type_: pa.DataType, nullable: bool, depth: int = 0) -> Node:
     """The tree of a column. Raise SchemaError if there is no way to store the type."""
     if depth > MAX_NESTING:
-        raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
+        raise nested_too_deep(depth)
     if not is_composite(type_):
         return Leaf(type_, storage_type(type_, depth))
     layout = unwrapped(type_)
@@ -109,7 +110,7 @@ def is_composite(type_: Any) -> bool:
 
 
 class StoredColumn(NamedTuple):
-    """A column as it is stored. It holds the values of a leaf, or records which structs are null (`leaf` is None)."""
+    """A column as it is stored. It holds the values of a leaf, or is a presence column (`leaf` is None)."""
 
     name: str
     type: pa.DataType
@@ -128,7 +129,7 @@ class StoredColumn(NamedTuple):
 
 
 def stored_columns(node: Node, name: str, nullable: bool) -> list[StoredColumn]:
-    """The stored columns of a tree, in order: the column of a struct before the columns of its fields.
+    """The stored columns of a tree, in order: the presence column of a struct before the columns of its fields.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def stored_columns(node: Node, name: str, nullable: bool) -> list[StoredColumn]:
 
 
 def storable_name(name: str) -> str:
-    """A name that the format can hold; the companion keeps the original name.
+    """A name that the format can hold; the companion keeps the given name.
 
     Examples
     --------
@@ -223,7 +224,7 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
 
     Raise SchemaError with the name of the first column that cannot be stored.
     """
-    #: Of types that need no other columns: the leaf, None if the column is stored as it is given, and the packed type.
+    #: By type key, for types stored as one column: the leaf (None if stored unchanged) and the descriptor.
     known: dict[Any, tuple[Leaf | None, bytes]] = {}
     columns: dict[int, LogicalColumn] = {}
     descriptors: list[bytes] = []
@@ -268,8 +269,8 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
 class Step(NamedTuple):
     """A node that a path leads to. Indices count the stored columns of the column that the node is in.
 
-    `first` is the index of the node's first stored column. `presence` is the index of the BOOLEAN column that records
-    nulls of this struct, or of the nearest enclosing struct, or None. `is_entry`: the node is in a list or map.
+    `first` is the index of the node's first stored column. `presence` is the index of the presence column
+    of this struct, or of the nearest enclosing struct, or None. `is_entry`: the node is in a list or map.
     """
 
     path: str
@@ -300,7 +301,7 @@ def paths_below(node: Node, name: str) -> list[str]:
 
 
 def _path_owners(schema: pa.Schema) -> dict[str, str]:
-    """The column that each path leads into; where several do, the first."""
+    """The column that has the field at each path; the first if several have it."""
     owners: dict[str, str] = {}
     for field in schema:
         if pt.is_nested(storage_kind(field.type)):

@@ -1,7 +1,7 @@
 """Arrow types and stored types (section 3): which Arrow type is stored as which, and questions asked of types.
 
 An Arrow type without a type of its own in the format is stored as another one that holds its values, else refused. The
-companion of the file keeps the original type. `smalti.logical.tree` does the same for structs.
+companion of the file keeps the given type. `smalti.logical.tree` does the same for structs.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def storage_type(type_: Any, depth: int = 0) -> pa.DataType:
     if stored is not None:
         return stored
     if depth > MAX_NESTING:
-        raise SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
+        raise nested_too_deep(depth)
     if pt.is_dictionary(type_) and (
         pt.is_nested(type_.value_type)
         or pt.is_dictionary(type_.value_type)
@@ -246,6 +246,10 @@ def storage_type(type_: Any, depth: int = 0) -> pa.DataType:
     if is_legacy_timestamp(type_):
         return pa.timestamp("ns")
     raise SchemaError("type has no place in Mosaic", found=str(type_))
+
+
+def nested_too_deep(depth: int) -> SchemaError:
+    return SchemaError("types are nested too deep", found=depth, expected=f"{MAX_NESTING} levels at most")
 
 
 def _storage_field(field: pa.Field, depth: int) -> pa.Field:

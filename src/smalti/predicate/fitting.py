@@ -20,7 +20,7 @@ import pyarrow.types as pt
 
 from smalti.errors import SchemaError
 from smalti.logical.types import is_binary_like, is_string_like
-from smalti.moments import DAY, TICKS, in_seconds
+from smalti.moments import DAY, TICKS, in_seconds, unwrapped_scalar
 from smalti.predicate import tree as t
 
 #: Kinds of types, each with its test. Values of one kind can be compared; so can strings and bytes.
@@ -81,7 +81,7 @@ def fit_condition(tree: t.Tree, types: Mapping[str, pa.DataType]) -> t.Tree:
     """
     match tree:
         case t.Compare(column, op, value) if column in types:
-            return t.Compare(column, *_fit_compare(column, op, _unwrapped(value), types[column]))
+            return t.Compare(column, *_fit_compare(column, op, unwrapped_scalar(value), types[column]))
         case t.IsIn(column, values) if column in types:
             return t.IsIn(column, _fit_set(column, values, types[column]))
         case t.MatchString(column, op) if column in types:
@@ -101,13 +101,6 @@ def _refusal(column: str, type_: pa.DataType, found: object) -> SchemaError:
 
 def _are_comparable(one: str, other: str) -> bool:
     return (one == other and one in _KINDS) or {one, other} == {"string", "bytes"}
-
-
-def _unwrapped(value: Any) -> Any:
-    """The value inside an extension type or a dictionary: columns are compared as they are stored."""
-    while isinstance(value, (pa.ExtensionScalar, pa.DictionaryScalar)) and value.is_valid:
-        value = value.value
-    return value
 
 
 def _measure(column: str, value: Any, type_: pa.DataType) -> Any:
@@ -143,7 +136,7 @@ def _limits(type_: Any) -> tuple[int, int]:
 def _below(amount: Fraction | float, type_: pa.DataType) -> tuple[Any, bool]:
     """The greatest number of a type that is not above `amount`, in steps, and whether the two are the same.
 
-    Below the least number there is None, and so there is below NaN in types that have no NaN.
+    (None, False) if `amount` is below the least number, or is NaN and the type has none.
 
     Examples
     --------
@@ -220,7 +213,7 @@ def _fit_compare(column: str, op: str, value: t.Value, type_: pa.DataType) -> tu
 
 
 def _plain_scalar(value: str | bytes | bool, type_: pa.DataType) -> pa.Scalar:
-    """A boolean, or a string or bytes as the one of the two that `type_` is. Bytes that are not UTF-8 stay bytes."""
+    """A scalar of the value. Convert between str and bytes as `type_` requires; bytes that are not UTF-8 stay bytes."""
     if is_binary_like(type_):
         return pa.scalar(value.encode() if isinstance(value, str) else value, pa.binary())
     try:
@@ -243,7 +236,7 @@ def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
                 return values.cast(type_)
     if pt.is_null(type_) or (isinstance(values, pa.Array) and pt.is_null(values.type)):
         return pa.array([], type_)
-    amounts = [_measure(column, _unwrapped(value), type_) for value in values]
+    amounts = [_measure(column, unwrapped_scalar(value), type_) for value in values]
     if kind_of(type_) in _NOT_NUMBERS:
         plain = [_plain_scalar(amount, type_) for amount in amounts]
         held: list[Any] = [each.as_py() for each in plain if kind_of(each.type) == kind_of(type_)]

@@ -65,7 +65,10 @@ def _refusal(column: str, found: str, expected: str) -> SchemaError:
 
 
 def _number(text: str, type_: pa.DataType) -> Fraction | float:
-    """A number as it is written. With a point or an exponent, it may also be how a floating-point number is written.
+    """The number that a literal means for a type: exactly the number as it is written, with one exception.
+
+    For a float column, a literal with a point or exponent means the nearest float if that float, rounded to as many
+    digits, is the literal.
 
     Examples
     --------

@@ -120,6 +120,8 @@ def _among(column: str, values: Any) -> t.Tree:
 
 
 def _is_in(name: str, values: pa.Array, nulls: int = _MATCH_NULL) -> t.Tree:
+    if isinstance(values, pa.RunEndEncodedArray):  # It has no nulls of its own: its values do.
+        values = values.values.slice(values.find_physical_offset(), values.find_physical_length())
     return _found(name, values.drop_null(), match_null=nulls == _MATCH_NULL and bool(values.null_count))
 
 
