@@ -18,7 +18,7 @@ from smalti._core.physical import PhysicalColumns
 from smalti._core.schema import SchemaBlock
 from smalti.errors import SchemaError
 from smalti.format.bucket import pack_directory, pack_slots
-from smalti.format.companion import Description, pack_companion, pack_description
+from smalti.format.companion import ENVELOPE_SIZE, Description, pack_companion, pack_description
 from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
@@ -345,7 +345,7 @@ class StoredWriter:
             ratio = self.num_bytes / self._raw_bytes
         index = sum(map(len, self._index)) + (8 + 18 * self._block.num_buckets if self._open.num_rows else 0)
         schema = self._packed_block if self._schema_section is None else self._schema_section.result()
-        companion = len(self._pack_companion(description, b""))
+        companion = self._companion_size(self._pack_payload(description))
         return self.num_bytes + int(self._open.num_bytes * ratio) + len(schema) + companion + index + FOOTER_SIZE
 
     def finish(self, description: Description | None) -> None:
@@ -358,12 +358,12 @@ class StoredWriter:
             if self.layout is None:
                 self._lay_out(self._no_rows())
             assert self._schema_section is not None
-            section, size = self._schema_section.result(), len(self._pack_companion(description, b""))
-            index_offset = self.num_bytes + len(section) + size
+            section, payload = self._schema_section.result(), self._pack_payload(description)
+            index_offset = self.num_bytes + len(section) + self._companion_size(payload)
             codec = self._options.codec
             footer = Footer(index_offset, self.num_bytes, self._block.num_buckets, len(self._index), codec)
             end = b"".join(self._index) + footer.pack()
-            self._put(section, self._pack_companion(description, end), end)
+            self._put(section, pack_companion(payload, end) if self._options.has_companion else b"", end)
             self.is_ended = True
         self._sink.commit()
 
@@ -377,11 +377,11 @@ class StoredWriter:
         self._open.clear()
         self._sink.abort()
 
-    def _pack_companion(self, description: Description | None, end: bytes) -> bytes:
-        """The companion of a file that ends with `end`, on which its size does not depend; empty if there is none."""
-        if not self._options.has_companion:
-            return b""
-        return pack_companion(b"" if description is None else pack_description(description), end)
+    def _pack_payload(self, description: Description | None) -> bytes:
+        return pack_description(description) if description is not None and self._options.has_companion else b""
+
+    def _companion_size(self, payload: bytes) -> int:
+        return ENVELOPE_SIZE + len(payload) if self._options.has_companion else 0
 
 
 def _deflate(block: Any, options: WriterOptions, may_store: bool = False) -> Any:
