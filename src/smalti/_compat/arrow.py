@@ -16,7 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.logical.types import contains_type, entry_field, with_element, without_extensions
+from smalti.errors import MemoryLimitError
+from smalti.logical.types import contains_type, entry_field, fixed_bytes, with_element, without_extensions
+from smalti.memory import most_memory
 
 # --- making arrays and batches --------------------------------------------------------------------------------------
 
@@ -39,7 +41,13 @@ def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def null_array(rows: int, type_: Any) -> Any:
-    """Make an array of nulls. All versions: `pyarrow.nulls` makes invalid runs inside structs and lists."""
+    """Make an array of nulls. All versions: `pyarrow.nulls` makes invalid runs inside structs and lists.
+
+    Refuse more than the memory holds: a file may declare a type of any size.
+    """
+    asked, limit = rows * fixed_bytes(type_), most_memory()
+    if asked > limit:
+        raise MemoryLimitError.of(asked, 0, limit)
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(null_array(rows, type_.storage_type))
     if not contains_type(type_, pt.is_run_end_encoded) or pt.is_run_end_encoded(type_):

@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from smalti._compat import arrow as compat
 from smalti._core.allowance import Allowance
-from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
+from smalti.errors import CorruptFileError, SchemaError
 from smalti.logical.patterns import match_names
 from smalti.logical.types import fixed_bytes
 from smalti.logical.widen import widen_values
-from smalti.memory import most_memory
 
 #: Brings an array of a file to the field of the schema.
 Convert = Callable[[pa.Array, pa.Field], pa.Array]
@@ -34,14 +33,6 @@ def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
             found=str(array.type),
             expected=str(field.type),
         ) from None
-
-
-def null_array(rows: int, type_: Any) -> Any:
-    """Make nulls of a type. Refuse more than the memory holds: a file may declare a type of any size."""
-    asked, limit = rows * fixed_bytes(type_), most_memory()
-    if asked > limit:
-        raise MemoryLimitError.of(asked, 0, limit)
-    return compat.null_array(rows, type_)
 
 
 def check_schema(schema: Any) -> pa.Schema:
@@ -102,7 +93,7 @@ class Adapter:
             else:
                 key = str(field.type)
                 if key not in nulls or nulls[key].type != field.type:
-                    nulls[key] = _counted(partial(null_array, rows, field.type), rows, field.type, allowance)
+                    nulls[key] = _counted(partial(compat.null_array, rows, field.type), rows, field.type, allowance)
                 array = nulls[key]
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

@@ -18,7 +18,6 @@ import pyarrow.types as pt
 
 from smalti._compat import arrow as compat
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
-from smalti.logical.adapt import null_array
 from smalti.logical.tree import Leaf, Node, StructNode, plan_column
 from smalti.logical.types import (
     compared_type,
@@ -178,7 +177,7 @@ def rebuild_struct(array: Any, target: Any, convert: Callable[[pa.Array, pa.Data
     """A struct as the struct `target`: fields by name, changed by `convert`, nulls for missing fields."""
     given = dict(zip([field.name for field in array.type], struct_fields(array), strict=True))
     children = [
-        convert(given[field.name], field.type) if field.name in given else null_array(len(array), field.type)
+        convert(given[field.name], field.type) if field.name in given else compat.null_array(len(array), field.type)
         for field in target
     ]
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
@@ -386,7 +385,7 @@ def _as_fixed_size_lists(starts: Any, lengths: Any, mask: Any, elements: Any, ty
 def _spread(elements: Any, starts: Any, size: int) -> Any:
     """`size` elements from each start on. Arrow requires elements below null lists: any will do."""
     if not len(elements):
-        return null_array(len(starts) * size, elements.type)
+        return compat.null_array(len(starts) * size, elements.type)
     indices = pa.array(range(len(starts) * size), pa.int64())
     rows = pc.divide(indices, size)
     within = pc.subtract(indices, pc.multiply(rows, size))

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from smalti._compat import arrow as compat
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError, no_column
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scan, Scannable, cut_batches
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, is_local, locate
-from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch, check_schema, null_array
+from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch, check_schema
 from smalti.logical.mapping import ColumnMapping, SharedSchemas, field_in_list
 from smalti.logical.patterns import check_columns, is_pattern, match_names
 from smalti.logical.tree import project_schema
@@ -473,7 +474,7 @@ def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
     from smalti.logical.types import compared_type
     from smalti.predicate import fit_values
 
-    empty = pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)
+    empty = pa.RecordBatch.from_arrays([compat.null_array(0, field.type) for field in schema], schema=schema)
     return fit_values(filter_, {name: compared_type(_leaf(empty, name).type) for name in filter_.columns})
 
 
