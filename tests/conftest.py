@@ -25,7 +25,7 @@ TOGETHER = re.compile(r"tests/(test_package|spark/test_(pruning|secrets|servers|
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever finds a commit pending in a test knows that its process is gone."""
-    monkeypatch.setattr("smalti.table.commit_log.PATIENCE", 0.0)
+    monkeypatch.setattr("smalti.table.log.PATIENCE", 0.0)
 
 
 @pytest.fixture(scope="session")

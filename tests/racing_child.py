@@ -20,8 +20,8 @@ from smalti.io import locations, sinks, stores
 from smalti.io.locations import Location
 from smalti.spark.options import parse_write_options
 from smalti.spark.write import MosaicBatchWriter
-from smalti.table import commit_log
-from smalti.table.commit_log import CommitLog
+from smalti.table import log as commit_log
+from smalti.table.log import CommitLog
 
 ROWS = StructType([StructField("id", LongType()), StructField("day", LongType())])
 

@@ -28,10 +28,13 @@ from smalti.io.locations import TEMPORARY_SUFFIX
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
-from smalti.table import commit_log
+from smalti.table import log as commit_log
 from smalti.table.cleaning import clean_log
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import (
+from smalti.table.committing import Change
+from smalti.table.listing import FoundFile, list_files, list_table
+from smalti.table.log import CommitLog
+from smalti.table.names import Selection
+from smalti.table.records import (
     JOBS,
     MAX_NUMBER,
     STREAMS,
@@ -54,9 +57,6 @@ from smalti.table.commits import (
     unique_names,
     visible_files,
 )
-from smalti.table.committing import Change
-from smalti.table.listing import FoundFile, list_files, list_table
-from smalti.table.names import Selection
 from smalti.table.splits import Piece
 from tests.s3 import S3Server
 
@@ -221,7 +221,7 @@ def test_what_a_checkpoint_remembers(
 
 
 def test_checkpoints_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smalti.table.commits.MAX_REMEMBERED", 2)
+    monkeypatch.setattr("smalti.table.records.MAX_REMEMBERED", 2)
     before = Checkpoint({name: Hidden(8 * DAY + age) for age, name in enumerate("abcd")})
     made = Commit("j", remove=(Removal("e", None, True), Removal("f", None, True)), time=8 * DAY + 9, is_listed=True)
     assert sorted(checkpoint_after(before, made).hidden) == ["c", "d", "e", "f"]
@@ -430,9 +430,9 @@ import os, signal, sys
 from pathlib import Path
 from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem, LocalFileSystem
 from smalti.io import Location, sinks
-from smalti.table import commit_log
-from smalti.table.commits import Addition, Commit, Removal
-from smalti.table.commit_log import CommitLog
+from smalti.table import log as commit_log
+from smalti.table.records import Addition, Commit, Removal
+from smalti.table.log import CommitLog
 root, left = sys.argv[1], int(sys.argv[2])
 
 def dying(change):
@@ -995,8 +995,8 @@ import shutil, sys
 from pathlib import Path
 from pyarrow.fs import LocalFileSystem
 from smalti.io import Location
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Addition, Commit, Removal
+from smalti.table.log import CommitLog
+from smalti.table.records import Addition, Commit, Removal
 root, count = Path(sys.argv[1]), int(sys.argv[2])
 log = CommitLog(Location(LocalFileSystem(), str(root)))
 old = [f"p={p}/0.mosaic" for p in range(4)]

@@ -19,11 +19,11 @@ from smalti import jobs
 from smalti.errors import LeftoverWarning, RemovedError, ReplacedError
 from smalti.io import locate
 from smalti.io.locations import Location
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, Commit, final_path, new_token, record_name, staging_directory, unique_names
 from smalti.table.committing import Change
 from smalti.table.listing import list_files, open_found
+from smalti.table.log import CommitLog
 from smalti.table.partitions import by_directory
+from smalti.table.records import JOBS, Commit, final_path, new_token, record_name, staging_directory, unique_names
 from tests.racing_child import act
 from tests.s3 import S3Server, s3_by_uri
 

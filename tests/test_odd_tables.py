@@ -27,9 +27,9 @@ from smalti.jobs.staging import Staging
 from smalti.jobs.target import Target
 from smalti.spark.options import parse_write_options
 from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, KEPT, is_ours, record_name
 from smalti.table.listing import FoundFile, Listing, list_files, open_found
+from smalti.table.log import CommitLog
+from smalti.table.records import JOBS, KEPT, is_ours, record_name
 from tests.racing_child import ROWS
 from tests.s3 import S3Server, s3_by_uri
 

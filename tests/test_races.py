@@ -31,7 +31,7 @@ from smalti.io import locate
 from smalti.spark.options import ReadOptions
 from smalti.spark.plan import Table
 from smalti.spark.read import read_split
-from smalti.table.commit_log import CommitLog
+from smalti.table.log import CommitLog
 from smalti.table.splits import Piece
 from tests import racing_child
 from tests.children import ROOT

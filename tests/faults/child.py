@@ -26,7 +26,7 @@ import pyarrow as pa
 import smalti
 from smalti import jobs, kudu
 from smalti.errors import LeftoverWarning
-from smalti.table import commit_log
+from smalti.table import log as commit_log
 
 SHORT, ONCE, FROM_THEN_ON = -1, 0, 1
 #: What happens: a broken disk, a full one, a read or write that does half of its work; for once, or from then on.

@@ -21,7 +21,7 @@ import smalti
 from smalti import jobs
 from smalti.errors import LeftoverWarning
 from smalti.io import locate, stores
-from smalti.table import commit_log
+from smalti.table import log as commit_log
 from tests.faults.child import NEW, OLD, OPTIONS, Outcome, rows
 from tests.s3 import S3Server
 

@@ -27,7 +27,7 @@ from smalti.format.schema import pack_schema_section, parse_schema_section
 from smalti.kudu import CFileReader, CFileWriter, decode_array_block, encode_array_block
 from smalti.predicate.text import parse_where
 from smalti.spec import Compression
-from smalti.table.commits import Addition, Checkpoint, Commit, FileId, Hidden, Removal, parse_record
+from smalti.table.records import Addition, Checkpoint, Commit, FileId, Hidden, Removal, parse_record
 from tests.files import written
 from tests.golden import GOLDEN_FILES, golden_bytes
 from tests.tables import matrix

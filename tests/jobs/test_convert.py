@@ -19,7 +19,7 @@ import smalti
 from smalti import jobs
 from smalti.io.locations import locate
 from smalti.jobs.staging import Staging
-from smalti.table.commits import JOBS, is_ours
+from smalti.table.records import JOBS, is_ours
 from tests.children import ROOT
 from tests.jobs.data import hidden, mixed, mosaic_files, partitioned, rows_of, stems, visible
 
@@ -265,7 +265,7 @@ def test_without_resume_it_starts_afresh(tmp_path: Path) -> None:
 CRASHING_COMMIT = """
 import os, signal, sys
 from smalti import jobs
-from smalti.table import commit_log
+from smalti.table import log as commit_log
 steps = 0
 step = commit_log.CommitLog.{method}
 commit_log.PATIENCE = 0

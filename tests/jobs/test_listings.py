@@ -11,8 +11,8 @@ import pytest
 
 from smalti import jobs
 from smalti.io import Location
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, Commit
+from smalti.table.log import CommitLog
+from smalti.table.records import JOBS, Commit
 from tests.jobs.data import mixed, mosaic_files
 
 Count = Callable[[Callable[[], object]], Counter[str]]

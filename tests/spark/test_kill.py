@@ -21,7 +21,7 @@ import pyspark
 import smalti
 import smalti.spark
 from smalti.spark.java import ensure_java
-from smalti.table.commits import JOBS
+from smalti.table.records import JOBS
 from tests.children import ROOT
 from tests.spark.apps import ROWS
 

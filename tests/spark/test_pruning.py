@@ -240,6 +240,6 @@ class TestWhereItCannotBeInstalled:
 
 
 def test_smalti_does_not_import_pyspark() -> None:
-    script = "import sys, smalti, smalti.spark, smalti.table.commits; print('pyspark' in sys.modules)"
+    script = "import sys, smalti, smalti.spark, smalti.table.records; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -12,7 +12,7 @@ import smalti
 from smalti.spark.offsets import added, advance, first_offset
 from smalti.spark.options import WriteOptions
 from smalti.spark.write import query_name
-from smalti.table.commits import JOBS
+from smalti.table.records import JOBS
 from tests.spark import versions
 
 

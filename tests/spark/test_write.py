@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 import smalti
 import smalti.spark
-from smalti.table.commits import JOBS, record_name
+from smalti.table.records import JOBS, record_name
 from tests import tables
 
 

@@ -20,8 +20,8 @@ from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import CommitLog
 from smalti.table.listing import list_table
+from smalti.table.log import CommitLog
 
 #: Large enough to be worth opening, and small enough to be copied without trouble.
 TARGET_FILE_BYTES = 256 << 20

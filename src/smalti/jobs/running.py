@@ -17,9 +17,9 @@ from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
 from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
 from smalti.progress import Listener, Meter
-from smalti.table.commit_log import staged_error
-from smalti.table.commits import new_token, unique_names
 from smalti.table.committing import Change
+from smalti.table.log import staged_error
+from smalti.table.records import new_token, unique_names
 
 
 def run_copy(

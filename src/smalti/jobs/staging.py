@@ -1,6 +1,6 @@
-"""How a job stages its splits, so that an interrupted run can be resumed. Commits are those of `smalti.table.commits`.
+"""How a job stages its splits, so that an interrupted run can be resumed. Commits are those of `smalti.table.records`.
 
-In the directory that `smalti.table.commits` gives it, a job has::
+In the directory that `smalti.table.records` gives it, a job has::
 
     _mosaic_jobs/<id>/<split>-<attempt>/...   the files of one attempt at one split; no attempt touches another's files
     _mosaic_jobs/<id>/done/<split>.json       written last, and whole: the split is finished, and these are its files
@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, Commit, staging_directory
+from smalti.table.log import CommitLog
+from smalti.table.records import JOBS, Commit, staging_directory
 
 
 def job_digest(work: object) -> str:

@@ -15,11 +15,11 @@ from smalti.jobs.formats.registry import Format, format_of_path
 from smalti.jobs.staging import Staging, job_summaries
 from smalti.jobs.summary import JobSummary
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import staged_error
-from smalti.table.commits import JOBS, FileId, Mode, plan_changes
 from smalti.table.committing import Change
 from smalti.table.listing import Listing, list_table
+from smalti.table.log import staged_error
 from smalti.table.paimon_layout import refuse_writing
+from smalti.table.records import JOBS, FileId, Mode, plan_changes
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A task writes below a directory of its own that no reader lists, and answers with the names of its files. If a task ran
 several times, Spark passes one of the answers to the commit, and only the files it names become visible; see
-`smalti.table.commits`.
+`smalti.table.records`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from smalti.options import WriterOptions
 from smalti.spark.options import WriteOptions
 from smalti.spark.types import convert, stored_schema
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import FileId, Mode, final_path, new_token, staging_directory, unique_names
 from smalti.table.committing import Change
 from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found, read_again
+from smalti.table.log import CommitLog
 from smalti.table.paimon_layout import listed_to_write, refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
+from smalti.table.records import FileId, Mode, final_path, new_token, staging_directory, unique_names
 
 _OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
 #: How many files a task writes at the same time, one for each partition. Each file holds a row group in memory, so when

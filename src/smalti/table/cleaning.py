@@ -11,9 +11,9 @@ from pathlib import Path
 from smalti.errors import MosaicError
 from smalti.io.locations import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Location, locate
 from smalti.io.sinks import is_object_store
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import JOBS, KEPT, MAX_NUMBER, STREAMS, Commit, new_token
+from smalti.table.log import CommitLog
 from smalti.table.paimon_layout import SCHEMAS, is_paimon_table, refuse_writing, table_of_schema_file, writing_error
+from smalti.table.records import JOBS, KEPT, MAX_NUMBER, STREAMS, Commit, new_token
 
 
 def clean(

@@ -13,10 +13,10 @@ from typing import Any
 from smalti.errors import ConflictError
 from smalti.io.locations import Location
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import CommitLog
-from smalti.table.commits import Addition, Commit, FileId, Mode, plan_changes, plan_removals
 from smalti.table.listing import FoundFile, Listing, list_table
+from smalti.table.log import CommitLog
 from smalti.table.names import Selection
+from smalti.table.records import Addition, Commit, FileId, Mode, plan_changes, plan_removals
 
 #: A commit that others were faster than is planned again; more often than this and the table is too busy.
 _MAX_ATTEMPTS = 100

@@ -1,7 +1,7 @@
 """Listing the files of a table: directories, globs and lists of paths, local or remote, with partitions in their paths.
 
 Names that start with a dot or an underscore are passed over: they are leftovers of writers, markers and logs. While a
-commit is carried out (see `smalti.table.commits`), a listing has all of its changes or none. Listing and reading never
+commit is carried out (see `smalti.table.records`), a listing has all of its changes or none. Listing and reading never
 move or delete anything; only writers finish commits.
 """
 
@@ -20,11 +20,11 @@ from smalti.errors import MosaicError, RemovedError, ReplacedError
 from smalti.io import Source, open_source
 from smalti.io.locations import AnyFileSystem, AnyPath, Entry, Location, locate
 from smalti.spec import FILE_SUFFIX
-from smalti.table.commit_log import CommitLog, file_id
-from smalti.table.commits import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, is_ours, visible_files
+from smalti.table.log import CommitLog, file_id
 from smalti.table.names import Selection, is_glob, matches, rebase, tables_above
 from smalti.table.paimon_layout import SCHEMAS, is_bucket, listed_to_write, refuse_reading, table_of_schema_file
 from smalti.table.paimon_layout import tables_above as paimon_tables_above
+from smalti.table.records import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, is_ours, visible_files
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -1,4 +1,4 @@
-"""The commits of one table, read, published and carried out: the acting half of `smalti.table.commits`."""
+"""The commits of one table, read, published and carried out: the acting half of `smalti.table.records`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smalti.errors import ConflictError, LeftoverWarning, MosaicError, Unsupport
 from smalti.io import Location, open_sink, write_whole
 from smalti.io.locations import Entry, sync_directory
 from smalti.io.sinks import keep_access
-from smalti.table.commits import (
+from smalti.table.records import (
     JOBS,
     KEPT,
     MAX_NUMBER,

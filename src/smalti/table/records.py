@@ -16,7 +16,7 @@ name, long after the commit is over, it does to a file that is gone or that hold
 nothing, and a file that a late copy has brought back is known by its name. The checkpoint remembers the names that were
 removed lately for that purpose, and the last batch of each stream. It is empty if there is nothing to remember.
 
-This module decides, purely; `smalti.table.commit_log` acts on it.
+This module decides, purely; `smalti.table.log` acts on it.
 """
 
 from __future__ import annotations
