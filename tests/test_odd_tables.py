@@ -21,7 +21,7 @@ from smalti.errors import LeftoverWarning
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.io.locations import Location
-from smalti.jobs import running
+from smalti.jobs import copy_job
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.staging import Staging
 from smalti.jobs.target import Target
@@ -309,7 +309,7 @@ def test_a_conversion_beside_a_compaction(tmp_path: Path, monkeypatch: pytest.Mo
     """What is kept is found by jobs too; what is not gives an error that says what happened."""
     for number in range(3):
         table = put(tmp_path / f"t/{number}.mosaic", number)
-    copy_split, others = running.copy_split, [True]
+    copy_split, others = copy_job.copy_split, [True]
 
     def later(*arguments: Any) -> Any:
         while others:
@@ -317,7 +317,7 @@ def test_a_conversion_beside_a_compaction(tmp_path: Path, monkeypatch: pytest.Mo
             jobs.compact(table, keep=keep, workers=1)
         return copy_split(*arguments)
 
-    monkeypatch.setattr(running, "copy_split", later)
+    monkeypatch.setattr(copy_job, "copy_split", later)
     if keep:
         assert jobs.convert(table, tmp_path / "o", workers=1).num_rows == 3
     else:

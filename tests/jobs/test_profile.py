@@ -17,10 +17,10 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.jobs import _sketch
-from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import format_of_source
-from smalti.jobs.measuring import MAX_SAMPLE, MeasureResult, combine, measure
-from smalti.jobs.profiling import _plan as plan
+from smalti.jobs.formats.request import ReadRequest
+from smalti.jobs.profile_job import _plan as plan
+from smalti.jobs.profile_task import MAX_SAMPLE, MeasureResult, combine, measure
 from smalti.jobs.sources import list_sources
 from tests.jobs.data import mixed, mosaic_files, nested, partitioned
 

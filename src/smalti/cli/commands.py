@@ -64,7 +64,7 @@ COMMANDS = {
         Command("count", "rows", "the number of rows, or of those that match a condition", COUNT),
         Command(
             "sql",
-            "query",
+            "sql",
             "a query over files, run by DuckDB",
             SQL,
         ),

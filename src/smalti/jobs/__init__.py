@@ -1,23 +1,25 @@
 """Pipeline jobs on files: convert, compact, verify, profile. The same code runs on this machine and on Spark.
 
-`converting`, `compacting`, `verifying` and `profiling` have the jobs. What they read is in `sources`, where they write
-in `target`, and which task does what in `planning` (pure). Tasks are in `copying`, `checking` and `measuring`. They run
-on an executor of `engine`, or of `smalti.spark.executor`, which alone needs pyspark. `running` and `staging` make the
-results visible all at once. `formats` has readers and writers, `summary` what jobs return.
+A module is named after its verb: `<verb>_job` holds the function that users call, `<verb>_task` the work that it hands
+out. `convert` and `compact` share `copy_job`, which runs their tasks and commits the result, and `copy_task`. `sources`
+lists the files to read, `target` is where the result goes, and `planning` (pure) decides which task writes which files.
+Tasks run on an executor of `engine`, or of `smalti.spark.executor`, which alone needs pyspark. `staging` keeps finished
+tasks for a job that is run again. `formats` has readers and writers, `summary` the classes that jobs return.
 
-Names are imported from their modules when first used: the command line shows values by `formats` without loading jobs.
+A name is imported from its module when it is first used, so that the command line can use `formats` without loading
+the jobs. No module has the name of a function, because importing it would hide the function in this package.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smalti.jobs.compacting import compact
-    from smalti.jobs.converting import convert
-    from smalti.jobs.profiling import Profile, profile
+    from smalti.jobs.compact_job import compact
+    from smalti.jobs.convert_job import convert
+    from smalti.jobs.profile_job import Profile, profile
     from smalti.jobs.staging import recover
     from smalti.jobs.summary import JobError, JobSummary, Skipped, WrittenFile
-    from smalti.jobs.verifying import FileReport, Problem, VerifyReport, verify
+    from smalti.jobs.verify_job import FileReport, Problem, VerifyReport, verify
     from smalti.progress import Progress
     from smalti.table.cleaning import clean
 
@@ -41,12 +43,12 @@ __all__ = [
 
 #: Modules and the names that they hold.
 _HOMES = {
-    "smalti.jobs.compacting": ("compact",),
-    "smalti.jobs.converting": ("convert",),
-    "smalti.jobs.profiling": ("Profile", "profile"),
+    "smalti.jobs.compact_job": ("compact",),
+    "smalti.jobs.convert_job": ("convert",),
+    "smalti.jobs.profile_job": ("Profile", "profile"),
     "smalti.jobs.staging": ("recover",),
     "smalti.jobs.summary": ("JobError", "JobSummary", "Skipped", "WrittenFile"),
-    "smalti.jobs.verifying": ("FileReport", "Problem", "VerifyReport", "verify"),
+    "smalti.jobs.verify_job": ("FileReport", "Problem", "VerifyReport", "verify"),
     "smalti.progress": ("Progress",),
     "smalti.table.cleaning": ("clean",),
 }

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from smalti.errors import MosaicError, without_secrets
 from smalti.io.locations import AnyFileSystem, AnyPath, locate
 from smalti.jobs.formats.columnar import GroupedReader
-from smalti.jobs.formats.reading import ReadRequest, content_errors
 from smalti.jobs.formats.registry import Format
+from smalti.jobs.formats.request import ReadRequest, content_errors
 from smalti.jobs.planning import FileFacts
 from smalti.table.listing import FoundFile, Listing, list_files, location_of
 

@@ -15,14 +15,14 @@ from pypaimon.schema.data_types import PyarrowFieldParser
 from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
 from smalti.io.locations import AnyFileSystem, Location
-from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import format_of_source
-from smalti.jobs.profiling import Profile
-from smalti.jobs.profiling import profile as profile_files
+from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
+from smalti.jobs.profile_job import Profile
+from smalti.jobs.profile_job import profile as profile_files
 from smalti.jobs.sources import AnySource, list_sources
 from smalti.jobs.summary import JobSummary, WrittenFile
-from smalti.jobs.verifying import VerifyReport
-from smalti.jobs.verifying import verify as verify_files
+from smalti.jobs.verify_job import VerifyReport
+from smalti.jobs.verify_job import verify as verify_files
 from smalti.paimon.dataset import PaimonDataset, dataset
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, open_for_commit

@@ -10,7 +10,7 @@ import pyarrow as pa
 from smalti._compat.arrow import size_of
 from smalti.errors import SchemaError
 from smalti.io.locations import Location
-from smalti.jobs.formats.reading import ReadRequest, select_fields, split_batch
+from smalti.jobs.formats.request import ReadRequest, select_fields, split_batch
 from smalti.kudu import CFileReader, CFileWriter
 from smalti.options import WriterOptions
 

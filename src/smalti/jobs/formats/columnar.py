@@ -13,7 +13,7 @@ import smalti
 from smalti._compat.arrow import extends_dictionaries, size_of
 from smalti.errors import MosaicError
 from smalti.io.locations import Location
-from smalti.jobs.formats.reading import (
+from smalti.jobs.formats.request import (
     BATCH_BYTES,
     ReadRequest,
     check_columns,

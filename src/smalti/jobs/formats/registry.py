@@ -14,7 +14,7 @@ from smalti.io.locations import Location
 from smalti.jobs.formats import writers
 from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
 from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
-from smalti.jobs.formats.reading import Reader, ReadRequest
+from smalti.jobs.formats.request import Reader, ReadRequest
 from smalti.jobs.formats.text import CsvReader, JsonReader
 from smalti.options import WriterOptions
 

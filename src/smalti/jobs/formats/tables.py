@@ -14,8 +14,8 @@ from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError
 from smalti.file.streams import Scan, Scannable, cut_batches, keep_batches
 from smalti.io.locations import Location
-from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import Format
+from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.logical.adapt import Adapter, adapt_batch
 from smalti.logical.patterns import match_names

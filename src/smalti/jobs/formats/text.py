@@ -21,7 +21,7 @@ from pyarrow import NativeFile
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import Location
-from smalti.jobs.formats.reading import (
+from smalti.jobs.formats.request import (
     ReadRequest,
     SchemaDrift,
     content_errors,

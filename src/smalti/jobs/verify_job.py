@@ -10,10 +10,10 @@ from operator import add
 from typing import Any
 
 from smalti.io.locations import AnyFileSystem
-from smalti.jobs.checking import CheckTask, FileReport, Problem, check
 from smalti.jobs.engine import AnySession, choose_executor
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.sources import AnySource, file_facts, list_sources
+from smalti.jobs.verify_task import CheckTask, FileReport, Problem, check
 from smalti.progress import Listener, Meter
 from smalti.spec import FILE_SUFFIX
 from smalti.table.splits import SPLIT_BYTES, fit_split_bytes, pack

@@ -9,13 +9,13 @@ import pyarrow as pa
 from smalti.errors import MosaicError
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
 from smalti.io.sinks import follow_links
-from smalti.jobs.copying import CopySettings
+from smalti.jobs.copy_job import run_copy
+from smalti.jobs.copy_task import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
+from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.planning import Split, plan_convert, stems
-from smalti.jobs.running import run_copy
 from smalti.jobs.sources import AnySource, file_facts, fingerprint, is_one_file, list_sources, show_source
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary

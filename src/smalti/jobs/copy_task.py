@@ -17,8 +17,8 @@ from smalti.file.writer import MAX_AUTO_STATISTICS
 from smalti.format.types import has_statistics
 from smalti.io.locations import Location
 from smalti.jobs.formats.columnar import MosaicReader
-from smalti.jobs.formats.reading import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.formats.request import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from smalti.errors import ConflictError, MosaicError
-from smalti.jobs.copying import CopySettings, copy_split
+from smalti.jobs.copy_task import CopySettings, copy_split
 from smalti.jobs.engine import Executor
 from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from smalti.errors import MosaicError
 from smalti.io.locations import AnyFileSystem, AnyPath, locate
-from smalti.jobs.copying import CopySettings
+from smalti.jobs.copy_job import run_copy
+from smalti.jobs.copy_task import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.planning import plan_compact
-from smalti.jobs.running import run_copy
 from smalti.jobs.sorting import parse_sort
 from smalti.jobs.sources import file_facts, fingerprint, list_sources
 from smalti.jobs.staging import Staging, job_digest, job_summaries

@@ -20,8 +20,8 @@ from smalti._compat.arrow import min_max
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import Location
 from smalti.jobs._sketch import REGISTERS, add_fixed, add_variable, merge
-from smalti.jobs.formats.reading import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.text import scan_types
 from smalti.logical.adapt import widen_array
 from smalti.logical.arrays import from_stored

@@ -16,10 +16,10 @@ from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath
 from smalti.jobs._sketch import estimate
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor
-from smalti.jobs.formats.reading import ReadRequest
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
+from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
-from smalti.jobs.measuring import ColumnMeasure, MeasureResult, MeasureTask, combine, histogram, measure
+from smalti.jobs.profile_task import ColumnMeasure, MeasureResult, MeasureTask, combine, histogram, measure
 from smalti.jobs.sources import AnySource, file_facts, list_sources, show_source
 from smalti.jobs.summary import JobError, Skipped
 from smalti.moments import scalar_text
