@@ -19,7 +19,7 @@ from smalti import jobs
 from smalti.io import locations, sinks, stores
 from smalti.io.locations import Location
 from smalti.spark.options import parse_write_options
-from smalti.spark.write import MosaicBatchWriter
+from smalti.spark.task.write import MosaicBatchWriter
 from smalti.table import log as commit_log
 from smalti.table.log import CommitLog
 

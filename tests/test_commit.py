@@ -25,9 +25,9 @@ from smalti import jobs
 from smalti.errors import MosaicError, ReplacedError
 from smalti.io import Location, Source, locate
 from smalti.io.locations import TEMPORARY_SUFFIX
+from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
-from smalti.spark.plan import Table
-from smalti.spark.read import read_split
+from smalti.spark.task.read import read_split
 from smalti.table import log as commit_log
 from smalti.table.cleaning import clean_log
 from smalti.table.committing import Change

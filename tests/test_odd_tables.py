@@ -26,7 +26,7 @@ from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.staging import Staging
 from smalti.jobs.target import Target
 from smalti.spark.options import parse_write_options
-from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
+from smalti.spark.task.write import MosaicBatchWriter, StreamedBatchWriter
 from smalti.table.listing import FoundFile, Listing, list_files, open_found
 from smalti.table.log import CommitLog
 from smalti.table.records import JOBS, KEPT, is_ours, record_name

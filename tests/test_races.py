@@ -28,9 +28,9 @@ import smalti
 from smalti import jobs
 from smalti.errors import RemovedError, ReplacedError
 from smalti.io import locate
+from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
-from smalti.spark.plan import Table
-from smalti.spark.read import read_split
+from smalti.spark.task.read import read_split
 from smalti.table.log import CommitLog
 from smalti.table.splits import Piece
 from tests import racing_child

@@ -9,9 +9,9 @@ import gc
 
 from pyspark.daemon import manager
 
-import smalti.spark.plan
-import smalti.spark.planner
-import smalti.spark.read  # noqa: F401
+import smalti.spark.driver.plan
+import smalti.spark.driver.questions
+import smalti.spark.task.read  # noqa: F401
 
 if __name__ == "__main__":
     gc.collect()

@@ -124,7 +124,7 @@ def client(url: str, file: str, *columns: str) -> None:
 def enable(directory: str) -> None:
     from pyspark.sql import SparkSession
 
-    from smalti.spark.local import SETTINGS
+    from smalti.spark.setup.local import SETTINGS
 
     builder = SparkSession.builder.master("local[1]")
     for key, value in SETTINGS.items():

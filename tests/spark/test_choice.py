@@ -9,8 +9,8 @@ import pytest
 
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
-from smalti.spark.choice import choose_files, fit_partitions
-from smalti.spark.facts import FileFacts, sorted_columns
+from smalti.spark.driver.choice import choose_files, fit_partitions
+from smalti.spark.driver.facts import FileFacts, sorted_columns
 from smalti.spark.files import spell_alike
 from smalti.spark.options import ReadOptions
 from smalti.table.listing import FoundFile

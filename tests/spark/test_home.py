@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from smalti.spark.home import has_installed_pyspark, installed_pyspark, linked_home
+from smalti.spark.setup.home import has_installed_pyspark, installed_pyspark, linked_home
 
 PACKAGES = Path(site.getsitepackages()[0])
 

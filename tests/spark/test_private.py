@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smalti.spark.private import private_directory
+from smalti.spark.setup.private import private_directory
 
 
 def _leave(_: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import smalti
 from smalti.errors import MosaicError
-from smalti.spark import jar
+from smalti.spark.setup import jar
 
 
 def load(spark: Any, path: Path, **options: Any) -> Any:

@@ -20,9 +20,9 @@ from pyspark.sql.types import DoubleType, StructField, StructType
 from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
 import smalti
-from smalti.spark import jar, provider
-from smalti.spark.java import ensure_java
 from smalti.spark.names import skip_name_check
+from smalti.spark.setup import jar, provider
+from smalti.spark.setup.java import ensure_java
 from tests.children import ROOT
 from tests.spark import versions
 

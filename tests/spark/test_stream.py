@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.spark.offsets import added, advance, first_offset
+from smalti.spark.driver.offsets import added, advance, first_offset
 from smalti.spark.options import WriteOptions
-from smalti.spark.write import query_name
+from smalti.spark.task.write import query_name
 from smalti.table.records import JOBS
 from tests.spark import versions
 

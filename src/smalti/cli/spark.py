@@ -20,7 +20,7 @@ def arguments_spark_jar(parser: argparse.ArgumentParser) -> None:
 
 def run_spark_jar(options: argparse.Namespace, screen: Screen) -> None:
     from smalti.extras import optional_module
-    from smalti.spark.jar import spark_jars, spark_version, write_jar
+    from smalti.spark.setup.jar import spark_jars, spark_version, write_jar
 
     if not options.spark:
         optional_module("pyspark", "spark")

@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING
 from smalti.extras import optional_module
 
 if TYPE_CHECKING:
-    from smalti.spark.local import session as session
-    from smalti.spark.provider import enable as enable
+    from smalti.spark.setup.local import session as session
+    from smalti.spark.setup.provider import enable as enable
     from smalti.table.cleaning import clean as clean
 
 __all__ = ["clean", "enable", "session"]
-_HOMES = {"clean": "smalti.table.cleaning", "enable": "smalti.spark.provider", "session": "smalti.spark.local"}
+_HOMES = {
+    "clean": "smalti.table.cleaning",
+    "enable": "smalti.spark.setup.provider",
+    "session": "smalti.spark.setup.local",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from smalti.jobs.engine import Combine, Result, Task, Work
 from smalti.progress import Meter
-from smalti.spark.local import session
+from smalti.spark.setup.local import session
 
 #: Seconds between looks at Spark's status tracker.
 POLL_SECONDS = 0.2

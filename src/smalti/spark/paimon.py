@@ -1,7 +1,7 @@
 """Paimon tables in Spark: the driver plans by snapshot, tasks read splits or write files, the driver commits.
 
-`SnapshotTable` stands where `smalti.spark.plan.Table` does for a plain directory. Commit messages of tasks travel to
-the driver, which makes one snapshot of them.
+`SnapshotTable` stands where `driver.plan.Table` does for a plain directory. Commit messages of tasks travel to the
+driver, which makes one snapshot of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from smalti.predicate import Filter, normalize_filters
 from smalti.readahead import Budget
 from smalti.spark.filters import SparkFilter, filter_tree
 from smalti.spark.options import ReadOptions, WriteOptions
-from smalti.spark.read import OwnPiece
+from smalti.spark.task.read import OwnPiece
 from smalti.spark.types import convert, stored_schema
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack

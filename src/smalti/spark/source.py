@@ -28,8 +28,8 @@ from smalti.spark.options import ReadOptions, parse_read_options, parse_write_op
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from smalti.spark.driver.plan import Table
     from smalti.spark.paimon import SnapshotTable
-    from smalti.spark.plan import Table
 
 FORMAT = "mosaic"
 
@@ -49,7 +49,7 @@ class MosaicDataSource(DataSource):
         return parse_read_options(self.options)
 
     def schema(self) -> StructType:
-        from smalti.spark.plan import find_table
+        from smalti.spark.driver.plan import find_table
         from smalti.spark.types import spark_schema
 
         self._table = find_table(self._read_options)
@@ -60,7 +60,7 @@ class MosaicDataSource(DataSource):
         return MosaicReader(self._read_options, schema, table)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from smalti.spark.write import MosaicBatchWriter, StreamedBatchWriter
+        from smalti.spark.task.write import MosaicBatchWriter, StreamedBatchWriter
 
         options = parse_write_options(self.options)
         try:
@@ -108,13 +108,13 @@ class MosaicReader(DataSourceReader):
         skip_name_check(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        from smalti.spark.plan import find_table
+        from smalti.spark.driver.plan import find_table
 
         splits = (self._table or find_table(self._options)).splits(self._schema)
         return [InputPartition(split) for split in splits] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from smalti.spark.read import read_split
+        from smalti.spark.task.read import read_split
 
         return read_split(partition.value, self._schema, self._options)
 

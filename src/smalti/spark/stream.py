@@ -15,17 +15,17 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from smalti.errors import MosaicError
+from smalti.spark.driver.offsets import Offset, added, advance, first_offset
+from smalti.spark.driver.plan import Table
 from smalti.spark.names import skip_name_check
-from smalti.spark.offsets import Offset, added, advance, first_offset
 from smalti.spark.options import ReadOptions, WriteOptions
-from smalti.spark.plan import Table
-from smalti.spark.read import read_split
+from smalti.spark.task.read import read_split
+from smalti.spark.task.write import StreamCommits, staged_files
 from smalti.spark.types import arrow_schema
-from smalti.spark.write import StreamCommits, staged_files
 
 
 class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads files as they appear. An offset says which files have been read; see `smalti.spark.offsets`."""
+    """Reads files as they appear. An offset says which files have been read; see `smalti.spark.driver.offsets`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options

@@ -6,7 +6,7 @@ import java.util.OptionalLong;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.types.DataType;
 
-/** What the index tells about the values of a column, as smalti/spark/facts.py has it in JSON. */
+/** What the index tells about the values of a column, as smalti/spark/driver/facts.py has it in JSON. */
 final class ColumnFigures implements ColumnStatistics {
   private final Map<String, Object> figures;
   private final DataType type;

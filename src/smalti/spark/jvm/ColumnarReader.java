@@ -23,7 +23,7 @@ import org.apache.spark.unsafe.Platform;
  * Before the stream, and before each batch, comes a number: the length of the name of the file that the rows are from,
  * which follows it, or 0 for the same file as before; before a batch, the figures so far come next, because a LIMIT may
  * close the reader before the stream is over. END says that it is; then comes what Python has to tell about it, as JSON:
- * figures, or an error. See smalti/spark/worker.py.
+ * figures, or an error. See smalti/spark/task/worker.py.
  */
 final class ColumnarReader implements PartitionReader<ColumnarBatch> {
   private static final int END = -1;

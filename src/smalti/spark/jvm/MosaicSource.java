@@ -34,7 +34,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * format("mosaic"): the provider that Spark finds by META-INF/services. It plans; smalti's Python source reads and writes.
  *
- * Janino compiles these files (see smalti/spark/jar.py): they do without lambdas, inferred type arguments and patterns.
+ * Janino compiles these files (see smalti/spark/setup/jar.py): they do without lambdas, inferred type arguments and patterns.
  */
 public class MosaicSource implements TableProvider, DataSourceRegister, CreatableRelationProvider, StreamSinkProvider {
   static final String FORMAT = "mosaic";

@@ -11,7 +11,7 @@ import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.sql.errors.QueryCompilationErrors;
 import org.apache.spark.unsafe.Platform;
 
-/** Questions to smalti/spark/planner.py: JSON and bytes go there, JSON and byte strings come back. */
+/** Questions to smalti/spark/driver/questions.py: JSON and bytes go there, JSON and byte strings come back. */
 final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
   private static final Map<String, PythonFunction> FUNCTIONS = new HashMap<String, PythonFunction>();

@@ -20,8 +20,8 @@ from smalti.file.reader import MosaicFile
 from smalti.io import locate
 from smalti.logical.mapping import SharedSchemas
 from smalti.logical.widen import unify_schemas
-from smalti.spark.choice import choose_files, fit_partitions
-from smalti.spark.facts import (
+from smalti.spark.driver.choice import choose_files, fit_partitions
+from smalti.spark.driver.facts import (
     FileFacts,
     aggregate,
     column_statistics,
@@ -29,11 +29,11 @@ from smalti.spark.facts import (
     sorted_columns,
     to_json,
 )
+from smalti.spark.driver.unchanged import check_unchanged
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter, columns_of, matching_partitions
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
-from smalti.spark.unchanged import check_unchanged
 from smalti.table.listing import FoundFile, list_files, open_found, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
 from smalti.table.splits import Piece, cut, pack
@@ -304,7 +304,7 @@ class Table:
     ) -> list[list[object]] | None:
         """What the index answers of aggregates over all rows, or over groups of partitions.
 
-        See `smalti.spark.facts.aggregate`.
+        See `smalti.spark.driver.facts.aggregate`.
         """
         if self._may_skip:
             return None
@@ -317,7 +317,7 @@ class Table:
         return aggregate(files, self._facts, schema, functions, groups)
 
     def statistics(self, schema: pa.Schema, pieces: Sequence[Piece]) -> dict[str, dict[str, object]]:
-        """What the index tells about the values of what a scan reads; see `smalti.spark.facts.column_statistics`."""
+        """What the index tells about the values of what a scan reads; see `facts.column_statistics`."""
         if any(piece.file.path not in self._facts for piece in pieces):
             return {}
         files = {piece.file.path: piece.file for piece in pieces}

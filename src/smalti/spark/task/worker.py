@@ -39,7 +39,7 @@ def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
 
 def _ask(question: bytes, state: bytes, outfile: IO[bytes]) -> None:
     """Answer with JSON, and with byte strings after their number. An error is an answer, too."""
-    from smalti.spark.planner import answer
+    from smalti.spark.driver.questions import answer
 
     try:
         facts, parts = answer(json.loads(question), state)
@@ -55,7 +55,7 @@ def _ask(question: bytes, state: bytes, outfile: IO[bytes]) -> None:
 
 def _read(scan: bytes, split: bytes, stream: IO[bytes]) -> None:
     """Write batches as Arrow's stream has them, each after the name of its file and figures; then a report, as JSON."""
-    from smalti.spark.read import Metrics, load_scan
+    from smalti.spark.task.read import Metrics, load_scan
 
     metrics, outfile = Metrics(), _Channel(stream)
     try:

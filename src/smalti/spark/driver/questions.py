@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    from smalti.spark.driver.plan import Table
     from smalti.spark.paimon import SnapshotTable
-    from smalti.spark.plan import Table
 
 #: Facts for the planner, and byte strings.
 Answer = tuple[dict[str, Any], Sequence[bytes]]
@@ -26,8 +26,8 @@ _MAX_OPENED = 64
 
 def load(question: Mapping[str, Any], _: bytes) -> Answer:
     """List a table, and derive its schema from the files unless one is given. The table itself comes back pickled."""
+    from smalti.spark.driver.plan import find_table
     from smalti.spark.options import parse_read_options
-    from smalti.spark.plan import find_table
     from smalti.spark.types import spark_schema
 
     options = parse_read_options(question["options"])
@@ -51,7 +51,7 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
     from smalti.spark.filters import parse_filters
     from smalti.spark.hidden import stored_part
-    from smalti.spark.read import Scan
+    from smalti.spark.task.read import Scan
     from smalti.spark.types import arrow_schema
 
     table = _narrowed(question, state)
@@ -109,7 +109,7 @@ def exists(question: Mapping[str, Any], _: bytes) -> Answer:
 def truncate(question: Mapping[str, Any], _: bytes) -> Answer:
     """Remove all rows of a table, or those of a partition."""
     from smalti.spark.options import parse_write_options
-    from smalti.spark.write import MosaicBatchWriter
+    from smalti.spark.task.write import MosaicBatchWriter
 
     schema = _schema(question["schema"])
     MosaicBatchWriter(parse_write_options(question["options"]), schema, overwrite=True).commit([])

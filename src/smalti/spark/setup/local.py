@@ -6,10 +6,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from smalti.spark.home import installed_pyspark
-from smalti.spark.java import ensure_java
-from smalti.spark.private import private_directory
-from smalti.spark.provider import enable, jar_settings
+from smalti.spark.setup.home import installed_pyspark
+from smalti.spark.setup.java import ensure_java
+from smalti.spark.setup.private import private_directory
+from smalti.spark.setup.provider import enable, jar_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

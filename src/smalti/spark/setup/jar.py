@@ -18,8 +18,8 @@ from importlib import resources
 from pathlib import Path
 
 from smalti.errors import MosaicError
-from smalti.spark.java import ensure_java
-from smalti.spark.private import private_directory
+from smalti.spark.setup.java import ensure_java
+from smalti.spark.setup.private import private_directory
 
 #: Versions of Spark whose internals the Java text was tested with.
 TESTED_VERSIONS = ("4.1.", "4.2.", "4.3.")

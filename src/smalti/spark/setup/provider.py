@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from smalti.errors import MosaicError
-from smalti.spark.jar import provider_jar
+from smalti.spark.setup.jar import provider_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

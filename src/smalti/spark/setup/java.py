@@ -10,7 +10,7 @@ from pathlib import Path
 
 from smalti._compat.spark import wrapped_home
 from smalti.errors import MosaicError
-from smalti.spark.private import private_directory
+from smalti.spark.setup.private import private_directory
 
 
 def find_java(environment: Mapping[str, str]) -> str | None:
