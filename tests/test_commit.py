@@ -33,11 +33,9 @@ from smalti.table.cleaning import clean_log
 from smalti.table.committing import Change
 from smalti.table.listing import FoundFile, list_files, list_table
 from smalti.table.log import CommitLog
-from smalti.table.names import Selection
+from smalti.table.names import JOBS, STREAMS, Selection, final_path, is_ours, new_token, staging_directory, unique_names
 from smalti.table.records import (
-    JOBS,
     MAX_NUMBER,
-    STREAMS,
     Addition,
     Checkpoint,
     Commit,
@@ -46,15 +44,10 @@ from smalti.table.records import (
     Mode,
     Removal,
     checkpoint_after,
-    final_path,
-    is_ours,
-    new_token,
     parse_record,
     plan_changes,
     plan_removals,
     record_name,
-    staging_directory,
-    unique_names,
     visible_files,
 )
 from smalti.table.splits import Piece

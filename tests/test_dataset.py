@@ -21,7 +21,8 @@ from smalti.kudu import CFileReader, CFileWriter
 from smalti.logical.mapping import SharedSchemas
 from smalti.mosaic.columns import Columns
 from smalti.table.listing import FoundFile, list_files, open_found
-from smalti.table.partitions import by_directory, parse_partition, partition_schema
+from smalti.table.names import parse_partition
+from smalti.table.partitions import by_directory, partition_schema
 from tests.reads import note_reads
 
 

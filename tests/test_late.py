@@ -22,8 +22,9 @@ from smalti.io.locations import Location
 from smalti.table.committing import Change
 from smalti.table.listing import list_files, open_found
 from smalti.table.log import CommitLog
+from smalti.table.names import JOBS, final_path, new_token, staging_directory, unique_names
 from smalti.table.partitions import by_directory
-from smalti.table.records import JOBS, Commit, final_path, new_token, record_name, staging_directory, unique_names
+from smalti.table.records import Commit, record_name
 from tests.racing_child import act
 from tests.s3 import S3Server, s3_by_uri
 

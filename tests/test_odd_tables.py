@@ -29,7 +29,8 @@ from smalti.spark.options import parse_write_options
 from smalti.spark.task.write import MosaicBatchWriter, StreamedBatchWriter
 from smalti.table.listing import FoundFile, Listing, list_files, open_found
 from smalti.table.log import CommitLog
-from smalti.table.records import JOBS, KEPT, is_ours, record_name
+from smalti.table.names import JOBS, KEPT, is_ours
+from smalti.table.records import record_name
 from tests.racing_child import ROWS
 from tests.s3 import S3Server, s3_by_uri
 

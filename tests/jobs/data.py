@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import smalti
-from smalti.table.records import JOBS
+from smalti.table.names import JOBS
 
 
 def mixed(rows: int, start: int = 0) -> pa.Table:

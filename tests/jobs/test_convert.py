@@ -19,7 +19,7 @@ import smalti
 from smalti import jobs
 from smalti.io.locations import locate
 from smalti.jobs.staging import Staging
-from smalti.table.records import JOBS, is_ours
+from smalti.table.names import JOBS, is_ours
 from tests.children import ROOT
 from tests.jobs.data import hidden, mixed, mosaic_files, partitioned, rows_of, stems, visible
 

@@ -12,7 +12,8 @@ import pytest
 from smalti import jobs
 from smalti.io import Location
 from smalti.table.log import CommitLog
-from smalti.table.records import JOBS, Commit
+from smalti.table.names import JOBS
+from smalti.table.records import Commit
 from tests.jobs.data import mixed, mosaic_files
 
 Count = Callable[[Callable[[], object]], Counter[str]]

@@ -21,7 +21,7 @@ import pyspark
 import smalti
 import smalti.spark
 from smalti.spark.setup.java import ensure_java
-from smalti.table.records import JOBS
+from smalti.table.names import JOBS
 from tests.children import ROOT
 from tests.spark.apps import ROWS
 

@@ -34,7 +34,8 @@ from smalti.spark.types import (
     spark_type,
     stored_schema,
 )
-from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
+from smalti.table.names import partition_directory
+from smalti.table.partitions import by_directory, check_partition_columns, partition_value
 from smalti.table.splits import rows_per_batch
 from smalti.units import parse_bytes
 from tests import tables
@@ -388,7 +389,7 @@ class TestPartitions:
         assert infer_partition_type(set(values)) == type_
 
     def test_names_are_escaped_and_found_again(self) -> None:
-        from smalti.table.partitions import parse_partition
+        from smalti.table.names import parse_partition
 
         values = [("näme", "a/b=c%"), ("k", None), ("d", "2024-01-01 10:00:00"), ("dots", "..")]
         assert parse_partition(partition_directory(values).split("/")) == dict(values)
@@ -399,7 +400,7 @@ class TestPartitions:
         )
         texts = {"i": "7", "t": "2024-01-01 00:00:00", "d": "2024-01-01"}
         assert comparable_values(texts, schema) == {"i": pa.scalar(7), "d": pa.scalar(dt.date(2024, 1, 1))}
-        with pytest.raises(SchemaError, match=r"column 'i': partition value does not fit .*: found seven"):
+        with pytest.raises(SchemaError, match=r"column 'i': a partition value does not fit .*: found seven"):
             comparable_values({"i": "seven"}, schema)
 
     def test_decimals_in_names_of_directories(self) -> None:

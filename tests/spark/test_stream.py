@@ -12,7 +12,7 @@ import smalti
 from smalti.spark.driver.offsets import added, advance, first_offset
 from smalti.spark.options import WriteOptions
 from smalti.spark.task.write import query_name
-from smalti.table.records import JOBS
+from smalti.table.names import JOBS
 from tests.spark import versions
 
 

@@ -18,7 +18,8 @@ from pyspark import TaskContext
 
 import smalti
 import smalti.spark
-from smalti.table.records import JOBS, record_name
+from smalti.table.names import JOBS
+from smalti.table.records import record_name
 from tests import tables
 
 

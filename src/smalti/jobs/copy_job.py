@@ -19,7 +19,7 @@ from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
 from smalti.progress import Listener, Meter
 from smalti.table.committing import Change
 from smalti.table.log import staged_error
-from smalti.table.records import new_token, unique_names
+from smalti.table.names import new_token, unique_names
 
 
 def run_copy(

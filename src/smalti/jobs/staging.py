@@ -22,7 +22,8 @@ from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile
 from smalti.table.log import CommitLog
-from smalti.table.records import JOBS, Commit, staging_directory
+from smalti.table.names import JOBS, staging_directory
+from smalti.table.records import Commit
 
 
 def job_digest(work: object) -> str:

@@ -18,8 +18,9 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
 from smalti.table.listing import Listing, list_table
 from smalti.table.log import staged_error
+from smalti.table.names import JOBS
 from smalti.table.paimon_layout import refuse_writing
-from smalti.table.records import JOBS, FileId, Mode, plan_changes
+from smalti.table.records import FileId, Mode, plan_changes
 
 
 @dataclass(frozen=True)

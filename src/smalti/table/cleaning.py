@@ -12,8 +12,9 @@ from smalti.errors import MosaicError
 from smalti.io.locations import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Location, locate
 from smalti.io.sinks import is_object_store
 from smalti.table.log import CommitLog
+from smalti.table.names import JOBS, KEPT, STREAMS, new_token
 from smalti.table.paimon_layout import SCHEMAS, is_paimon_table, refuse_writing, table_of_schema_file, writing_error
-from smalti.table.records import JOBS, KEPT, MAX_NUMBER, STREAMS, Commit, new_token
+from smalti.table.records import MAX_NUMBER, Commit
 
 
 def clean(

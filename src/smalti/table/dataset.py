@@ -29,9 +29,8 @@ from smalti.logical.widen import unify_schemas
 from smalti.readahead import Budget, started
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
-from smalti.table.names import Selection, is_glob, tables_above
-from smalti.table.partitions import constants_of, parse_partition, partition_schema, partition_value, with_partitions
-from smalti.table.records import JOBS
+from smalti.table.names import JOBS, Selection, is_glob, parse_partition, tables_above
+from smalti.table.partitions import constants_of, partition_schema, partition_value, with_partitions
 from smalti.table.scanning import FileRead, read_files
 from smalti.units import show_count
 

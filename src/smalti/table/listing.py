@@ -21,10 +21,16 @@ from smalti.io import Source, open_source
 from smalti.io.locations import AnyFileSystem, AnyPath, Entry, Location, locate
 from smalti.spec import FILE_SUFFIX
 from smalti.table.log import CommitLog, file_id
-from smalti.table.names import Selection, is_glob, matches, rebase, tables_above
-from smalti.table.paimon_layout import SCHEMAS, is_bucket, listed_to_write, refuse_reading, table_of_schema_file
-from smalti.table.paimon_layout import tables_above as paimon_tables_above
-from smalti.table.records import JOBS, KEPT, Addition, Checkpoint, Commit, FileId, State, is_ours, visible_files
+from smalti.table.names import JOBS, KEPT, Selection, is_glob, is_ours, matches, rebase, tables_above
+from smalti.table.paimon_layout import (
+    SCHEMAS,
+    is_bucket,
+    listed_to_write,
+    paimon_tables_above,
+    refuse_reading,
+    table_of_schema_file,
+)
+from smalti.table.records import Addition, Checkpoint, Commit, FileId, State, visible_files
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

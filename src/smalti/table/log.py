@@ -16,11 +16,9 @@ from smalti.errors import ConflictError, LeftoverWarning, MosaicError, Unsupport
 from smalti.io import Location, open_sink, write_whole
 from smalti.io.locations import Entry, sync_directory
 from smalti.io.sinks import keep_access
+from smalti.table.names import JOBS, KEPT, STREAMS, new_token
 from smalti.table.records import (
-    JOBS,
-    KEPT,
     MAX_NUMBER,
-    STREAMS,
     Addition,
     Checkpoint,
     Commit,
@@ -28,7 +26,6 @@ from smalti.table.records import (
     State,
     check_inside,
     checkpoint_after,
-    new_token,
     parse_record,
     record_name,
     record_number,

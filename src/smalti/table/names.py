@@ -1,20 +1,38 @@
-"""Which names a path, a pattern or a directory asks for: globs, hidden names, partitions in paths. Pure: no IO."""
+"""The names of a table: globs, hidden names, directories of partitions, and the names that jobs give. Pure: no IO."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
+from urllib.parse import quote, unquote
 
-from smalti.table.partitions import parse_partition
+from smalti.errors import SchemaError
+from smalti.spec import FILE_SUFFIX
 
+#: The directory of a table in which jobs stage files and leave their records. Listings skip it, as all hidden names.
+JOBS = "_mosaic_jobs"
+#: Directories in `JOBS` that are not of a job: the first is where an earlier version remembered the batches of streams,
+#: the second where removed files are kept on request.
+STREAMS, KEPT = "streams", "kept"
+#: The longest name of a file or directory, in bytes, that file systems take.
+MAX_NAME = 255
+#: What Hive and Spark write for a null partition value, and what Paimon writes.
+HIVE_NULL, PAIMON_NULL = "__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"
 _WILDCARDS = "*?[{"
+#: The end that `unique_names` gives to a name, without the suffix.
+_UNIQUE_END = re.compile(r"-0[0-9a-f]{15}-[0-9]{5,}\Z")
+
+
+# --- globs and hidden names -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The files that a path asks for: all below `base`, or those that match `wildcards`, one for each level below it.
+    """The files that a path selects: all below `base`, or those that match `wildcards`, one for each level below it.
 
     `*`, `?`, `[...]` and `{a,b}` match within a level, and `**` matches any number of levels, or none. A directory that
     matches the last wildcard stands for all files below it.
@@ -37,7 +55,7 @@ class Selection:
         return cls(str(PurePosixPath(*parts[:fixed])), parts[fixed:], suffix)
 
     def partition(self, path: str) -> dict[str, str | None] | None:
-        """The partition of a file, or None if it is not asked for.
+        """Return the partition values of a file, or None if the file is not selected.
 
         Examples
         --------
@@ -56,7 +74,7 @@ class Selection:
         return parse_partition(parts[:-1])
 
     def same(self, listed: Iterable[str], again: Iterable[str]) -> bool:
-        """Whether two listings have the same files, of those that are asked for."""
+        """Return whether two listings have the same selected files."""
         first, second = ({path for path in paths if self.partition(path) is not None} for paths in (listed, again))
         return first == second
 
@@ -66,23 +84,23 @@ def is_glob(path: str) -> bool:
 
 
 def matches(name: str, wildcard: str) -> bool:
-    """Whether a name matches a wildcard; a hidden name needs a wildcard that starts with a dot or underscore too."""
+    """Return whether a name matches a wildcard; hidden names match only wildcards that start with "." or "_"."""
     found = any(fnmatchcase(name, each) for each in expand_braces(wildcard))
-    return found and (_visible([name]) or wildcard[0] in "._")
+    return found and (_is_visible([name]) or wildcard[0] in "._")
 
 
 def _matches_all(parts: Sequence[str], wildcards: Sequence[str]) -> bool:
-    """Whether the first levels of a path match wildcards, and what is below them is visible."""
+    """Return whether the first levels of a path match the wildcards and all levels below them are visible."""
     if not wildcards:
-        return _visible(parts)
+        return _is_visible(parts)
     if wildcards[0] == "**":
-        visible = next((depth for depth, part in enumerate(parts) if not _visible([part])), len(parts))
+        visible = next((depth for depth, part in enumerate(parts) if not _is_visible([part])), len(parts))
         return any(_matches_all(parts[depth:], wildcards[1:]) for depth in range(visible + 1))
     return bool(parts) and matches(parts[0], wildcards[0]) and _matches_all(parts[1:], wildcards[1:])
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """The patterns that one with braces stands for. Braces that do not close stand for themselves.
+    """Return the patterns without braces that a pattern stands for. A brace that is not closed stands for itself.
 
     Examples
     --------
@@ -91,36 +109,36 @@ def expand_braces(pattern: str) -> list[str]:
     """
     start = pattern.find("{")
     depth, parts, begin = 0, [], start + 1
-    for place in range(start, len(pattern)) if start >= 0 else ():
-        character = pattern[place]
+    for index in range(start, len(pattern)) if start >= 0 else ():
+        character = pattern[index]
         depth += (character == "{") - (character == "}")
         if (character == "," and depth == 1) or depth == 0:
-            parts.append(pattern[begin:place])
-            begin = place + 1
+            parts.append(pattern[begin:index])
+            begin = index + 1
         if depth == 0:
-            rest = pattern[place + 1 :]
+            rest = pattern[index + 1 :]
             return [each for part in parts for each in expand_braces(pattern[:start] + part + rest)]
     return [pattern]
 
 
-def _visible(parts: Sequence[str]) -> bool:
-    """Whether no part of a path is hidden. `_x=1` is a partition and visible, `_temporary` is hidden."""
+def _is_visible(parts: Sequence[str]) -> bool:
+    """Return whether no part of a path is hidden. `_x=1` is a partition and visible, `_temporary` is hidden."""
     return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)
 
 
 def tables_above(path: str) -> list[str]:
-    """The directories whose commits may change a directory: itself and, if it is a partition, the table above it.
+    """Return the directories whose commits may change a directory: itself and, above a partition, its table.
 
     Examples
     --------
     >>> tables_above("lake/sales/day=3/hour=7"), tables_above("lake/sales")
     (['lake/sales/day=3/hour=7', 'lake/sales/day=3', 'lake/sales'], ['lake/sales'])
     """
-    place = PurePosixPath(path)
-    found = [str(place)]
-    while "=" in place.name:
-        place = place.parent
-        found.append(str(place))
+    directory = PurePosixPath(path)
+    found = [str(directory)]
+    while "=" in directory.name:
+        directory = directory.parent
+        found.append(str(directory))
     return found
 
 
@@ -132,5 +150,117 @@ def rebase(path: str, old: str, new: str) -> str:
     >>> rebase("/data/t/day=1/a", "/data/t", "t"), rebase("/data/u/a", "/data/t", "t")
     ('t/day=1/a', '/data/u/a')
     """
-    place = PurePosixPath(path)
-    return str(PurePosixPath(new, place.relative_to(old))) if place.is_relative_to(old) else str(place)
+    pure = PurePosixPath(path)
+    return str(PurePosixPath(new, pure.relative_to(old))) if pure.is_relative_to(old) else str(pure)
+
+
+# --- directories of partitions --------------------------------------------------------------------------------------
+
+
+def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
+    """Return the partition values that directories spell, in their order.
+
+    Examples
+    --------
+    >>> parse_partition(["raw", "day=2024-01-01", "city=S%C3%A3o%20Paulo"])
+    {'day': '2024-01-01', 'city': 'São Paulo'}
+    """
+    values: dict[str, str | None] = {}
+    for directory in directories:
+        key, equals, value = directory.partition("=")
+        if equals and key:
+            values[unquote(key)] = None if value in (HIVE_NULL, PAIMON_NULL) else unquote(value)
+    return values
+
+
+def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
+    """Return the directory of a partition.
+
+    Examples
+    --------
+    >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
+    'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
+    """
+    parts = {name: f"{quote(name, safe='')}={_quoted(text)}" for name, text in values}
+    for name, part in parts.items():
+        if len(part) > MAX_NAME:  # It is all ASCII.
+            raise SchemaError(
+                "the value is too long for the name of a directory",
+                column=name,
+                found=f"{len(part)} bytes as {part[:40]}…",
+                expected=f"{MAX_NAME} bytes at most",
+            )
+    return "/".join(parts.values())
+
+
+def _quoted(text: str | None) -> str:
+    """Return a value as part of a path. The names that stand for null are escaped if they are the text of a value.
+
+    Examples
+    --------
+    >>> _quoted("__HIVE_DEFAULT_PARTITION__")
+    '%5F_HIVE_DEFAULT_PARTITION__'
+    """
+    if text is None:
+        return HIVE_NULL
+    return f"%5F{text[1:]}" if text in (HIVE_NULL, PAIMON_NULL) else quote(text, safe="")
+
+
+# --- files of jobs --------------------------------------------------------------------------------------------------
+
+
+def staging_directory(job: str, attempt: str) -> str:
+    """Return where one attempt at one task of a job writes, relative to the table."""
+    return f"{JOBS}/{job}/{attempt}"
+
+
+def staging_job(staged: str) -> str:
+    """Return the job that has staged a file."""
+    return staged.split("/", 2)[1]
+
+
+def final_path(staged: str) -> str:
+    """Return the path of a staged file below the directory of its attempt.
+
+    Examples
+    --------
+    >>> final_path("_mosaic_jobs/j1/t7/day=3/part-0.mosaic")
+    'day=3/part-0.mosaic'
+    """
+    return staged.split("/", 3)[3]
+
+
+def new_token() -> str:
+    """Return 16 random digits for a commit. The first is 0, so that ``a-<token>`` is sorted before ``a-b-<token>``."""
+    return "0" + uuid.uuid4().hex[:15]
+
+
+def unique_names(staged: Mapping[str, str], token: str) -> dict[str, str]:
+    """Return the final names of a commit's files, ``<stem>-<token>-<number>.mosaic``. No file ever gets them again.
+
+    `staged` maps the staged path of each file to its wanted path. Files with the same stem are sorted in the order of
+    `staged`. The end that an earlier commit has given to a stem is replaced, and a stem that is too long is cut.
+
+    Examples
+    --------
+    >>> unique_names({"_mosaic_jobs/j/0/a": "day=3/a.mosaic"}, "0123456789abcdef")
+    {'_mosaic_jobs/j/0/a': 'day=3/a-0123456789abcdef-00000.mosaic'}
+    """
+    names = {}
+    for number, (path, wanted) in enumerate(staged.items()):
+        directory, slash, name = wanted.rpartition("/")
+        end = f"-{token}-{number:05d}{FILE_SUFFIX}"
+        stem = _UNIQUE_END.sub("", name.removesuffix(FILE_SUFFIX)).encode()
+        names[path] = f"{directory}{slash}{stem[: MAX_NAME - len(end)].decode(errors='ignore')}{end}"
+    return names
+
+
+def is_ours(name: str) -> bool:
+    """Return whether `unique_names` has made a name, so that no other file has or gets it.
+
+    Examples
+    --------
+    >>> is_ours("day=3/a-0123456789abcdef-00000.mosaic"), is_ours("a-1.mosaic")
+    (True, False)
+    """
+    return name.endswith(FILE_SUFFIX) and _UNIQUE_END.search(name.removesuffix(FILE_SUFFIX)) is not None

@@ -1,9 +1,9 @@
-"""How a directory of a Paimon table is recognised, so that it is never taken for a plain directory of files.
+"""Recognising Paimon tables, so that none is ever read or written as a plain directory of files.
 
-The rows of a Paimon table are decided by its snapshots. Old versions of rows, deleted rows and files of writers that
-never committed lie in the same directories as the current ones, so reading all files gives wrong rows, and a commit of
-ours in their place destroys the table. What tells a table is `schema/schema-0` (or a later number). Paimon's "format
-tables" have that file too, but no snapshots: they are plain directories, and the schema says so.
+The snapshots of a Paimon table decide which rows it has. Its directories also hold old versions of rows, deleted rows
+and files of writers that never committed. So reading all files gives wrong rows, and a commit of ours among them
+destroys the table. A Paimon table has a file `schema/schema-0` (or with a later number). Paimon's "format tables" have
+one too, but they have no snapshots: they are plain directories, and their schema says so.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _WRITING = (
 )
 
 
-# --- names, purely --------------------------------------------------------------------------------------------------
+# --- names (pure) --------------------------------------------------------------------------------------------------
 
 
 def table_of_schema_file(path: str) -> str | None:
-    """The directory that a schema file makes a suspect of being a Paimon table.
+    """Return the directory that may be a Paimon table because it has this schema file; None for any other file.
 
     Examples
     --------
@@ -53,39 +53,35 @@ def table_of_schema_file(path: str) -> str | None:
     return str(file.parent.parent) if is_schema else None
 
 
-def tables_above(directory: str) -> list[str]:
-    """The directories that may be the Paimon table of a directory, by the names of partitions and buckets.
+def paimon_tables_above(directory: str) -> list[str]:
+    """Return the directories that may be the Paimon table around a directory called like a partition or bucket.
 
-    A table may keep its data in a directory of its own, which lies between the partitions and the table.
+    There are two, because a table may keep its data in a directory between the table and its partitions.
 
     Examples
     --------
-    >>> tables_above("lake/t/day=3/bucket-0"), tables_above("lake/t/day=3"), tables_above("lake/t")
-    (['lake/t', 'lake'], ['lake/t', 'lake'], [])
+    >>> paimon_tables_above("lake/t/day=3/bucket-0"), paimon_tables_above("lake/t")
+    (['lake/t', 'lake'], [])
     """
     table = PurePosixPath(directory)
-    while _is_below_table(table.name):
+    while "=" in table.name or is_bucket(table.name):
         table = table.parent
     return [] if table == PurePosixPath(directory) else [str(table), *(str(above) for above in list(table.parents)[:1])]
 
 
-def _is_below_table(name: str) -> bool:
-    return "=" in name or is_bucket(name)
-
-
 def is_bucket(name: str) -> bool:
-    """Whether a directory is called as those that hold the data files of Paimon tables, of every one of them."""
+    """Return whether a directory has the name of a bucket: every data file of a Paimon table lies in one."""
     return _BUCKET.fullmatch(name) is not None
 
 
-# --- looking --------------------------------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------------------------
 
 
 def is_paimon_table(location: Location) -> bool:
-    """Whether a directory is a Paimon table, even one that has no snapshot yet."""
+    """Return whether a directory is a Paimon table, even one that has no snapshot yet."""
     schemas = location.child(SCHEMAS)
     if location.is_local and not schemas.is_directory():
-        return False  # On a disk that is no listing. A store is asked once, for what is in the directory.
+        return False  # A look at a local directory is cheaper than a listing. A store is asked once, by the listing.
     infos = [info for info in schemas.entries() if _SCHEMA_FILE.fullmatch(info.name)]
     if not infos or location.child(SNAPSHOTS).is_directory():
         return bool(infos)
@@ -94,11 +90,11 @@ def is_paimon_table(location: Location) -> bool:
         schema = json.loads(Location(location.filesystem, newest.path).read_bytes())
         return bool(schema["fields"]) and schema["options"].get("type", "table") != "format-table"
     except (ValueError, KeyError, TypeError, AttributeError):
-        return False  # It has no snapshots, and no schema of Paimon's either.
+        return False  # There are no snapshots, and the schema file is not one of Paimon.
 
 
 def refuse_reading(filesystem: FileSystem, suspects: Iterable[str]) -> None:
-    """Raise if one of these directories is a Paimon table, because its files are not its rows."""
+    """Raise if one of these directories is a Paimon table, because reading all of its files gives wrong rows."""
     for path in sorted(suspects):
         if is_paimon_table(Location(filesystem, path)):
             raise PaimonTableError(_READING, path=path)
@@ -107,18 +103,18 @@ def refuse_reading(filesystem: FileSystem, suspects: Iterable[str]) -> None:
 def refuse_writing_inside(location: Location) -> None:
     """Raise if a directory, which need not exist, lies in a Paimon table.
 
-    On this machine all directories above are looked at, which costs next to nothing. Elsewhere it is those that the
-    names of partitions and buckets lead to.
+    On a local disk all directories above are checked, which costs next to nothing. Elsewhere only those are checked
+    that `paimon_tables_above` finds by names.
     """
     path = PurePosixPath(location.absolute().path)
-    for above in map(str, path.parents) if location.is_local else tables_above(str(path)):
+    for above in map(str, path.parents) if location.is_local else paimon_tables_above(str(path)):
         if is_paimon_table(Location(location.filesystem, above)):
             raise writing_error(above)
 
 
 @contextmanager
 def listed_to_write(location: Location) -> Iterator[None]:
-    """Raise as `refuse_writing` does, for who lists all files of a directory in this block, which shows a table."""
+    """Like `refuse_writing`, but reuses a listing that the caller makes anyway, in the `with` block."""
     refuse_writing_inside(location)
     try:
         yield
@@ -129,7 +125,7 @@ def listed_to_write(location: Location) -> Iterator[None]:
 def refuse_writing(location: Location) -> None:
     """Raise if a directory, which need not exist, is a Paimon table or lies in one.
 
-    It costs a listing on object stores: `listed_to_write` is for those who list the directory anyway.
+    On object stores this costs a listing. A caller that lists the directory anyway uses `listed_to_write`.
     """
     if is_paimon_table(location):
         raise writing_error(location.path)

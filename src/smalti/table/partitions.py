@@ -1,15 +1,14 @@
-"""Partitions: directories called `name=value` on one side, columns on the other. Pure.
+"""Partition columns: their types and values, from the directories that `smalti.table.names` parses, and back. Pure.
 
-When a table is read, a partition column whose values are all whole numbers is int64 and any other is string, unless a
-schema says more. A column that files store as well is read from them. When it is written, values take Arrow's text
-form, and what a path could misread is escaped.
+When a table is read, a partition column whose values are all whole numbers is int64 and any other is string, unless the
+schema of the table gives a type. A partition column that a file stores too is read from the file. When a table is
+written, values become directories in Arrow's text form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -17,66 +16,10 @@ import pyarrow.types as pt
 from smalti._compat.arrow import decimal_scalar
 from smalti.errors import SchemaError, no_column
 from smalti.logical.adapt import ConstantOf
+from smalti.table.names import partition_directory
 
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
-
-#: What Hive and Spark write for a null partition value, and what Paimon does.
-HIVE_NULL, PAIMON_NULL = "__HIVE_DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"
-#: File systems take names of up to 255 bytes.
-MAX_NAME = 255
-
-# --- names of directories -------------------------------------------------------------------------------------------
-
-
-def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
-    """Partition values of a path, in order.
-
-    Examples
-    --------
-    >>> parse_partition(["raw", "day=2024-01-01", "city=S%C3%A3o%20Paulo"])
-    {'day': '2024-01-01', 'city': 'São Paulo'}
-    """
-    values: dict[str, str | None] = {}
-    for directory in directories:
-        key, equals, value = directory.partition("=")
-        if equals and key:
-            values[unquote(key)] = None if value in (HIVE_NULL, PAIMON_NULL) else unquote(value)
-    return values
-
-
-def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
-    """The directory of a partition.
-
-    Examples
-    --------
-    >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
-    'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
-    """
-    parts = {name: f"{quote(name, safe='')}={_quoted(text)}" for name, text in values}
-    for name, part in parts.items():
-        if len(part) > MAX_NAME:  # It is all ASCII.
-            raise SchemaError(
-                "the value is too long for the name of a directory",
-                column=name,
-                found=f"{len(part)} bytes as {part[:40]}…",
-                expected=f"{MAX_NAME} bytes at most",
-            )
-    return "/".join(parts.values())
-
-
-def _quoted(text: str | None) -> str:
-    """The text of a value as part of a path. One that says what stands for null is escaped, so that it stays text.
-
-    Examples
-    --------
-    >>> _quoted("__HIVE_DEFAULT_PARTITION__")
-    '%5F_HIVE_DEFAULT_PARTITION__'
-    """
-    if text is None:
-        return HIVE_NULL
-    return f"%5F{text[1:]}" if text in (HIVE_NULL, PAIMON_NULL) else quote(text, safe="")
-
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -84,9 +27,9 @@ def _quoted(text: str | None) -> str:
 def partition_schema(
     files: Sequence[FoundFile], infer: Callable[[Collection[str | None]], pa.DataType] | None = None
 ) -> pa.Schema:
-    """The partition columns of some files, which must all be partitioned in the same way.
+    """Return the partition columns of some files, which must all be partitioned in the same way.
 
-    `infer` tells the type of a column from its values, by default `infer_type`.
+    `infer` finds the type of a column from its values, by default `infer_type`.
     """
     infer = infer or infer_type
     names = list(files[0].partition) if files else []
@@ -99,7 +42,7 @@ def partition_schema(
 
 
 def infer_type(values: Collection[str | None]) -> pa.DataType:
-    """The type of a partition column with these values.
+    """Return the type of a partition column with these values.
 
     Examples
     --------
@@ -110,7 +53,7 @@ def infer_type(values: Collection[str | None]) -> pa.DataType:
 
 
 def _is_whole(text: str | None) -> bool:
-    """Whether a text is a whole number in its usual form: "007" and "1e3" stay text, so that nothing is lost."""
+    """Return whether a text is a whole number in its usual form: "007" and "1e3" stay text, so that nothing is lost."""
     try:
         return text is not None and str(int(text)) == text and abs(int(text)) < 1 << 63
     except ValueError:
@@ -118,15 +61,18 @@ def _is_whole(text: str | None) -> bool:
 
 
 def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
-    """A schema with the partition columns at its end, but for those that are stored: what a file stores is the value,
-    and the text of its directory may be another form of it, as Paimon's numbers of days are for dates."""
+    """Add the partition columns that are not stored to the end of a schema.
+
+    If a column is stored, the file has its value. The directory may have the value in another form: Paimon, for
+    example, writes the number of days for a date.
+    """
     names = set(stored.names)
     fields = [*stored, *(field for field in partitions if field.name not in names)]
     return pa.schema(fields).with_metadata(stored.metadata or {})
 
 
 def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.Scalar:
-    """A partition value as a scalar of its column's type."""
+    """Return a partition value as a scalar of its column's type."""
     text = partition.get(field.name)
     try:
         if text is not None and pt.is_decimal(field.type):
@@ -135,7 +81,7 @@ def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.
         return value
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise SchemaError(
-            "partition value does not fit the schema asked for",
+            "a partition value does not fit the type of its column",
             column=field.name,
             found=text,
             expected=str(field.type),
@@ -143,7 +89,7 @@ def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.
 
 
 def constants_of(partition: Mapping[str, str | None]) -> ConstantOf:
-    """The partition values of a file as the constants of a `smalti.logical.adapt.Adapter`."""
+    """Return the partition values of a file as the constants of a `smalti.logical.adapt.Adapter`."""
     return lambda field: partition_value(partition, field) if field.name in partition else None
 
 
@@ -151,7 +97,7 @@ def constants_of(partition: Mapping[str, str | None]) -> ConstantOf:
 
 
 def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
-    """Refuse partition columns that are not there, cannot be text, or leave no column to write."""
+    """Refuse partition columns that are missing, have no text form, or leave no column to write."""
     for name in names:
         index = schema.get_field_index(name)
         if index < 0:
@@ -168,7 +114,7 @@ def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
 
 
 def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """A batch cut into its partitions, without the partition columns; directories in the order they are met."""
+    """Cut a batch into its partitions, without the partition columns; directories in the order of their first rows."""
     if not names:
         yield "", batch
         return
@@ -184,8 +130,10 @@ def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[
 
 
 def _texts(array: pa.Array) -> list[str | None]:
-    """Values as the names of directories have them; floating-point numbers as Java spells them, which tells them from
-    whole numbers, so that Spark reads them as what they were."""
+    """Return values in the form that they have in names of directories.
+
+    Floating-point numbers are spelled as Java spells them, so that Spark does not read them as whole numbers.
+    """
     texts: list[str | None] = array.cast(pa.string()).to_pylist()
     if not pt.is_floating(array.type):
         return texts

@@ -23,22 +23,13 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 from smalti.errors import ConflictError, MosaicError
-from smalti.spec import FILE_SUFFIX
-from smalti.table.partitions import MAX_NAME, parse_partition
-
-#: Where jobs stage their files and leave their records; the name starts with an underscore, so listings pass over it.
-JOBS = "_mosaic_jobs"
-#: In there, where an earlier version remembered the batches of streams, and where removed files are kept on request.
-#: No job may have these names.
-STREAMS = "streams"
-KEPT = "kept"
+from smalti.table.names import JOBS, KEPT, MAX_NAME, STREAMS, is_ours, new_token, parse_partition, staging_job
 
 #: "append" adds, "overwrite" replaces all files and "dynamic" those of the partitions that get new ones. "create" wants
 #: a table without files. "replace" takes the place of the files that the job has read, and of no others.
@@ -52,8 +43,6 @@ MAX_NUMBER = 10**16 - 1
 MEMORY = 24 * 3600
 #: Names that a checkpoint remembers besides those of its own commit. The oldest ones are forgotten first.
 MAX_REMEMBERED = 20_000
-#: The end of the names that we give: the number of the commit's token, then that of the file in the commit.
-_OURS = re.compile(r"-0[0-9a-f]{15}-[0-9]{5,}\Z")
 
 
 class FileId(NamedTuple):
@@ -341,63 +330,6 @@ def record_number(name: str) -> int | None:
     """The number in the name of a record; None if it is another file."""
     found = re.fullmatch(r"commit-([0-9]{16})\.json", name)
     return int(found[1]) if found else None
-
-
-def new_token() -> str:
-    """Sixteen random digits for a commit. The first is 0, so that ``a-<token>`` is sorted before ``a-b-<token>``."""
-    return "0" + uuid.uuid4().hex[:15]
-
-
-def unique_names(staged: Mapping[str, str], token: str) -> dict[str, str]:
-    """The names of the files of a commit, ``<stem>-<token>-<number>.mosaic``, which no file has had or will have.
-
-    `staged` has where each file was staged, and what it would be called without that. Files of one stem are sorted as
-    they are given. What an earlier commit has added to a stem goes, and one that is too long for a file system is cut.
-
-    Examples
-    --------
-    >>> unique_names({"_mosaic_jobs/j/0/a": "day=3/a.mosaic"}, "0123456789abcdef")
-    {'_mosaic_jobs/j/0/a': 'day=3/a-0123456789abcdef-00000.mosaic'}
-    """
-    names = {}
-    for number, (path, wanted) in enumerate(staged.items()):
-        directory, slash, name = wanted.rpartition("/")
-        end = f"-{token}-{number:05d}{FILE_SUFFIX}"
-        stem = _OURS.sub("", name.removesuffix(FILE_SUFFIX)).encode()[: MAX_NAME - len(end)].decode(errors="ignore")
-        names[path] = f"{directory}{slash}{stem}{end}"
-    return names
-
-
-def is_ours(name: str) -> bool:
-    """Whether the name of a file is one that `unique_names` has made.
-
-    Examples
-    --------
-    >>> is_ours("day=3/a-0123456789abcdef-00000.mosaic"), is_ours("a-1.mosaic")
-    (True, False)
-    """
-    return name.endswith(FILE_SUFFIX) and _OURS.search(name.removesuffix(FILE_SUFFIX)) is not None
-
-
-def staging_directory(job: str, task: str) -> str:
-    """Where one attempt of one task of a job writes, relative to the table."""
-    return f"{JOBS}/{job}/{task}"
-
-
-def staging_job(staged: str) -> str:
-    """The job that staged a file."""
-    return staged.split("/", 2)[1]
-
-
-def final_path(staged: str) -> str:
-    """The path of a staged file below the directory of its task.
-
-    Examples
-    --------
-    >>> final_path("_mosaic_jobs/j1/t7/day=3/part-0.mosaic")
-    'day=3/part-0.mosaic'
-    """
-    return staged.split("/", 3)[3]
 
 
 # --- decisions ------------------------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from smalti.errors import MosaicError
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import is_moment
 from smalti.table.listing import FoundFile
-from smalti.table.names import matches
-from smalti.table.partitions import parse_partition
+from smalti.table.names import matches, parse_partition
 
 
 def choose_files(

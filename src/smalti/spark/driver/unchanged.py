@@ -13,7 +13,7 @@ from smalti.errors import ReplacedError
 from smalti.io.locations import Location
 from smalti.spark.options import ReadOptions
 from smalti.table.listing import FoundFile, list_files, open_found
-from smalti.table.records import is_ours
+from smalti.table.names import is_ours
 
 
 def check_unchanged(files: Sequence[FoundFile], locations: Sequence[Location], options: ReadOptions) -> None:

@@ -35,9 +35,10 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
 from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found, read_again
 from smalti.table.log import CommitLog
+from smalti.table.names import final_path, new_token, partition_directory, staging_directory, unique_names
 from smalti.table.paimon_layout import listed_to_write, refuse_writing
-from smalti.table.partitions import by_directory, check_partition_columns, partition_directory, partition_value
-from smalti.table.records import FileId, Mode, final_path, new_token, staging_directory, unique_names
+from smalti.table.partitions import by_directory, check_partition_columns, partition_value
+from smalti.table.records import FileId, Mode
 
 _OVERWRITE_SETTING = "spark.sql.sources.partitionOverwriteMode"
 #: How many files a task writes at the same time, one for each partition. Each file holds a row group in memory, so when
