@@ -116,7 +116,7 @@ test: lint browser
 test-paimon: $(PAIMON)/.installed
 	@echo ">> pytest, with pypaimon"
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/paimon tests/compat/test_paimon.py \
-		tests/test_paimon_guard.py
+		tests/table/test_paimon_layout.py
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
 
 # Spark's tests run in pypaimon's environment; those with s3fs do not, which clashes with the fsspec that pypaimon pins.
@@ -125,10 +125,10 @@ APART := --ignore tests/report --ignore tests/docs --ignore tests/test_package.p
 test-oldest: $(OLDEST)/.installed $(PAIMON)/.installed
 	@echo ">> pytest, on pyarrow $(OLDEST_PYARROW)"
 	@PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore tests/spark \
-		--ignore tests/test_benchmarks.py $(APART)
+		--ignore tests/benchmarks/test_benchmarks.py $(APART)
 	@echo ">> pytest, on pypaimon's pyarrow"
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup $(APART) \
-		--ignore tests/test_stores.py --ignore tests/test_benchmarks.py
+		--ignore tests/io/test_stores.py --ignore tests/benchmarks
 
 # make test-spark SPARK=4.2.1: the Spark tests with a version other than the one they usually run with.
 test-spark: $(VENV)/.installed
@@ -155,7 +155,7 @@ test-package: wheel
 		echo ">> $$made in a fresh environment"; \
 		rm -rf build/fresh && $(PYTHON) -m venv build/fresh && \
 		build/fresh/bin/python -m pip install --quiet --disable-pip-version-check "$$made" && \
-		(cd / && $(CURDIR)/build/fresh/bin/python -I $(CURDIR)/tests/smoke.py) || exit 1; done
+		(cd / && $(CURDIR)/build/fresh/bin/python -I $(CURDIR)/tests/tools/smoke.py) || exit 1; done
 
 bench: $(VENV)/.bench
 	@echo ">> running the benchmark"
@@ -175,9 +175,9 @@ bench-full: bench
 
 fuzz: $(VENV)/.installed
 	@echo ">> corruption sweeps (a minute)"
-	@$(BIN)/python -m tests.fuzz
+	@$(BIN)/python -m tests.tools.fuzz
 	@echo ">> arrays of more than 2 GiB (half a minute)"
-	@SMALTI_LARGE=1 $(BIN)/python -m pytest -q tests/test_writer_safety.py -k more_than_an_array
+	@SMALTI_LARGE=1 $(BIN)/python -m pytest -q tests/file/test_writer.py -k more_than_an_array
 	@echo ">> property tests with new examples (about five minutes)"
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m hypothesis --hypothesis-profile explore -o timeout=1800
 
@@ -185,9 +185,9 @@ fuzz: $(VENV)/.installed
 # them: goldens, malformed files, corruption, slices, hostile Arrow data, the corpus of the fuzzers. Python's own
 # allocator is left out, so that each of its objects is watched as well.
 ASAN   := build/asan
-ASAN_TESTS := tests/test_golden.py tests/test_malformed.py tests/test_corruption.py tests/test_memory.py \
-	tests/test_hostile_arrow.py tests/test_encodings.py tests/fuzzing/test_corpus.py tests/kudu/test_kudu_corruption.py \
-	tests/kudu/test_kudu_parts.py
+ASAN_TESTS := tests/format/test_golden.py tests/format/test_malformed.py tests/format/test_corruption.py tests/test_memory.py \
+	tests/file/test_inspection.py tests/format/test_encodings.py tests/tools/fuzzing/test_corpus.py tests/kudu/test_corruption.py \
+	tests/kudu/test_parts.py
 test-asan: $(VENV)/.installed
 	@echo ">> kernels with sanitizers, in $(ASAN)"
 	@SMALTI_CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all" \
@@ -199,12 +199,12 @@ test-asan: $(VENV)/.installed
 		$(wildcard $(ASAN_TESTS))
 
 # The tests of one file's bytes, on the emulated processor; no Spark, no servers.
-ARM_TESTS := tests/test_golden.py tests/test_malformed.py tests/test_encodings.py tests/test_round_trips.py \
-	tests/test_roundtrip.py tests/test_reading.py tests/test_corruption.py tests/test_nesting.py tests/test_filters.py \
-	tests/test_hostile_arrow.py tests/fuzzing/test_corpus.py
+ARM_TESTS := tests/format/test_golden.py tests/format/test_malformed.py tests/format/test_encodings.py tests/file/test_round_trips.py \
+	tests/file/test_reader.py tests/format/test_corruption.py tests/logical/test_nesting.py tests/predicate/test_filters.py \
+	tests/file/test_inspection.py tests/tools/fuzzing/test_corpus.py
 test-arm: $(VENV)/.installed
 	@echo ">> wheel for ARM, and tests under emulation, in build/arm"
-	@tests/arm.sh $(CURDIR)/$(BIN)/python -q -n 0 -o timeout=3600 $(wildcard $(ARM_TESTS))
+	@tests/tools/arm.sh $(CURDIR)/$(BIN)/python -q -n 0 -o timeout=3600 $(wildcard $(ARM_TESTS))
 
 # libFuzzer comes with atheris; the kernels are built with gcc's coverage below target/coverage.
 FUZZ_MINUTES ?= 60
@@ -214,20 +214,20 @@ $(VENV)/.atheris: $(VENV)/.installed
 
 fuzz-coverage: $(VENV)/.atheris
 	@echo ">> coverage-guided fuzzing, $(FUZZ_MINUTES) minutes"
-	@JOBS=$(JOBS) $(BIN)/python -m tests.fuzzing.run $(FUZZ_MINUTES)
+	@JOBS=$(JOBS) $(BIN)/python -m tests.tools.fuzzing.run $(FUZZ_MINUTES)
 
 MINUTES ?= 30
 soak: $(VENV)/.installed
 	@echo ">> ordinary work at random, $(MINUTES) minutes"
-	@$(BIN)/python -m tests.soak $(MINUTES)
+	@$(BIN)/python -m tests.tools.soak $(MINUTES)
 
 flips: $(VENV)/.installed
 	@echo ">> every byte of five kinds of files changed in nine ways (a minute)"
-	@$(BIN)/python -m tests.flips
+	@$(BIN)/python -m tests.tools.flips
 
 races: $(VENV)/.installed
 	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, and each held at every step (40 minutes)"
-	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/test_races.py -o timeout=3600
+	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/table/test_races.py -o timeout=3600
 
 faults: $(VENV)/.installed
 	@echo ">> every step of writes, reads and commits fails, in every way (a quarter of an hour)"

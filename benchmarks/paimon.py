@@ -19,9 +19,9 @@ COLUMNS, ROWS, FILES, WANTED = 5000, 500, 4, 10
 
 
 def main(rounds: int = 11) -> None:
-    import mosaic  # noqa: F401 (the reference is imported once, before anything is timed)
     from pypaimon.table.file_store_table import FileStoreTable
 
+    import mosaic  # noqa: F401 (the reference is imported once, before anything is timed)
     import smalti.paimon
 
     numbers = random.Random(1)

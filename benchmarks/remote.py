@@ -1,7 +1,7 @@
 """Reading from an object store: ``python -m benchmarks.remote`` measures, and writes remote.json and remote.md.
 
-The store is a real S3 server on loopback (`benchmarks.s3_server`) that takes 20 ms longer for every request, as a
-network would. What counts is what it counts: requests, rounds (`s3_server.rounds`) and bytes. They are the same on
+The store is a real S3 server on loopback (`tests.support.s3`) that takes 20 ms longer for every request, as a
+network would. What counts is what it counts: requests, rounds (`s3.rounds`) and bytes. They are the same on
 every machine; seconds are not, and the server takes some of them.
 """
 
@@ -20,12 +20,12 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import s3fs
+from tests.support.s3 import S3Server, rounds
 
 import smalti
 from benchmarks.datasets import DATASETS, Dataset, scattered
 from benchmarks.environment import describe
 from benchmarks.report import markdown, publish, size
-from benchmarks.s3_server import S3Server, rounds
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 BUCKET = "bench"

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pyarrow as pa
 from annotate import companion_listing, listing, tiny_file
-from benchmarks import report
 from benchmarks.measure import Measurement
 
+from benchmarks import report
 from smalti import spec
 from smalti.cli.commands import COMMANDS
 from smalti.errors import SchemaError
@@ -107,7 +107,7 @@ def types() -> str:
 
 
 def round_trips(kind: str) -> str:
-    """What comes back from each format, as ``python -m tests.round_trips`` has recorded it."""
+    """What comes back from each format, as ``python -m tests.tools.formats`` has recorded it."""
     document = json.loads((DOCS / "round_trips.json").read_text())
     cases = document[kind]
     formats = list(next(iter(cases.values())))

@@ -19,11 +19,11 @@ import smalti
 from smalti.cli.main import main as command_line
 from smalti.memory import _group_memory, default_limit, free_memory, rows_per_slice
 from smalti.mosaic import scan
-from tests.bombs import BOMBS, MANY, WAYS, forget_peak, peak, repeated
-from tests.children import ROOT
-from tests.compare import assert_same
-from tests.files import written
-from tests.tables import matrix
+from tests.support.bombs import BOMBS, MANY, WAYS, forget_peak, peak, repeated
+from tests.support.children import ROOT
+from tests.support.compare import assert_same
+from tests.support.files import written
+from tests.support.tables import matrix
 
 MIB = 1 << 20
 
@@ -58,7 +58,8 @@ def test_rows_of_a_slice(rows: int, size: int, target: int, batch: int | None, e
 
 def test_bombs_are_refused_or_read_in_slices(tmp_path: Path) -> None:
     """Whole reads are refused within a limit, single batches need the memory of a slice.."""
-    command, limit = [sys.executable, "-m", "tests.bombs", str(tmp_path)], {"SMALTI_MEMORY_LIMIT": str(640 * MIB)}
+    command = [sys.executable, "-m", "tests.support.bombs", str(tmp_path)]
+    limit = {"SMALTI_MEMORY_LIMIT": str(640 * MIB)}
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, timeout=900, check=False, env=os.environ | limit
     )

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 import smalti
-from tests.children import ROOT
+from tests.support.children import ROOT
 
 pytestmark = [
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout: which files belong to it is unknown"),
@@ -42,7 +42,7 @@ def sources(target: Path) -> Path:
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     for name in names:
-        is_left_out = name.startswith(("tests/", "docs/", "benchmarks/")) and name != "tests/smoke.py"
+        is_left_out = name.startswith(("tests/", "docs/", "benchmarks/")) and name != "tests/tools/smoke.py"
         if name and not is_left_out and (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
@@ -126,7 +126,7 @@ def test_what_is_inside(made: tuple[Path, Path]) -> None:
     found = [path for suffix in ("pyx", "pxd") for path in (ROOT / "src").glob(f"**/*.{suffix}")]
     kernels = {str(path.relative_to(ROOT)) for path in found}
     assert kernels <= shipped
-    assert {"LICENSE", "NOTICE", "SECURITY.md", "tests/smoke.py"} <= shipped
+    assert {"LICENSE", "NOTICE", "SECURITY.md", "tests/tools/smoke.py"} <= shipped
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"]
     known = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     sources = {name for name in known if (ROOT / name).is_file()}

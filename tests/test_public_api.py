@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import smalti
-from tests.children import ROOT
+from tests.support.children import ROOT
 
 NAMES = [
     "ConflictError",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from smalti.options import WriterOptions, WriterOptionValues
-from tests.children import ROOT
+from tests.support.children import ROOT
 
 PROGRAM = """
 import pyarrow as pa

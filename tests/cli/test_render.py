@@ -22,7 +22,7 @@ from smalti.cli.render.text import cell, fit, printable, size, width
 from smalti.cli.rows import run_cat, run_count
 from smalti.cli.screen import Screen
 from smalti.jobs.formats.json_values import json_lines, plain_values
-from tests.any_arrow import Money, any_table
+from tests.support.any_arrow import Money, any_table
 
 
 def test_control_characters_cannot_steer_the_terminal() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.s3 import S3Server
+from tests.support.s3 import S3Server
 
 
 @pytest.fixture(scope="module")

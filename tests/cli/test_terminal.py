@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from tests.children import ROOT
+from tests.support.children import ROOT
 
 C0 = "".join(map(chr, [*range(1, 32), 127]))
 C1 = "".join(map(chr, range(128, 160)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from smalti.errors import SchemaError
 from smalti.predicate.text import parse_where
 from smalti.predicate.tree import And, Compare, CompareColumns, IsIn, IsNull, Not, Or, Tree
-from tests.files import read, written
+from tests.support.files import read, written
 
 SCHEMA = pa.schema(
     {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import ROOT, Runner, blocks_of, needs, page_needs, pages
-from tests.s3 import S3Server
+from tests.support.s3 import S3Server
 
 #: Pages that need a session of their own and are run elsewhere.
 ELSEWHERE = {"docs/spark.md": "tests/spark/test_docs.py", "docs/jobs.md": "tests/jobs/test_docs.py"}

@@ -18,8 +18,8 @@ from polars.testing import assert_frame_equal
 
 import smalti
 from smalti.polars import parse_predicate, scan_mosaic
-from tests.files import written
-from tests.reads import note_reads
+from tests.support.files import written
+from tests.support.reads import note_reads
 
 NAN, INF = float("nan"), float("inf")
 TABLE = pa.table(

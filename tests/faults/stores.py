@@ -23,7 +23,7 @@ from smalti.errors import LeftoverWarning
 from smalti.io import locate, stores
 from smalti.table import log as commit_log
 from tests.faults.child import NEW, OLD, OPTIONS, Outcome, rows
-from tests.s3 import S3Server
+from tests.support.s3 import S3Server
 
 #: A request is tried once more, so an outage of one request should not be noticed and one of several is an error.
 stores._RETRY.update(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.children import ROOT
+from tests.support.children import ROOT
 
 EVERY = bool(os.environ.get("SMALTI_FAULTS"))
 LOCAL = {

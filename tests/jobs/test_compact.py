@@ -13,9 +13,9 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.jobs import sorting
-from tests.children import ROOT
 from tests.jobs.data import hidden, mixed, mosaic_files, rows_of, visible
 from tests.jobs.test_convert import CRASHING_COMMIT
+from tests.support.children import ROOT
 
 
 def small_files(root: Path, count: int = 4, rows: int = 50) -> pa.Table:

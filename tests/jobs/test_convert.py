@@ -20,8 +20,8 @@ from smalti import jobs
 from smalti.io.locations import locate
 from smalti.jobs.staging import Staging
 from smalti.table.names import JOBS, is_ours
-from tests.children import ROOT
 from tests.jobs.data import hidden, mixed, mosaic_files, partitioned, rows_of, stems, visible
+from tests.support.children import ROOT
 
 
 def test_a_file_stays_a_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.children import ROOT
+from tests.support.children import ROOT
 
 
 def test_guide(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

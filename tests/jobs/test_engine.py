@@ -13,7 +13,7 @@ import smalti
 from smalti import jobs
 from smalti.jobs.engine import LocalExecutor, choose_executor
 from smalti.progress import Meter, Progress, Report
-from tests.children import ROOT
+from tests.support.children import ROOT
 
 
 def double(task: int, report: Report) -> int:

@@ -21,8 +21,8 @@ from smalti import jobs
 from smalti.cli.main import main
 from smalti.jobs.formats import text as text_module
 from smalti.jobs.formats.registry import format_of_path
-from tests.any_arrow import any_array
 from tests.jobs.data import mixed, nested, visible
+from tests.support.any_arrow import any_array
 
 SUFFIXES = [".mosaic", ".parquet", ".orc", ".arrow", ".arrows", ".csv", ".csv.gz", ".jsonl"]
 BINARY = SUFFIXES[:5]

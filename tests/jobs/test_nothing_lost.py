@@ -11,8 +11,8 @@ import pytest
 
 import smalti
 from smalti import jobs
-from tests.older_arrow import array_of
-from tests.round_trips import VALUES, lost_of_table
+from tests.support.older_arrow import array_of
+from tests.tools.formats import VALUES, lost_of_table
 
 #: Types that Parquet has no place for, or neither format.
 NOT_IN_PARQUET = {"decimal128(10, -2)", "fixed_size_binary[0]", "struct<>"}

@@ -11,8 +11,8 @@ import pytest
 import smalti
 from smalti import jobs
 from tests.jobs.data import mixed, mosaic_files, nested
-from tests.oracle.wire import uv
-from tests.oracle.writer import Bucket, Options, RowGroup, assemble, pack_bucket, schema_payload
+from tests.support.oracle.wire import uv
+from tests.support.oracle.writer import Bucket, Options, RowGroup, assemble, pack_bucket, schema_payload
 
 
 def flip(path: Path, offset: int, mask: int = 0xFF) -> None:

@@ -9,18 +9,18 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import mosaic as reference
 import pyarrow as pa
 import pyarrow.types as pt
 import pytest
 
+import mosaic as reference
 import smalti
 import smalti.paimon
 from smalti.format.types import has_statistics
 from smalti.paimon import mosaic as ours
 from smalti.paimon.engine import engine
 from tests.paimon.kinds import MOSAIC, Maker, in_order, read_by_pypaimon, rows
-from tests.tables import SCALARS
+from tests.support.tables import SCALARS
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ import pytest
 import smalti
 import smalti.paimon
 from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
-from tests.s3 import S3Server
+from tests.support.s3 import S3Server
 
 
 def definition(path: str) -> dict[str, Any]:

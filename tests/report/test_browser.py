@@ -16,7 +16,7 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.report import write_report
-from tests.files import written
+from tests.support.files import written
 
 ATTACK = "</script><script>document.title='stolen'</script><img src=x onerror=alert(1)>"
 

@@ -13,8 +13,8 @@ import smalti
 from smalti.report import render_report
 from smalti.report.model import build_model
 from smalti.report.notebook import small_map
-from tests.files import written
-from tests.golden import GOLDEN
+from tests.support.files import written
+from tests.support.golden import GOLDEN
 
 
 def model_of(data: bytes) -> dict[str, object]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import smalti
 from smalti.predicate import prune_partitions
 from smalti.spark.filters import SparkFilter, filter_tree, parse_filters
-from tests.files import written
+from tests.support.files import written
 
 NAN = float("nan")
 

@@ -22,8 +22,8 @@ import smalti
 import smalti.spark
 from smalti.spark.setup.java import ensure_java
 from smalti.table.names import JOBS
-from tests.children import ROOT
 from tests.spark.apps import ROWS
+from tests.support.children import ROOT
 
 HOME = Path(pyspark.__file__).parent
 

@@ -38,8 +38,8 @@ from smalti.table.names import partition_directory
 from smalti.table.partitions import by_directory, check_partition_columns, partition_value
 from smalti.table.splits import rows_per_batch
 from smalti.units import parse_bytes
-from tests import tables
-from tests.any_arrow import Money
+from tests.support import tables
+from tests.support.any_arrow import Money
 
 
 class TestOptions:

@@ -23,8 +23,8 @@ import smalti
 from smalti.spark.names import skip_name_check
 from smalti.spark.setup import jar, provider
 from smalti.spark.setup.java import ensure_java
-from tests.children import ROOT
 from tests.spark import versions
+from tests.support.children import ROOT
 
 Touched = Callable[[], list[dict[str, Any]]]
 COLUMNS = 200

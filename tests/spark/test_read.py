@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import smalti
-from tests import tables
+from tests.support import tables
 
 Touched = Callable[[], list[dict[str, Any]]]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from smalti.spark.options import parse_read_options, parse_write_options
-from tests.s3 import S3Server
+from tests.support.s3 import S3Server
 
 SECRETS = ("KEYSECRET1", "SECRETSECRET2", "TOKENSECRET3")
 

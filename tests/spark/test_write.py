@@ -20,7 +20,7 @@ import smalti
 import smalti.spark
 from smalti.table.names import JOBS
 from smalti.table.records import record_name
-from tests import tables
+from tests.support import tables
 
 
 def save(frame: Any, path: Path, mode: str = "append", **options: Any) -> None:
