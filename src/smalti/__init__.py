@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.reading import read_table, scan
 
-#: The one place of the version; pyproject.toml takes it from here.
-__version__ = "0.1.0"
+#: The one place of the version; pyproject.toml takes it from here. It ends in ".dev0" until there is a release.
+__version__ = "0.1.0.dev0"
 
 __all__ = [
     "ColumnStatistics",
