@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict
@@ -38,38 +40,40 @@ class WriterOptions:
     Parameters
     ----------
     compression : {"zstd", "none"}
+        How blocks are compressed.
     compression_level : int
-        zstd's level, -7 to 22.
+        Level of zstd, -7 to 22.
     layout : {"balanced", "small", "fast"}
         What to aim at when the layout of the file is chosen from samples of its first row group. "small" is the
         smallest file. "fast" has the fastest reads; the file may be half as large again. "balanced" has the fastest
         reads of a file that is at most 1 % larger than with the reference's 100 buckets and 32 KiB, as far as the
         samples tell. If `num_buckets` or `page_size_threshold` is given, nothing is chosen.
     num_buckets : int, optional
-        How many buckets the columns are put into, at most one per column. With more buckets, reading a few columns is
-        cheaper and the file is larger. By default the number is chosen, or 100 if `page_size_threshold` is given.
+        How many buckets the columns are put into, at most one per column; by default chosen from samples. With more
+        buckets, reading a few columns is cheaper and the file is larger. 100 if only `page_size_threshold` is given.
     row_group_max_bytes : int, optional
-        Largest size of a row group: its values and null bitmaps, before compression. 511 MiB at most, even if more is
-        asked for. By default 256 MiB, and more for tables of more than 4,096 columns.
+        Size before compression at which a new row group begins; by default 256 MiB, or more for very wide tables. It
+        counts values and null bitmaps. "Very wide" is more than 4,096 columns. More than 511 MiB are never used.
     row_group_max_rows : int, optional
-        Most rows of a row group; by default there is no limit.
-    dict_max_bytes, dict_max_entries : int
-        Largest dictionary, in bytes (of strings, binary, long decimals and nanosecond timestamps) and in entries. 0 or
-        1 entries turn dictionaries off.
+        Rows after which a new row group begins; by default there is no limit.
+    dict_max_bytes : int
+        Largest dictionary in bytes, of strings, binary, long decimals and nanosecond timestamps.
+    dict_max_entries : int
+        Largest dictionary in entries; 0 or 1 turn dictionaries off.
     page_size_threshold : int, optional
-        A bucket is paged, so that single columns can be read from it, if its columns have at least this many bytes on
-        average. By default it is chosen, or 32 KiB if `num_buckets` is given.
+        Bytes that the columns of a bucket need on average for it to be paged; by default chosen from samples. Single
+        columns can be read from a paged bucket. 32 KiB if only `num_buckets` is given.
     stats_columns : sequence of str, "all" or "auto"
-        Columns whose minimum, maximum and number of nulls are stored for each row group. "all" means all columns that
-        have an order. "auto", the default, means the same for tables of up to 100 columns, except for long strings, and
-        no columns for wider tables: every open reads all statistics, which in a table of 10,000 columns takes longer
-        than the reading itself. If `num_buckets` or `page_size_threshold` is given, "auto" means no columns.
+        Columns whose minimum, maximum and number of nulls are stored for each row group, "all", or "auto". "all" means
+        all columns that have an order. "auto" means the same for tables of up to 100 columns, except for long strings,
+        and no columns for wider tables: every open reads all statistics, which in a table of 10,000 columns takes
+        longer than the reading itself.
     checksum : bool
         Whether zstd frames have a checksum of their content, which every zstd decoder verifies.
     companion : bool
-        Whether the file has a companion, which other readers ignore. It keeps what the format has no field for (Arrow
-        types that the format does not have, structs, metadata) and a checksum of index and footer. Without it, and in
-        files that are not compressed, columns come back as they are stored.
+        Whether the file has a companion, which keeps Arrow types and a checksum, and which other readers ignore. It
+        has what the format has no field for (Arrow types that the format lacks, structs, metadata) and a checksum of
+        index and footer. Without it, and in files that are not compressed, columns come back as they are stored.
     threads : int, optional
         Threads that encode and compress buckets; by default one per core.
     """
@@ -149,3 +153,16 @@ class WriterOptions:
         if values:
             raise TypeError("give options whole or by name, not both")
         return options
+
+
+def option_help() -> dict[str, str]:
+    """The first sentence that the documentation of `WriterOptions` has for each option, for help on the command line.
+
+    Examples
+    --------
+    >>> option_help()["compression_level"]
+    'Level of zstd, -7 to 22'
+    """
+    parameters = re.findall(r"^(\w+) : .*\n((?: {4}.*\n?)+)", inspect.getdoc(WriterOptions) or "", re.MULTILINE)
+    sentences = {name: re.split(r"\.(?:\s|$)", " ".join(text.split()))[0] for name, text in parameters}
+    return {field.name: sentences.get(field.name, "") for field in fields(WriterOptions)}

@@ -12,8 +12,10 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("numpy")
@@ -28,6 +30,7 @@ from benchmarks.peers import PEERS, installed
 from benchmarks.plans import PROFILES, REPEATING, Effort, smoke
 from benchmarks.session import Session
 
+import smalti
 from benchmarks import measure, remote, report, tables
 from tests.docs.test_pages import script
 from tests.support.children import ROOT
@@ -358,3 +361,19 @@ def test_short_run_of_spark(tmp_path):
     assert "first query of a session" in text
     assert "Converting 20 columns x 40 rows" in text
     assert "Reading 10 of 20 columns" in text
+
+
+@pytest.mark.parametrize("suffix", ["mosaic", "parquet"])
+def test_own_files_are_measured_in_both_formats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    from benchmarks.own import main as measure_own
+
+    table = pa.table({"a": [1, 2], "s": [{"x": 1}, None], "l": [[{"y": "a"}], []], "u": pa.array([1, 2], pa.uint64())})
+    path = tmp_path / f"t.{suffix}"
+    smalti.write_table(table, path) if suffix == "mosaic" else pq.write_table(table, path)
+    measure_own([str(path), "--rounds", "1", "--columns", "3"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 rows, 4 columns, zstd 1 for both, best of 1"
+    works = ["size", "write", "open", "read 1 column", "read 3 columns", "read all"]
+    assert [line.split("  ")[0] for line in lines[3:]] == works

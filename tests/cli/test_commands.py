@@ -212,36 +212,6 @@ def test_report(run: Any, mixed: Path, tmp_path: Path) -> None:
     assert run("report", mixed, "-o", page, "--overwrite").code == 0
 
 
-@pytest.mark.parametrize("suffix", ["mosaic", "parquet"])
-def test_bench(run: Any, tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"t.{suffix}"
-    table = mixed_table(50)
-    smalti.write_table(table, path) if suffix == "mosaic" else pq.write_table(table, path)
-    document = json.loads(run("bench", path, "--rounds", 1, "--columns", 3, "--json").out)
-    assert set(document["results"]["mosaic"]) == {
-        "size",
-        "write",
-        "open",
-        "read 1 column",
-        "read 3 columns",
-        "read all",
-    }
-    assert "Parquet / Mosaic" in run("bench", path, "--rounds", 1).out
-
-
-def test_bench_of_types_that_are_not_stored_as_they_are(run: Any, tmp_path: Path) -> None:
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array(["a"]))
-    columns = {
-        "s": [{"x": 1}, None],
-        "l": [[{"y": "a"}], []],
-        "r": runs,
-        "": [1, 2],
-        "u": pa.array([1, 2], pa.uint64()),
-    }
-    smalti.write_table(pa.table(columns), tmp_path / "t.mosaic")
-    assert run("bench", tmp_path / "t.mosaic", "--rounds", 1).code == 0
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_says_what_is_read(run: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "500")
@@ -266,7 +236,7 @@ def test_files_without_rows_or_columns(run: Any, tmp_path: Path) -> None:
 def test_layouts_are_weighed(run: Any, tmp_path: Path) -> None:
     table = pa.table({f"c{at:03d}": [(at * row) % 97 for row in range(3000)] for at in range(250)})
     smalti.write_table(table, tmp_path / "t.mosaic", num_buckets=100, page_size_threshold=1 << 30)
-    out = run("layout", tmp_path / "t.mosaic", "--weigh", "--level", 3).out
+    out = run("layout", tmp_path / "t.mosaic", "--weigh", "--compression-level", 3).out
     assert "100 monolithic buckets  100.0%" in out
     assert "100 paged buckets" in out
     assert "small: " in out
@@ -284,7 +254,7 @@ def test_jobs_rewrite_with_another_layout(run: Any, tmp_path: Path, aim: str, mo
     )
     (tmp_path / "t").mkdir()
     smalti.write_table(table, tmp_path / "t" / "a.mosaic")
-    assert run("compact", tmp_path / "t", tmp_path / "u", "--layout", aim, "--level", 9).code == 0
+    assert run("compact", tmp_path / "t", tmp_path / "u", "--layout", aim, "--compression-level", 9).code == 0
     (found,) = (tmp_path / "u").glob("*.mosaic")
     with smalti.open(found) as file:
         assert {bucket.mode for bucket in file.layout(()).row_groups[0].buckets} == {mode}

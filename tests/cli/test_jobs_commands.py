@@ -23,7 +23,7 @@ def csv(tmp_path: Path) -> Path:
 
 def test_convert_there_and_back(run: Any, csv: Path, tmp_path: Path) -> None:
     mosaic, parquet = tmp_path / "t.mosaic", tmp_path / "t.parquet"
-    done = run("convert", csv, mosaic, "--stats", "id", "--buckets", 2, "--level", 3)
+    done = run("convert", csv, mosaic, "--stats-columns", "id", "--num-buckets", 2, "--compression-level", 3)
     assert done.code == 0, done.err
     assert "100 rows" in done.out
     with smalti.open(mosaic) as file:
@@ -52,16 +52,18 @@ def test_nothing_is_overwritten_unasked(run: Any, csv: Path, tmp_path: Path) -> 
     assert smalti.open(target).num_columns == 3
 
 
-@pytest.mark.parametrize("arguments", [["--buckets", "x"], ["--row-group-bytes", "lots"], ["--engine", "abacus"]])
+@pytest.mark.parametrize(
+    "arguments", [["--num-buckets", "x"], ["--row-group-max-bytes", "lots"], ["--engine", "abacus"]]
+)
 def test_wrong_usage(run: Any, csv: Path, arguments: list[str]) -> None:
     assert run("convert", csv, "t.mosaic", *arguments).code == 2
 
 
 def test_bad_options_and_sources_are_one_line(run: Any, csv: Path, tmp_path: Path) -> None:
     for arguments in (
-        [csv, tmp_path / "t.mosaic", "--level", 99],
+        [csv, tmp_path / "t.mosaic", "--compression-level", 99],
         [csv, tmp_path / "t.mosaic", "--to", "xyz"],
-        [csv, tmp_path / "t.mosaic", "--stats", "nope"],
+        [csv, tmp_path / "t.mosaic", "--stats-columns", "nope"],
         [tmp_path / "none.csv", tmp_path / "t.mosaic"],
     ):
         done = run("convert", *arguments)
@@ -93,7 +95,7 @@ def test_compact_leaves_files_of_the_right_size(run: Any, tmp_path: Path) -> Non
     before = (tmp_path / "t/a.mosaic").stat()
     assert json.loads(run("compact", tmp_path / "t", "--json").out)["files"] == []
     assert (tmp_path / "t/a.mosaic").stat().st_ino == before.st_ino
-    assert len(json.loads(run("compact", tmp_path / "t", "--level", 3, "--json").out)["files"]) == 1
+    assert len(json.loads(run("compact", tmp_path / "t", "--compression-level", 3, "--json").out)["files"]) == 1
 
 
 def test_compact(run: Any, tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_compact(run: Any, tmp_path: Path) -> None:
     source.mkdir()
     for i in range(5):
         smalti.write_table(pa.table({"id": [9 - i, i]}), source / f"{i}.mosaic")
-    done = run("compact", source, tmp_path / "large", "--sort-by", "id", "--stats", "id")
+    done = run("compact", source, tmp_path / "large", "--sort-by", "id", "--stats-columns", "id")
     assert done.code == 0, done.err
     assert smalti.dataset(tmp_path / "large").count_rows() == 10
     assert len(list((tmp_path / "large").glob("*.mosaic"))) == 1
@@ -116,7 +118,7 @@ def test_compact_leaves_large_files_as_they_are(run: Any, tmp_path: Path) -> Non
     (made,) = table.glob("*.mosaic")
     assert run("compact", table).code == 0
     assert list(table.glob("*.mosaic")) == [made]
-    assert run("compact", table, "--level", 3).code == 0  # other options are a reason to write it again
+    assert run("compact", table, "--compression-level", 3).code == 0  # other options are a reason to write it again
     assert list(table.glob("*.mosaic")) != [made]
 
 

@@ -144,14 +144,6 @@ def test_diff_reads_the_compared_columns(run: Callable[..., Any], sources: list[
             assert covered(source.ranges) == covered(allowed(layout, names, EVERY))
 
 
-def test_bench_reads_the_file_once(run: Callable[..., Any], sources: list[Counted], path: Path) -> None:
-    layout = layout_of(path)
-    sources.clear()
-    assert run("bench", path, "--rounds", 1, "--json").code == 0
-    (source,) = [source for source in sources if source.name == str(path)]
-    assert covered(source.ranges) == covered(allowed(layout, NAMES, EVERY))
-
-
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [

@@ -27,7 +27,7 @@ class TestConvert:
         assert json.loads(capsys.readouterr().out)["num_rows"] == 1
         added = pa.table({"id": [77], "x": ["word"], "n": [None]}, schema=BASIC)
         assert in_order(read_by_pypaimon(path)) == in_order(pa.concat_tables([rows(0, 10), added]))
-        assert main(["convert", str(tmp_path / "b.csv"), path, "--overwrite", "--stats", "id"]) == 1
+        assert main(["convert", str(tmp_path / "b.csv"), path, "--overwrite", "--stats-columns", "id"]) == 1
         assert "mosaic.stats-columns" in capsys.readouterr().err  # an option of the table, which says how it is written
         assert main(["convert", str(tmp_path / "b.csv"), path, "--overwrite"]) == 0
         assert in_order(read_by_pypaimon(path)) == in_order(added)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 
 from smalti.errors import MosaicError
 from smalti.logical.patterns import match_names
@@ -38,8 +36,8 @@ def add_files(parser: argparse.ArgumentParser, formats: str = "Mosaic, or any fo
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "--source-format",
         "--from",
-        dest="source_format",
         metavar="FORMAT",
         help=f"the format of the files, if their suffix does not say it: {FORMATS}",
     )
@@ -96,27 +94,12 @@ def whole_number(text: str) -> int:
     return value
 
 
-def byte_count(text: str) -> int:
-    """A number of bytes of 1 or more, such as 64M; anything else is wrong usage."""
+def byte_count(text: str, least: int = 1) -> int:
+    """A number of bytes of `least` or more, such as 64M; anything else is wrong usage."""
     try:
-        return parse_bytes(text, least=1)
+        return parse_bytes(text, least=least)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def age(text: str) -> timedelta:
-    """A length of time such as 12h; anything else is wrong usage.
-
-    Examples
-    --------
-    >>> str(age("12h")), str(age("1.5d")), str(age("0"))
-    ('12:00:00', '1 day, 12:00:00', '0:00:00')
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
-    if found is None or (not found[2] and float(found[1])):
-        raise argparse.ArgumentTypeError(f"{text} is no age such as 30m, 12h or 7d")
-    unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "": "seconds"}[found[2]]
-    return timedelta(**{unit: float(found[1])})
 
 
 def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list[str] | None:

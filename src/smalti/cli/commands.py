@@ -26,7 +26,7 @@ class Command(NamedTuple):
         return self.name.replace("-", "_")
 
 
-# What the commands read.
+# What several commands read, or what takes a line of its own to say.
 TAIL = "the tail"
 FILES = "all of the files"
 COLUMNS = "the tail, then the buckets (or slots) of the columns shown and of `--where`, row group by row group"
@@ -34,65 +34,30 @@ LAYOUT = "the tail and every bucket; with `--column` or `--bucket`, those bucket
 COUNT = "the tail; with `--where`, the buckets (or slots) of its columns, where statistics do not decide"
 DIFF = "both tails; unless `--schema`, the buckets of the compared columns of both files"
 SIZE = "the tail and every bucket of Mosaic files, the footer of Parquet files"
-DICTIONARY = "the tail, then the buckets (or slots) of the columns that have dictionaries"
 SQL = "the tail, then the columns and rows that the query needs"
 CONVERT = "the tail, and the columns asked for"
 
-COMMANDS = {
-    command.name: command
-    for command in (
-        Command("schema", "metadata", "names and types of the columns", TAIL),
-        Command("meta", "metadata", "size, compression, layout and row groups", TAIL),
-        Command(
-            "layout",
-            "layout",
-            "how columns are stored: buckets, modes, encodings, bytes",
-            LAYOUT,
-        ),
-        Command(
-            "size",
-            "size",
-            "bytes of each column, or of all that share a prefix, largest first",
-            SIZE,
-        ),
-        Command("dictionary", "size", "the values that the dictionaries of columns hold", DICTIONARY),
-        Command("stats", "metadata", "minimum, maximum and null count of columns, where the file has them", TAIL),
-        Command("head", "rows", "the first rows", f"{COLUMNS}; stops after the row groups that hold the rows shown"),
-        Command("tail", "rows", "the last rows", f"{COLUMNS}, from the last one backwards"),
-        Command("sample", "rows", "rows chosen at random", f"{COLUMNS}; row groups without a chosen row are left out"),
-        Command("cat", "rows", "all rows, as a table, CSV or JSON lines", f"{COLUMNS}; stops after `-n` rows"),
-        Command("count", "rows", "the number of rows, or of those that match a condition", COUNT),
-        Command(
-            "sql",
-            "sql",
-            "a query over files, run by DuckDB",
-            SQL,
-        ),
-        Command("diff", "diff", "the differences of two files or tables: columns, types, order, values", DIFF),
-        Command(
-            "report",
-            "report",
-            "write an HTML page that draws a file, or several side by side",
-            "all of the files, once",
-        ),
-        Command(
-            "convert", "jobs", "convert between Mosaic, Parquet, ORC, Arrow, CSV, JSON lines and Kudu CFile", CONVERT
-        ),
-        Command("compact", "jobs", "rewrite many small files as few large ones", FILES),
-        Command(
-            "clean", "jobs", "finish interrupted commits and remove what killed jobs have left", "records of commits"
-        ),
-        Command("verify", "jobs", "check every checksum, every value and every statistic", FILES),
-        Command("profile", "jobs", "measure every column: nulls, range, distinct values, histogram, encodings", FILES),
-        Command("spark-jar", "spark", "write the jar that adds Mosaic to Spark, for its option `--jars`", "no file"),
-        Command(
-            "bench", "bench", "write your rows as Mosaic and as Parquet, and compare size and speed", "all of the file"
-        ),
-        Command(
-            "completion",
-            "completion",
-            "print a script that completes commands and options in bash, zsh or fish",
-            "nothing",
-        ),
-    )
-}
+_COMMANDS = (
+    Command("schema", "metadata", "names and types of the columns", TAIL),
+    Command("meta", "metadata", "size, compression, layout and row groups", TAIL),
+    Command("layout", "layout", "how columns are stored: buckets, modes, encodings, bytes", LAYOUT),
+    Command("size", "size", "bytes of each column, or of all that share a prefix, largest first", SIZE),
+    Command("stats", "metadata", "minimum, maximum and null count of columns, where the file has them", TAIL),
+    Command("head", "rows", "the first rows", f"{COLUMNS}; stops after the row groups that hold the rows shown"),
+    Command("tail", "rows", "the last rows", f"{COLUMNS}, from the last one backwards"),
+    Command("sample", "rows", "rows chosen at random", f"{COLUMNS}; row groups without a chosen row are left out"),
+    Command("cat", "rows", "all rows, as a table, CSV or JSON lines", f"{COLUMNS}; stops after `-n` rows"),
+    Command("count", "rows", "the number of rows, or of those that match a condition", COUNT),
+    Command("sql", "sql", "a query over files, run by DuckDB", SQL),
+    Command("diff", "diff", "the differences of two files or tables: columns, types, order, values", DIFF),
+    Command("report", "report", "write an HTML page that draws a file, or several side by side", f"{FILES}, once"),
+    Command(
+        "convert", "convert", "convert between Mosaic, Parquet, ORC, Arrow, CSV, JSON lines and Kudu CFile", CONVERT
+    ),
+    Command("compact", "compact", "rewrite many small files as few large ones", FILES),
+    Command("clean", "clean", "finish interrupted commits and remove what killed jobs have left", "records of commits"),
+    Command("verify", "verify", "check every checksum, every value and every statistic", FILES),
+    Command("profile", "profile", "measure every column: nulls, range, distinct values, histogram, encodings", FILES),
+    Command("spark-jar", "spark", "write the jar that adds Mosaic to Spark, for its option `--jars`", "no file"),
+)
+COMMANDS = {command.name: command for command in _COMMANDS}

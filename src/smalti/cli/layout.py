@@ -40,7 +40,8 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compare the layouts that a writer could choose for these rows: their size and the cost of reading",
     )
-    parser.add_argument("--level", type=int, default=1, metavar="N", help="with --weigh: zstd's level (default 1)")
+    about = "with --weigh: zstd's level (default 1)"
+    parser.add_argument("--compression-level", type=int, default=1, metavar="N", help=about)
     add_row_group(parser)
     add_output(parser)
 
@@ -79,7 +80,9 @@ def _weigh(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile)
 
     check_below("row group", options.row_group, file.num_row_groups)
     groups = [options.row_group or 0] if file.num_row_groups else []
-    choices = weigh_layouts(file.read(row_groups=groups), smalti.WriterOptions(compression_level=options.level))
+    choices = weigh_layouts(
+        file.read(row_groups=groups), smalti.WriterOptions(compression_level=options.compression_level)
+    )
     if options.json:
         return {aim: asdict(choice) for aim, choice in choices.items()}, []
     candidates = next(iter(choices.values())).candidates

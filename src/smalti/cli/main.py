@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import importlib
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -74,38 +73,7 @@ def one_line(error: BaseException) -> str:
         text = f"out of memory ({error})" if str(error) else "out of memory"
     else:
         text = f"{type(error).__name__}: {error} (this is a bug; --debug shows where)"
-    return printable(without_secrets(as_typed(" ".join(text.split()))))
-
-
-#: What the library says in its own words, and how the same is typed here.
-TYPED = {
-    "set overwrite to replace it": "--overwrite replaces it",
-    "give source_format": "--from says it",
-    'on_error="skip"': "--on-error skip",
-    "source_format": "--from",
-    "target_format": "--to",
-    "stats_columns": "--stats",
-    "num_buckets": "--buckets",
-    "page_size_threshold": "--page-size",
-    "row_group_max_bytes": "--row-group-bytes",
-    "row_group_max_rows": "--row-group-rows",
-    "compression_level": "--level",
-    "target_file_bytes": "--file-bytes",
-    "sort_by": "--sort-by",
-}
-
-
-def as_typed(message: str) -> str:
-    """A message of the library, with its arguments named as the options of the command line.
-
-    Examples
-    --------
-    >>> as_typed("a.mosaic: Exists; set overwrite to replace it")
-    'a.mosaic: Exists; --overwrite replaces it'
-    """
-    for name, option in TYPED.items():
-        message = re.sub(rf"(?<![\w\"'./]){re.escape(name)}(?![\w\"'./])", option, message)
-    return message
+    return printable(without_secrets(" ".join(text.split())))
 
 
 def _run(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""`size` and `dictionary`: what columns take in files, and the values that dictionaries hold."""
+"""`size`: the bytes that each column takes in files."""
 
 from __future__ import annotations
 
@@ -7,32 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
-
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
 import smalti
-from smalti.cli.arguments import (
-    add_columns,
-    add_files,
-    add_mosaic_files,
-    add_output,
-    add_row_group,
-    adding,
-    check_below,
-    select_columns,
-    whole_number,
-)
-from smalti.cli.render.rows import shown_values
+from smalti.cli.arguments import add_columns, add_files, add_output, select_columns, whole_number
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.errors import MosaicError
 from smalti.io.locations import Location
-from smalti.jobs.formats.json_values import plain_values
-from smalti.logical.arrays import as_compared
 from smalti.mosaic.layout import FileLayout
 from smalti.units import show_count
 
@@ -191,70 +174,3 @@ def parquet_sizes(location: Location) -> dict[str, ColumnSize]:
             found = ColumnSize(name, chunk.total_compressed_size, chunk.total_uncompressed_size, encodings=encodings)
             sizes[name] = sizes[name] + found if name in sizes else found
     return sizes
-
-
-arguments_dictionary = adding(add_mosaic_files, add_columns, add_row_group, add_output)
-
-
-def run_dictionary(options: argparse.Namespace, screen: Screen) -> None:
-    found: list[dict[str, Any]] = []
-    several = False
-    for count, (name, file) in enumerate(open_each(options.files)):
-        several = several or count > 0
-        check_below("row group", options.row_group, file.num_row_groups)
-        columns = select_columns(file.column_names, options.columns) or file.column_names
-        found += [{"file": name, **item} for item in dictionaries(file, columns, options)]
-    if options.json:
-        screen.json(found)
-    elif not found:
-        screen.note("smalti: none of these columns is stored with a dictionary (see `smalti layout -c`)")
-    else:
-        titles = heads(f"{'file:20 | ' if several else ''}column:20 | >row group | >entry | value:20 | >rows")
-        rows = [
-            [
-                *([cell(item["file"])] if several else []),
-                cell(item["column"]),
-                f"{item['row_group']:,}",
-                f"{entry:,}",
-                cell(value),
-                f"{rows:,}",
-            ]
-            for item in found
-            for entry, (value, rows) in enumerate(item["entries"])
-        ]
-        screen.lines(screen.table(titles, rows))
-
-
-def dictionaries(
-    file: smalti.MosaicFile, columns: Sequence[str], options: argparse.Namespace
-) -> Iterator[dict[str, Any]]:
-    """The dictionary of every column that has one, row group by row group: its values and how many rows have each.
-
-    Entries are in the order of their first rows, as writers number them. Entries that no row uses are only counted.
-    """
-    wanted = set(columns)
-    types = file.schema_of(list(wanted))
-    layout = file.layout({file.bucket_of(name) for name in wanted})
-    for group in layout.row_groups:
-        if options.row_group not in (None, group.index):
-            continue
-        sizes = {
-            part.name: part.dict_entries
-            for bucket in group.buckets
-            for part in bucket.columns
-            if part.encoding == "DICT" and part.path == part.name and part.name in wanted
-        }
-        names = [name for name in columns if name in sizes and not pt.is_nested(types.field(name).type)]
-        rows = file.row_group(group.index).read(names) if names else None
-        for name in names if rows is not None else ():
-            stored = as_compared(rows[name].combine_chunks())  # type: ignore[index]
-            counted = pc.value_counts(stored.drop_null())
-            show = plain_values if options.json else shown_values
-            values = show(counted.field("values")) if len(counted) else []
-            entries = [list(pair) for pair in zip(values, counted.field("counts").to_pylist(), strict=True)]
-            yield {
-                "column": name,
-                "row_group": group.index,
-                "unused": sizes[name] - len(entries),
-                "entries": entries,
-            }

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import smalti
-from smalti._compat.arrow import size_of
 from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError, without_secrets
 from smalti.file.streams import Scannable
 from smalti.io.locations import locate
@@ -212,17 +211,3 @@ def batches_of(table: Scannable, columns: list[str] | None = None) -> Iterator[p
     """Batches of the columns, in the order they are named, small enough to hold a few of them."""
     width = len(schema_of(table)) if columns is None else len(columns)
     return table.scan(columns, batch_size=max(64, CELLS // max(1, width))).to_batches()
-
-
-def pieces_of(table: Scannable, num_bytes: int) -> Iterator[pa.Table]:
-    """All columns, in tables of about `num_bytes` each."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches_of(table):
-        held.append(batch)
-        size += size_of(batch)
-        if size >= num_bytes:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, size = [], 0
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()

@@ -126,7 +126,7 @@ class MosaicWriter:
     def _columns_with_statistics(self) -> list[int]:
         """Indices of the stored columns that get statistics."""
         wanted_by, stored = self.options.stats_columns, self._intake.schema
-        if wanted_by == "auto" and (len(stored) > MAX_AUTO_STATISTICS or self.options.is_layout_given):
+        if wanted_by == "auto" and len(stored) > MAX_AUTO_STATISTICS:
             return []
         has_order = self._intake.has_order
         if isinstance(wanted_by, str):

@@ -19,11 +19,6 @@ def ratio(stored: int, uncompressed: int) -> str:
     return f"{uncompressed / stored:.1f}x" if stored and uncompressed else "-"
 
 
-def seconds(value: float) -> str:
-    """A duration in seconds, or milliseconds where it is short."""
-    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
-
-
 def printable(text: str) -> str:
     """Text from a file, with characters that could steer a terminal written as escapes.
 

@@ -1,4 +1,4 @@
-"""`bench`: write the user's own file as Mosaic and as Parquet, read both back, and compare sizes and times."""
+"""``python -m benchmarks.own FILE`` writes your rows as Mosaic and as Parquet, reads both, compares sizes and times."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 import smalti
-from smalti.cli.arguments import add_files, add_output, whole_number
-from smalti.cli.render.table import heads
-from smalti.cli.render.text import seconds, size
-from smalti.cli.screen import Screen
-from smalti.cli.sources import open_table, pieces_of, schema_of, shown_paths
+from smalti._compat.arrow import size_of
+from smalti.cli.render.table import heads, table
+from smalti.cli.sources import batches_of, open_table, schema_of
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.writers import plain_field
 from smalti.logical.adapt import adapt_batch
-from smalti.units import show_count
+from smalti.units import show_bytes, show_count
 
 #: Bytes in memory that become one row group, in both formats.
 PIECE = 200 << 20
@@ -29,36 +27,25 @@ PIECE = 200 << 20
 SEED = 20261115
 
 
-def arguments_bench(parser: argparse.ArgumentParser) -> None:
-    add_files(parser)
-    parser.add_argument("--columns", type=whole_number, default=10, metavar="N", help="read N columns (default 10)")
-    parser.add_argument(
-        "--rounds", type=whole_number, default=5, metavar="N", help="measure N times and show the best (default 5)"
-    )
+def main(arguments: list[str] | None = None) -> None:
+    """Measure the files that are named on the command line, and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.own", description=__doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of any format that `smalti convert` reads")
+    parser.add_argument("--columns", type=int, default=10, metavar="N", help="read N columns (default 10)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="measure N times, show the best (default 5)")
     parser.add_argument("--level", type=int, default=1, metavar="N", help="zstd level for both formats (default 1)")
-    add_output(parser)
-
-
-def run_bench(options: argparse.Namespace, screen: Screen) -> None:
-    opened = open_table(options.files, options.source_format)
-    with opened as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
+    options = parser.parse_args(arguments)
+    with open_table(options.files) as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
-        shape = {"rows": rows.count_rows(), "columns": len(schema_of(rows))}
-    if options.json:
-        screen.json({"file": shown_paths(options.files), **shape, "level": options.level, "results": results})
-        return
+        shape = f"{show_count(rows.count_rows(), 'row')}, {show_count(len(schema_of(rows)), 'column')}"
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []
     for key in mosaic:
-        shown: Callable[[float], str] = size if key == "size" else seconds
+        shown: Callable[[float], str] = show_bytes if key == "size" else _seconds
         better = parquet[key] / mosaic[key] if mosaic[key] else 0.0
         lines.append([key, shown(mosaic[key]), shown(parquet[key]), f"{better:.2f}x"])
-    columns = heads(" | >Mosaic | >Parquet | >Parquet / Mosaic")
-    title = (
-        f"{show_count(shape['rows'], 'row')}, {show_count(shape['columns'], 'column')}, "
-        f"zstd {options.level} for both, best of {options.rounds}"
-    )
-    screen.lines([title, *screen.table(columns, lines)])
+    print(f"{shape}, zstd {options.level} for both, best of {options.rounds}")
+    print(*table(heads(" | >Mosaic | >Parquet | >Parquet / Mosaic"), lines, None), sep="\n")
 
 
 def measure(rows: Scannable, directory: Path, columns: int, rounds: int, level: int) -> dict[str, dict[str, float]]:
@@ -94,7 +81,7 @@ def write_both(rows: Scannable, mosaic: Path, parquet: Path, level: int) -> dict
     spent = {"mosaic": 0.0, "parquet": 0.0}
     parquet_writer = pq.ParquetWriter(parquet, schema, compression="zstd", compression_level=level)
     with smalti.MosaicWriter(mosaic, schema, compression_level=level) as writer, parquet_writer:
-        for piece in pieces_of(rows, PIECE):
+        for piece in _pieces(rows, PIECE):
             piece = pa.Table.from_batches([adapt_batch(batch, schema) for batch in piece.to_batches()], schema)
             spent["mosaic"] += _timed(partial(writer.write, piece))
             spent["parquet"] += _timed(
@@ -112,3 +99,25 @@ def _timed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
+
+
+def _pieces(table: Scannable, num_bytes: int) -> Iterator[pa.Table]:
+    """All columns, in tables of about `num_bytes` each."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches_of(table):
+        held.append(batch)
+        size += size_of(batch)
+        if size >= num_bytes:
+            yield pa.Table.from_batches(held).combine_chunks()
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e3:.1f} ms" if value < 1 else f"{value:.2f} s"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""`convert`: files of one format to files of another. `smalti.jobs.convert` does the work."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output
+from smalti.cli.job_arguments import (
+    REPLACING,
+    add_replacing,
+    chosen_columns,
+    given,
+    print_summary,
+    writer_options,
+)
+from smalti.cli.progress import ProgressBar
+from smalti.cli.screen import Screen
+from smalti.errors import MosaicError
+
+if TYPE_CHECKING:
+    from smalti.jobs import JobSummary
+
+
+def arguments_convert(parser: argparse.ArgumentParser) -> None:
+    about = "files, directories or patterns; several become files of one directory; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
+    about = "a file or a directory; its suffix says the format; - is standard output, with --to"
+    parser.add_argument("target", metavar="TARGET", help=about)
+    add_columns(parser)
+    add_format(parser)
+    about = f"the format of the target, if its suffix does not say it: {FORMATS}"
+    parser.add_argument("--target-format", "--to", metavar="FORMAT", help=about)
+    about = "start from the beginning, even if an earlier run of the same job was interrupted"
+    parser.add_argument("--no-resume", dest="resume", action="store_false", help=about)
+    add_replacing(parser)
+    add_output(parser)
+
+
+def run_convert(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti.cli.sources import STANDARD_INPUT, local_paths
+
+    with local_paths(options.sources, options.source_format) as paths:
+        if options.sources == [STANDARD_INPUT]:
+            options.sources, options.source_format = paths, None
+        if options.target == STANDARD_INPUT:
+            _convert_to_output(options, screen)
+        else:
+            print_summary(options, screen, _convert(options, screen))
+
+
+def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
+    """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
+    from smalti.cli.sources import list_inputs
+    from smalti.io.locations import is_local
+    from smalti.jobs.formats.registry import format_by_name
+
+    if options.target_format is None:
+        raise MosaicError("what to write to standard output? --to says the format")
+    listing, _ = list_inputs(options.sources, options.source_format)
+    if len(listing.files) > 1:
+        raise MosaicError("standard output takes one file", path=options.sources[0], found=len(listing.files))
+    with tempfile.TemporaryDirectory(prefix="smalti-stdout-") as directory:
+        # The one file of a directory or pattern, so that the result is one file too.
+        if listing.directory or is_local(listing.filesystem):
+            options.sources = [listing.files[0].path]
+        made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
+        options.target = str(made)
+        _convert(options, screen)
+        screen.out.flush()
+        with made.open("rb") as file:
+            shutil.copyfileobj(file, screen.out.buffer)
+
+
+def _convert(options: argparse.Namespace, screen: Screen) -> JobSummary:
+    from smalti.cli.sources import is_paimon
+
+    written, columns = writer_options(options), chosen_columns(options)
+    with ProgressBar(screen.err) as progress:
+        if not is_paimon(options.target):
+            from smalti import jobs
+
+            source = options.sources[0] if len(options.sources) == 1 else options.sources
+            more = given(options, *REPLACING, "source_format", "target_format", "resume")
+            return jobs.convert(source, options.target, options=written, columns=columns, progress=progress, **more)
+        from smalti import paimon
+
+        if written is not None:
+            raise MosaicError(
+                "how the files of a Paimon table are written is said by options of the table, such as "
+                "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
+                path=options.target,
+            )
+        return paimon.convert(
+            options.sources,
+            options.target,
+            "overwrite" if options.overwrite else "append",
+            source_format=options.source_format,
+            columns=columns,
+            progress=progress,
+        )

@@ -1,0 +1,55 @@
+"""`profile`: measure every column. `smalti.jobs.profile` does the work."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from smalti.cli.arguments import add_columns, add_format, add_output
+from smalti.cli.job_arguments import RUN, add_run, add_snapshot, called_on, chosen_columns, given
+from smalti.cli.progress import ProgressBar
+from smalti.cli.render.table import heads
+from smalti.cli.render.text import cell, printable, size
+from smalti.cli.screen import Screen
+
+
+def arguments_profile(parser: argparse.ArgumentParser) -> None:
+    about = "files, directories or patterns, of any format that `convert` reads; - is standard input"
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
+    add_format(parser)
+    add_columns(parser)
+    about = "write the profile to this file: Mosaic, Parquet or CSV, by its suffix"
+    parser.add_argument("-o", "--output", metavar="FILE", help=about)
+    parser.add_argument("--html", metavar="PAGE", help="write an HTML page here")
+    add_run(parser)
+    add_snapshot(parser)
+    add_output(parser)
+
+
+def run_profile(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti.cli.sources import STANDARD_INPUT, local_paths
+
+    with local_paths(options.sources, options.source_format) as paths, ProgressBar(screen.err) as progress:
+        if options.sources == [STANDARD_INPUT]:
+            options.sources, options.source_format = paths, None
+        module, source, more = called_on(options, paths)
+        more |= given(options, *RUN, "output", "html", *(["source_format"] if "plain" in more else []))
+        profile = module.profile(source, columns=chosen_columns(options), progress=progress, **more)
+    columns = profile.table.to_pylist()
+    if options.json:
+        facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
+        screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
+        return
+    titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | values:16 | encodings:8 | >bytes")
+    screen.lines([*screen.table(titles, map(_line, columns)), printable(str(profile))])
+
+
+def _line(item: dict[str, Any]) -> list[str]:
+    return [
+        cell(item["column"]),
+        cell(item["type"]),
+        f"{item['nulls']:,}",
+        "" if item["distinct"] is None else f"~{item['distinct']:,}",
+        *("" if item[key] is None else cell(item[key]) for key in ("min", "max", "histogram", "encodings")),
+        "" if item["stored_bytes"] is None else size(item["stored_bytes"]),
+    ]
