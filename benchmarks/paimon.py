@@ -30,7 +30,7 @@ def main(rounds: int = 11) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = smalti.paimon.create(f"{directory}/t", data.schema)
         for _ in range(FILES):
-            smalti.paimon.write(path, data)
+            smalti.paimon.write(data, path)
 
         def through_pypaimon() -> pa.Table:
             builder = FileStoreTable.from_path(path).new_read_builder().with_projection(names)

@@ -56,7 +56,7 @@ class TestConvert:
         monkeypatch.setattr(text, "BLOCK_BYTES", 64)
         path = smalti.paimon.create(tmp_path / "t", BASIC)
         (tmp_path / "b.csv").write_text("x,id,n\n" + "word,77,\n" * 50 + "word,many,\n")
-        with pytest.raises(smalti.SchemaError, match=r"b\.csv: values do not fit the table"):
+        with pytest.raises(smalti.SchemaError, match=r"b\.csv: values do not fit the types of the table"):
             smalti.paimon.convert(tmp_path / "b.csv", path)
         assert smalti.paimon.dataset(path).snapshot_id is None
 

@@ -56,7 +56,7 @@ def test_filters_and_columns(spark: Any, tmp_path: Path) -> None:
 def test_time_travel(spark: Any, tmp_path: Path) -> None:
     path = KINDS["tagged"](tmp_path)
     before = int(time.time() * 1000)
-    smalti.paimon.write(path, rows(900, 901))
+    smalti.paimon.write(rows(900, 901), path)
     for option, value, expected in (("snapshotId", 2, 20), ("tagName", "first", 10), ("timestamp", before, 2)):
         assert spark.read.format("mosaic").option(option, value).load(path).count() == expected
     plain = spark.read.format("mosaic").option("plain", True).load(path)
@@ -205,7 +205,7 @@ def test_two_jobs_at_once_are_both_there(tmp_path: Path) -> None:
 def test_a_driver_killed_before_its_commit_has_changed_nothing(tmp_path: Path) -> None:
     """The process that commits stops before it, when all tasks have ended, and the whole job is killed there."""
     path = smalti.paimon.create(tmp_path / "t", BASIC)
-    smalti.paimon.write(path, rows(500, 510))
+    smalti.paimon.write(rows(500, 510), path)
     mark = tmp_path / "about to commit"
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent(
@@ -236,4 +236,4 @@ def test_a_driver_killed_before_its_commit_has_changed_nothing(tmp_path: Path) -
     assert len(list(Path(path).rglob("*.mosaic"))) == 3  # the tasks have written theirs
     assert in_order(read_by_pypaimon(path)) == in_order(rows(500, 510))
     assert smalti.paimon.dataset(path).snapshot_id == 1
-    assert smalti.paimon.write(path, rows(0, 1)) == 2
+    assert smalti.paimon.write(rows(0, 1), path) == 2

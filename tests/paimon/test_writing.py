@@ -37,7 +37,7 @@ def test_every_kind_written_by_smalti_is_what_pypaimon_reads(kind: str, tmp_path
     source = KINDS[kind](tmp_path / "source")
     expected = read_by_pypaimon(source)
     path = smalti.paimon.create(tmp_path / "target", expected.schema, **definition(source))
-    assert smalti.paimon.write(path, smalti.paimon.dataset(source)) == 1
+    assert smalti.paimon.write(smalti.paimon.dataset(source), path) == 1
     assert "mosaic" not in sys.modules or "smalti" not in sys.modules["mosaic"].__name__
     found = read_by_pypaimon(path)
     assert found.schema.equals(expected.schema)
@@ -50,40 +50,46 @@ def test_every_kind_written_by_smalti_is_what_pypaimon_reads(kind: str, tmp_path
 class TestModes:
     def test_primary_keys_replace(self, tmp_path: Path) -> None:
         path = smalti.paimon.create(tmp_path / "t", BASIC, primary_key=["id"], options={"bucket": "2"})
-        smalti.paimon.write(path, rows(0, 10))
-        smalti.paimon.write(path, rows(5, 15, "new"))
+        smalti.paimon.write(rows(0, 10), path)
+        smalti.paimon.write(rows(5, 15, "new"), path)
         assert in_order(read_by_pypaimon(path)) == in_order(
             pa.concat_tables([rows(0, 5), rows(5, 15, "new")]).cast(smalti.paimon.dataset(path).schema)
         )
 
     def test_overwriting_all_a_partition_and_those_that_are_written(self, tmp_path: Path) -> None:
         path = smalti.paimon.create(tmp_path / "t", BASIC, partition_by=["n"])
-        smalti.paimon.write(path, rows(0, 14))
+        smalti.paimon.write(rows(0, 14), path)
         fresh = rows(100, 101)  # n = 2
-        smalti.paimon.write(path, fresh, mode="overwrite", partition={"n": 2})
+        smalti.paimon.write(fresh, path, mode="overwrite", partition={"n": 2})
         assert sorted(read_by_pypaimon(path)["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 100]
-        smalti.paimon.write(path, rows(200, 201), mode="overwrite")  # n = 4
+        smalti.paimon.write(rows(200, 201), path, mode="overwrite")  # n = 4
         assert sorted(read_by_pypaimon(path)["id"].to_pylist()) == [0, 1, 3, 5, 6, 7, 8, 10, 12, 13, 100, 200]
         whole = smalti.paimon.create(tmp_path / "u", BASIC)
-        smalti.paimon.write(whole, rows(0, 14))
-        smalti.paimon.write(whole, fresh, mode="overwrite")
+        smalti.paimon.write(rows(0, 14), whole)
+        smalti.paimon.write(fresh, whole, mode="overwrite")
         assert read_by_pypaimon(whole)["id"].to_pylist() == [100]
 
     def test_columns_are_found_by_name_and_types_must_fit(self, tmp_path: Path) -> None:
         path = smalti.paimon.create(tmp_path / "t", BASIC)
-        smalti.paimon.write(path, pa.table({"n": pa.array([1], pa.int64()), "id": pa.array([2], pa.int32())}))
+        smalti.paimon.write(pa.table({"n": pa.array([1], pa.int64()), "id": pa.array([2], pa.int32())}), path)
         assert read_by_pypaimon(path).to_pylist() == [{"id": 2, "x": None, "n": 1}]
         for bad in ({"id": [1], "absent": [1]}, {"id": ["text"]}, {"id": [1], "n": [1 << 40]}):
             with pytest.raises(smalti.SchemaError):
-                smalti.paimon.write(path, pa.table(bad))
+                smalti.paimon.write(pa.table(bad), path)
         keyed = smalti.paimon.create(tmp_path / "k", BASIC, primary_key=["id"], options={"bucket": "1"})
         for bad in ({"x": ["a"]}, {"id": pa.array([None], pa.int64())}):
             with pytest.raises(smalti.SchemaError, match="must not be null"):
-                smalti.paimon.write(keyed, pa.table(bad))
+                smalti.paimon.write(pa.table(bad), keyed)
         assert read_by_pypaimon(path).num_rows == 1
         # What failed has left no data file.
         assert list(Path(path).rglob("*.mosaic")) == [Path(smalti.paimon.dataset(path).files[0])]
         assert not list(Path(keyed).rglob("*.mosaic"))
+
+    def test_the_data_comes_first(self, tmp_path: Path) -> None:
+        path = smalti.paimon.create(tmp_path / "t", BASIC)
+        for table in (path, Path(path), smalti.paimon.dataset(path).table):
+            with pytest.raises(TypeError, match=r"the data comes first, then the table: smalti\.paimon\.write"):
+                smalti.paimon.write(table, rows(0, 1))  # type: ignore[arg-type]
 
     def test_creating(self, tmp_path: Path) -> None:
         path = smalti.paimon.create(tmp_path / "t", BASIC)
@@ -100,10 +106,10 @@ class TestModes:
                 smalti.paimon.create(tmp_path / "v", refused)
         assert not (tmp_path / "v").exists()
         other = smalti.paimon.create(tmp_path / "w", row, options={"file.format": "parquet"})
-        smalti.paimon.write(other, pa.table({"id": [1], "r": [[{"a": 2}]]}))
+        smalti.paimon.write(pa.table({"id": [1], "r": [[{"a": 2}]]}), other)
         assert smalti.paimon.dataset(other).to_table().to_pylist() == [{"id": 1, "r": [{"a": 2}]}]
         with pytest.raises(smalti.MosaicError, match="append or overwrite"):
-            smalti.paimon.write(path, rows(0, 1), mode="upsert")  # type: ignore[arg-type]
+            smalti.paimon.write(rows(0, 1), path, mode="upsert")  # type: ignore[arg-type]
         assert smalti.paimon.dataset(path).to_table().num_rows == 0
 
 
@@ -113,7 +119,7 @@ COMMITTER = """
     print("ready", flush=True)
     sys.stdin.readline()
     for turn in range(times):
-        smalti.paimon.write(path, pa.table({"id": [number * 1000 + turn], "x": ["x"]}))
+        smalti.paimon.write(pa.table({"id": [number * 1000 + turn], "x": ["x"]}), path)
 """
 
 
@@ -150,15 +156,13 @@ def test_commits_of_several_processes_at_once_are_all_there(tmp_path: Path, wher
 
 def test_a_process_killed_before_its_commit_has_changed_nothing(tmp_path: Path) -> None:
     path = smalti.paimon.create(tmp_path / "t", BASIC)
-    smalti.paimon.write(path, rows(0, 5))
+    smalti.paimon.write(rows(0, 5), path)
     script = """
         import sys, pyarrow as pa
         from smalti.paimon.tables import open_for_commit
-        from smalti.paimon.writing import Job, RowWriter
+        from smalti.paimon.writing import Job, write_files
         table = open_for_commit(sys.argv[1]).table
-        writer = RowWriter(table, Job())
-        writer.write(pa.record_batch({"id": [1000], "x": ["never"]}))
-        print(len(writer.finish()), flush=True)
+        print(len(write_files([pa.record_batch({"id": [1000], "x": ["never"]})], table, Job())), flush=True)
         sys.stdin.readline()
     """
     child = start(script, path)
@@ -168,7 +172,7 @@ def test_a_process_killed_before_its_commit_has_changed_nothing(tmp_path: Path) 
     child.wait(120)
     assert len(list(Path(path).rglob("*.mosaic"))) == 2  # written, and in no snapshot
     assert smalti.paimon.dataset(path).to_table().num_rows == 5
-    assert smalti.paimon.write(path, rows(5, 6)) == 2
+    assert smalti.paimon.write(rows(5, 6), path) == 2
     assert read_by_pypaimon(path)["id"].to_pylist() == [0, 1, 2, 3, 4, 5]
 
 
@@ -176,13 +180,13 @@ def test_object_stores() -> None:
     with S3Server(["bucket"]) as server:
         path = f"s3://bucket/lake/t{server.query}&access_key=a&secret_key=b"
         smalti.paimon.create(path, BASIC, partition_by=["n"])
-        smalti.paimon.write(path, rows(0, 20))
-        smalti.paimon.write(path, rows(20, 30), mode="append")
+        smalti.paimon.write(rows(0, 20), path)
+        smalti.paimon.write(rows(20, 30), path, mode="append")
         dataset = smalti.paimon.dataset(path)
         assert in_order(dataset.to_table()) == in_order(rows(0, 30))
         assert dataset.count_rows([("n", "=", 3)]) == 4
         keyed = f"s3://bucket/lake/k{server.query}&access_key=a&secret_key=b"
         smalti.paimon.create(keyed, BASIC, primary_key=["id"], options={"bucket": "1"})
         for word in ("old", "new"):
-            smalti.paimon.write(keyed, rows(0, 5, word))
+            smalti.paimon.write(rows(0, 5, word), keyed)
         assert set(smalti.paimon.dataset(keyed).to_table(["x"])["x"].to_pylist()) == {f"new{i}" for i in range(5)}

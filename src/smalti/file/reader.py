@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -212,9 +215,25 @@ class MosaicFile(Scannable):
         kept: Allowance | None = None,
         batch_size: int | None = None,
         ahead: Allowance | None = None,
+        deleted: Sequence[int] | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
-        """A read as units, one for each row group, for readers of several files; see `Scanner.units`."""
-        return self._scanner.units(self._plan(self._project(columns), filters), kept, batch_size, ahead)
+        """A read as units, one for each row group, for readers of several files; see `Scanner.units`.
+
+        `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file.
+        """
+        plan = self._plan(self._project(columns), filters)
+        return self._scanner.units(plan if deleted is None else self._without(plan, deleted), kept, batch_size, ahead)
+
+    def _without(self, plan: ScanPlan, deleted: Sequence[int]) -> ScanPlan:
+        """The plan without rows of the file that are deleted."""
+        starts = [0, *accumulate(map(self._tail.index.rows, range(self.num_row_groups)))]
+        groups = []
+        for read in plan.groups:
+            start, end = starts[read.row_group : read.row_group + 2]
+            inside = deleted[bisect_left(deleted, start) : bisect_left(deleted, end)]
+            rows = pa.array([row - start for row in inside], pa.uint64()) if inside else None
+            groups.append(replace(read, deleted=rows))
+        return replace(plan, groups=tuple(groups))
 
     def close(self) -> None:
         self._scanner.buckets.close()

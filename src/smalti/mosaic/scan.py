@@ -50,10 +50,14 @@ Assemble: TypeAlias = Callable[[pa.RecordBatch, Callable[[int], None]], pa.Recor
 
 @dataclass(frozen=True)
 class GroupRead:
-    """One row group of a scan, and whether its rows have to be filtered."""
+    """One row group of a scan, and whether its rows have to be filtered.
+
+    `deleted` has the numbers of rows that are left out, counted from the beginning of the row group.
+    """
 
     row_group: int
     is_filtered: bool = False
+    deleted: pa.UInt64Array | None = None
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,8 @@ class Scanner:
 
     def _check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
         """Refuse a read whose fixed-width values alone exceed `kept`, before anything is decoded."""
-        rows = sum(self.tail.index.rows(read.row_group) for read in plan.groups if not read.is_filtered)
+        whole = [read.row_group for read in plan.groups if not read.is_filtered and read.deleted is None]
+        rows = sum(map(self.tail.index.rows, whole))
         if rows * MAX_WIDTH * len(plan.output.schema) <= kept.left:
             return  # The exact width would be computed from every column.
         try:
@@ -297,7 +302,7 @@ class _GroupScan:
         self._scanner = scanner
         self._plan = plan
         self._filter = plan.filter if read.is_filtered else None
-        self._group = read.row_group
+        self._group, self._deleted = read.row_group, read.deleted
         self._kept = kept
         self._buckets = dict(fetched)
         self._inflated = Allowance(scanner.memory_limit)
@@ -309,7 +314,7 @@ class _GroupScan:
         self._can_retry = kept is None
 
     def batches(self, step: int | None) -> Iterator[pa.RecordBatch]:
-        """Yield the matching rows, `step` rows at a time, or fewer where these take too much memory; None for all."""
+        """Yield the wanted rows, `step` rows at a time, or fewer where these take too much memory; None for all."""
         step, start = self._num_rows if step is None else step, 0
         while start < self._num_rows:
             span = range(start, min(start + step, self._num_rows))
@@ -327,7 +332,7 @@ class _GroupScan:
                 del batch
 
     def _read_span(self, span: range) -> pa.RecordBatch | None:
-        """Read the rows of `span` that match the filter; None if none match, and then the result was not fetched."""
+        """Read the rows of `span` that are wanted; None if there are none, and then the result was not fetched."""
         self._is_sliced = self._is_sliced or len(span) < self._num_rows
         if self._is_sliced:
             return self._read(span, None)
@@ -341,15 +346,17 @@ class _GroupScan:
             self._inflated = Allowance(limit)
 
     def _read(self, span: range, account: Allowance | None) -> pa.RecordBatch | None:
-        plan, rows, num_rows = self._plan, None, len(span)
+        plan, rows = self._plan, None
         if self._filter is not None:
             compared = None if account is None else account.part()
             batch = self._decode(self._filter.projection, span, None, compared, self._inflated)[0]
             rows = self._filter.matching_rows(batch)
             del batch, compared
-            num_rows = len(rows)
-            if num_rows == 0:
-                return None
+        if self._deleted is not None:
+            rows = _undeleted(span, rows, self._deleted)
+        num_rows = len(span) if rows is None else len(rows)
+        if num_rows == 0:
+            return None
         if not plan.output.buckets:
             self._scanner.buckets.fetch(self._group, ())  # refuses a closed file
             return columnless_batch(num_rows)
@@ -406,3 +413,12 @@ def _add(rows: pa.UInt64Array, start: int) -> pa.UInt64Array:
     import pyarrow.compute as pc  # The filter has loaded it already.
 
     return pc.add(rows, pa.scalar(start, pa.uint64()))
+
+
+def _undeleted(span: range, rows: pa.UInt64Array | None, deleted: pa.UInt64Array) -> pa.UInt64Array:
+    """The indices into `span`, all or only `rows`, of those rows that are not deleted."""
+    import pyarrow.compute as pc  # Slow to import, and most reads do without it.
+
+    if rows is None:
+        rows = pc.indices_nonzero(pa.repeat(True, len(span)))
+    return rows.filter(pc.invert(pc.is_in(_add(rows, span.start), value_set=deleted)))

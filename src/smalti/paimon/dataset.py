@@ -1,18 +1,16 @@
-"""A Paimon table as of one snapshot, read like any dataset: pypaimon plans, smalti reads."""
+"""A Paimon table as of one snapshot, read like any dataset: pypaimon plans which files are read, smalti reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pypaimon.read.split import Split
-from pypaimon.schema.data_types import PyarrowFieldParser
 
 from smalti._core.allowance import Allowance
-from smalti.errors import SchemaError
 from smalti.file.streams import Scan, keep_batches
-from smalti.logical.patterns import check_columns, match_names
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
@@ -22,6 +20,7 @@ from smalti.table.dataset import Dataset, fit_filter
 if TYPE_CHECKING:
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
+    from smalti.progress import Listener
 
 
 class PaimonDataset(Dataset):
@@ -30,39 +29,26 @@ class PaimonDataset(Dataset):
     Attributes
     ----------
     table : PaimonTable
-        With the table of pypaimon's that is read, as its `table`.
+        Its attribute `table` is the table of pypaimon that is read.
     snapshot_id : int, optional
         None for a table that has no snapshot yet, and therefore no rows.
     """
 
     def __init__(self, table: PaimonTable, readahead: int | None = None, memory_limit: int | None = None) -> None:
         self.table = table
-        self._limits = readahead, memory_limit
+        self._readahead = readahead
         self._memory_limit = memory_limit
-        self._schema: pa.Schema | None = None
         snapshot = table.snapshot
         self.snapshot_id: int | None = None if snapshot is None else snapshot.id
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the table, in its order."""
-        if self._schema is None:
-            self._schema = PyarrowFieldParser.from_paimon_schema(self.table.table.fields)
-        return self._schema
+        return self.table.schema_of(None)
 
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
-        """The schema of some columns, which must be there, or of all."""
-        asked = check_columns(columns)
-        if asked is None:
-            return self.schema
-        # Only the fields that are asked for are built: a table may have 10,000.
-        try:
-            names = match_names(self.table.table.field_names, asked)
-        except SchemaError as error:
-            raise error.locate(path=self.table.path) from None
-        fields = self.table.table.field_dict
-        schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([fields[name] for name in names])
-        return schema
+        """The schema of the columns that names and patterns ask for; by default of all."""
+        return self.schema if columns is None else self.table.schema_of(columns)
 
     @property
     def files(self) -> list[str]:
@@ -74,10 +60,9 @@ class PaimonDataset(Dataset):
         if filters is not None:
             return sum(batch.num_rows for batch in self.to_batches([], filters))
         counts = [(split, split.merged_row_count()) for split in self.splits()]
+        known = sum(int(rows) for _, rows in counts if rows is not None)
         uncounted = [split for split, rows in counts if rows is None]
-        reader = SplitReader(self.table, pa.schema([]))
-        read = sum(batch.num_rows for batch in reader.batches(uncounted, self._budget(uncounted)))
-        return read + sum(int(rows) for _, rows in counts if rows is not None)
+        return known + sum(batch.num_rows for batch in self._read(uncounted, pa.schema([])))
 
     def splits(self, filters: Filter | None = None) -> list[Split]:
         """What pypaimon plans to read; files that cannot have matching rows are left out."""
@@ -85,7 +70,7 @@ class PaimonDataset(Dataset):
             return []
         builder = self.table.table.new_read_builder()
         if filters is not None:
-            types = self.schema_of(filters.columns)
+            types = self.table.schema_of(filters.columns)
             predicate = to_predicate(fit_filter(filters, types).tree, builder.new_predicate_builder(), types)
             if predicate is not None:
                 builder = builder.with_filter(predicate)
@@ -96,11 +81,20 @@ class PaimonDataset(Dataset):
 
     # --- how a scan is read -----------------------------------------------------------------------------------------
 
-    def _budget(self, splits: Sequence[Split]) -> Budget:
-        files = [file for split in splits for file in split.files]
-        is_remote = self.table.location is None or not self.table.location.is_local
-        unit_bytes = sum(file.file_size for file in files) // max(1, len(files))
-        return Budget.choose(*self._limits, is_remote=is_remote, unit_bytes=unit_bytes)
+    def _read(
+        self,
+        splits: Sequence[Split],
+        output: pa.Schema,
+        filter_: Filter | None = None,
+        progress: Listener | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        sizes = [file.file_size for split in splits for file in split.files]
+        unit_bytes = sum(sizes) // max(1, len(sizes))
+        budget = Budget.choose(
+            self._readahead, self._memory_limit, is_remote=self.table.is_remote, unit_bytes=unit_bytes
+        )
+        reader = SplitReader(self.table, output, filter_, self._memory_limit)
+        return reader.batches(splits, budget, progress)
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema_of(columns)
@@ -111,12 +105,10 @@ class PaimonDataset(Dataset):
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         output, filter_ = self.schema_of(scan.columns), None
         if scan.filters is not None:
-            from smalti.predicate import normalize_filters
+            from smalti.predicate import normalize_filters  # Slow to import, and most reads do without it.
 
             filter_ = normalize_filters(scan.filters)
-        splits = self.splits(filter_)
-        reader = SplitReader(self.table, output, filter_, self._limits[1])
-        return reader.batches(splits, self._budget(splits), scan.progress)
+        return self._read(self.splits(filter_), output, filter_, scan.progress)
 
 
 def dataset(
@@ -162,8 +154,8 @@ def dataset(
     --------
     >>> import pyarrow as pa, smalti.paimon
     >>> path = smalti.paimon.create("lake/people", pa.schema([("id", pa.int64()), ("x", pa.string())]))
-    >>> first = smalti.paimon.write(path, pa.table({"id": [1, 2], "x": ["a", "b"]}))
-    >>> second = smalti.paimon.write(path, pa.table({"id": [3], "x": ["c"]}))
+    >>> first = smalti.paimon.write(pa.table({"id": [1, 2], "x": ["a", "b"]}), path)
+    >>> second = smalti.paimon.write(pa.table({"id": [3], "x": ["c"]}), path)
     >>> smalti.paimon.dataset(path).to_table(filters=[("id", ">", 1)]).to_pydict()
     {'id': [2, 3], 'x': ['b', 'c']}
     >>> smalti.paimon.dataset(path, snapshot=first).count_rows()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pypaimon.schema.data_types import PyarrowFieldParser
+import pyarrow as pa
 
-from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
-from smalti.io.locations import AnyFileSystem, Location
+from smalti.io.locations import AnyFileSystem
 from smalti.jobs.formats.registry import format_of_source
-from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
+from smalti.jobs.formats.tables import FormatTable
 from smalti.jobs.profile_job import Profile
 from smalti.jobs.profile_job import profile as profile_files
 from smalti.jobs.sources import AnySource, list_sources
@@ -26,8 +24,8 @@ from smalti.jobs.verify_job import verify as verify_files
 from smalti.paimon.dataset import PaimonDataset, dataset
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, open_for_commit
-from smalti.paimon.writing import Job, Mode, RowWriter, commit, replaced_partition
-from smalti.progress import Listener, Meter
+from smalti.paimon.writing import Job, Mode, commit, replaced_partition, write_files
+from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
 
 
@@ -68,36 +66,24 @@ def convert(
     began = time.monotonic()
     listing = list_sources(source, filesystem)
     formats = format_of_source([file.path for file in listing.files], source_format)
-    opened = open_for_commit(table, storage).table
-    schema = PyarrowFieldParser.from_paimon_schema(opened.fields)
-    request = ReadRequest(columns=None if columns is None else tuple(columns), types=schema)
-    meter = Meter("convert", len(listing.files), sum(file.size for file in listing.files), progress)
-    job = Job(replaced_partition(mode, None))
-    writer = RowWriter(opened, job)
+    opened, job = open_for_commit(table, storage), Job(replaced_partition(mode))
+    files = FormatTable(listing, formats, opened.schema_of())
     rows = 0
-    try:
-        for file, (format_, _) in zip(listing.files, formats, strict=True):
-            location = Location(listing.filesystem, file.path)
-            try:
-                with content_errors(file.path, format_.title), closing(format_.reader(location, request)) as reader:
-                    for batch, num_bytes in reader.batches():
-                        writer.write(batch, file.partition)
-                        rows += batch.num_rows
-                        meter.add(batch.num_rows, num_bytes)
-            except SchemaDrift as error:  # The table says the types: there are no others to try.
-                raise SchemaError(f"values do not fit the table: {error}", path=file.path) from None
-            meter.add(0, 0, done=1)
-        messages = writer.finish()
-    except BaseException:
-        writer.abort()
-        raise
-    commit(opened, job, messages)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for batch in files.scan(columns, progress=progress).to_batches():
+            rows += batch.num_rows
+            yield batch
+
+    messages = write_files(batches(), opened.table, job)
+    commit(opened.table, job, messages)
     written = [file for message in messages for file in message.new_files]
     return JobSummary(
         "convert",
         "paimon",
         str(listing.base.path),
-        str(opened.table_path),
+        opened.path,
         num_rows=rows,
         source_files=len(listing.files),
         source_bytes=sum(file.size for file in listing.files),

@@ -1,64 +1,40 @@
-"""The rows of splits that pypaimon has planned: read by smalti where a file's rows are the table's, else by pypaimon.
+"""The rows of the splits that pypaimon has planned, in batches of one schema.
 
-A split is raw if nothing has to be merged: every row of its files is a row of the table, but for those that a deletion
-vector names. Columns are found by field id, because they may have been renamed, moved, added or dropped since a file
-was written, and their types widened. Everything else goes through pypaimon's merging reader, with smalti's reader of
-files inside.
+A split is *raw* if nothing has to be merged: every row of its files is a row of the table, except those that a deletion
+vector names. smalti reads raw splits with the reader of plain tables. It finds columns by their field ids, because they
+may have been renamed, moved, added or dropped since a file was written, and their types may have been widened. All
+other splits are read and merged by pypaimon, with smalti's reader of files inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pypaimon.deletionvectors.deletion_vector import DeletionVector
 from pypaimon.manifest.schema.data_file_meta import DataFileMeta
 from pypaimon.read.split import DataSplit, Split
 from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
-from smalti._compat.arrow import columnless_batch
+from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
-from smalti.logical.adapt import adapt_batch, widen_array
+from smalti.logical.adapt import Adapter, adapt_batch
 from smalti.logical.mapping import SharedSchemas
 from smalti.logical.widen import widen
 from smalti.paimon.engine import engine
 from smalti.paimon.tables import PaimonTable
-from smalti.predicate import Filter, filter_batch
+from smalti.predicate import Filter, undecided
 from smalti.progress import Listener
 from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
+from smalti.table.dataset import filtered, fit_filter
 from smalti.table.listing import FoundFile
 from smalti.table.scanning import FileRead, read_files
 
-#: Types whose values pypaimon changes on the way from the file, or keeps in files of their own.
+#: Types whose values pypaimon changes when it reads them, or keeps in files of their own.
 _SPECIAL_TYPES = ("BLOB", "VARIANT", "VECTOR")
-
-
-@dataclass(frozen=True)
-class Column:
-    """Where a column of the output comes from: a column of the file, a value that all rows have, or nowhere."""
-
-    field: pa.Field
-    stored: str | None = None
-    value: pa.Scalar | None = None
-
-
-@dataclass(frozen=True)
-class _RawFile:
-    """A file of a raw split, with the partition of its split and its deletion vector."""
-
-    meta: DataFileMeta
-    split: DataSplit
-    deletions: Any = None
-
-    @property
-    def path(self) -> str:
-        return str(self.meta.physical_path())
 
 
 class SplitReader:
@@ -68,9 +44,9 @@ class SplitReader:
     ----------
     table : PaimonTable
     output : pyarrow.Schema
-        Columns of the table, in the order that is asked for.
+        Columns of the table, in the order of the batches.
     filter_ : Filter, optional
-        Rows to keep.
+        Which rows to keep. Its columns need not be among those of `output`.
     memory_limit : int, optional
         Bytes that reading a file may hold at a time; see `smalti.open`.
     """
@@ -84,179 +60,128 @@ class SplitReader:
     ) -> None:
         self._table = table
         self._output = output
-        self._filter = filter_
         self._memory_limit = memory_limit
         self._shared = SharedSchemas()
-        names = dict.fromkeys([*output.names, *(() if filter_ is None else filter_.columns)])
-        self._fields: list[DataField] = [table.table.field_dict[name] for name in names]
-        self._needed: pa.Schema = PyarrowFieldParser.from_paimon_schema(self._fields)
-
-    # --- who reads what ---------------------------------------------------------------------------------------------
+        self._needed = table.schema_of([*output.names, *(() if filter_ is None else filter_.columns)])
+        self._fields: list[DataField] = [table.table.field_dict[name] for name in self._needed.names]
+        self._filter = None if filter_ is None else fit_filter(filter_, self._needed)
+        #: The types of the partition columns that are needed.
+        self._keys = {field.name: field.type for field in self._needed if field.name in table.table.partition_keys}
+        #: Results of `_stored_names`, by the id of the schema.
+        self._names: dict[int, dict[str, str] | None] = {}
 
     def is_raw(self, split: Split) -> bool:
-        """Whether smalti reads a split: its files are Mosaic, and their rows are the table's."""
-        options = self._table.table.options
+        """Whether smalti reads a split itself: its files are Mosaic, and their rows are rows of the table."""
+        table = self._table.table
         return (
             type(split) is DataSplit
             and split.raw_convertible
-            and not (split.is_streaming and self._table.table.is_primary_key_table)  # where rows say what they change
-            and not options.data_evolution_enabled()
-            and not any(_is_special(field) for field in self._fields)
-            and all(_is_plain_file(file) and self._columns(file, split) is not None for file in split.files)
+            and not (split.is_streaming and table.is_primary_key_table)  # Such rows are changes, each with its kind.
+            and not table.options.data_evolution_enabled()
+            and not any(map(_is_special, self._fields))
+            and all(_is_whole(file) and self._stored_names(file.schema_id) is not None for file in split.files)
         )
 
-    def _columns(self, file: DataFileMeta, split: DataSplit) -> list[Column] | None:
-        """Where the columns needed come from; None if a type has changed in a way that only pypaimon follows."""
-        partition = dict(zip(self._table.table.partition_keys, split.partition.values, strict=True))
-        stored = self._stored_fields(file.schema_id)
-        columns = []
+    def _stored_names(self, schema_id: int) -> dict[str, str] | None:
+        """The columns that files of a schema store: their names in the table, each with its name in these files.
+
+        None if the type of a column has changed in a way that only pypaimon can follow.
+        """
+        if schema_id not in self._names:
+            self._names[schema_id] = self._find_names(schema_id)
+        return self._names[schema_id]
+
+    def _find_names(self, schema_id: int) -> dict[str, str] | None:
+        table, names = self._table.table, {}
+        is_current = schema_id == table.table_schema.id
+        schema = table.table_schema if is_current else table.schema_manager.get_schema(schema_id)
+        by_id = {field.id: field for field in schema.fields}
         for field, target in zip(self._fields, self._needed, strict=True):
-            if field.name in partition:
-                columns.append(Column(target, value=pa.scalar(partition[field.name], target.type)))
+            stored = by_id.get(field.id)
+            if stored is None or field.name in self._keys:
                 continue
-            found = stored.get(field.id)
-            if found is not None and found.type != field.type:
-                type_ = PyarrowFieldParser.from_paimon_type(found.type)
+            if stored.type != field.type:
+                type_ = PyarrowFieldParser.from_paimon_type(stored.type)
                 if widen(type_, target.type) != target.type:
                     return None
-            columns.append(Column(target, None if found is None else found.name))
-        return columns
-
-    def _stored_fields(self, schema_id: int) -> dict[int, DataField]:
-        """The fields of a schema of the table, by id."""
-        if schema_id not in self._schemas:
-            table = self._table.table
-            current = schema_id == table.table_schema.id
-            schema = table.table_schema if current else table.schema_manager.get_schema(schema_id)
-            self._schemas[schema_id] = {field.id: field for field in schema.fields}
-        return self._schemas[schema_id]
-
-    @cached_property
-    def _schemas(self) -> dict[int, dict[int, DataField]]:
-        return {}
-
-    # --- reading ----------------------------------------------------------------------------------------------------
+            names[field.name] = stored.name
+        return names
 
     def batches(
         self, splits: Sequence[Split], budget: Budget, progress: Listener | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of splits in their order, in batches of the output."""
-        for raw, group in groupby(splits, self.is_raw):
-            if not raw:
-                yield from self._merged(list(group))
-                continue
-            for has_deletions, files in groupby(self._raw_files(group), lambda file: file.deletions is not None):
-                if has_deletions:
-                    for file in files:
-                        yield from self._undeleted(file)
-                else:
-                    yield from self._whole(list(files), budget, progress)
+        for is_raw, group in groupby(splits, self.is_raw):
+            found = list(group)
+            yield from self._raw(found, budget, progress) if is_raw else self._merged(found)
 
-    def _raw_files(self, splits: Iterator[Split]) -> Iterator[_RawFile]:
-        for split in splits:
-            vectors = split.data_deletion_files or [None] * len(split.files)
-            for file, vector in zip(split.files, vectors, strict=True):
-                yield _RawFile(file, split, vector)
+    def _raw(self, splits: list[Split], budget: Budget, progress: Listener | None) -> Iterator[pa.RecordBatch]:
+        """The rows of raw splits, with files and row groups read ahead."""
+        reads = {
+            str(file.physical_path()): (split, file, deletions)
+            for split in splits
+            for file, deletions in zip(split.files, split.data_deletion_files or [None] * len(split.files), strict=True)
+        }
 
-    def _open(self, path: str) -> MosaicFile:
-        return MosaicFile(self._table.open(path), self._shared, memory_limit=self._memory_limit)
+        def open_file(found: FoundFile) -> MosaicFile:
+            return MosaicFile(self._table.open(found.path), self._shared, memory_limit=self._memory_limit)
 
-    def _whole(self, files: Sequence[_RawFile], budget: Budget, progress: Listener | None) -> Iterator[pa.RecordBatch]:
-        """The rows of files, with files and row groups read ahead."""
-        raw = {file.path: file for file in files}
+        def plan_file(found: FoundFile, opened: MosaicFile) -> FileRead:
+            return self._plan_file(opened, *reads[found.path])
 
-        def plan(found: FoundFile, opened: MosaicFile) -> FileRead:
-            file = raw[found.path]
-            columns = self._columns(file.meta, file.split)
-            assert columns is not None
-            pushed = self._filter if self._is_pushable(opened, columns) else None
-            wanted = [column for column in columns if pushed is None or column.field.name in self._output.names]
-            return FileRead(
-                self._present(opened, wanted),
-                pushed,
-                lambda batch, _: self._finish(batch, wanted, filtered=pushed is not None),
-            )
+        files = [FoundFile(path, file.file_size) for path, (_, file, _) in reads.items()]
+        return (batch for _, batch in read_files(files, open_file, plan_file, budget, progress))
 
-        found = [FoundFile(file.path, file.meta.file_size) for file in files]
-        for _, batch in read_files(found, lambda file: self._open(file.path), plan, budget, progress):
-            if batch.num_rows:
-                yield batch
+    def _plan_file(self, opened: MosaicFile, split: DataSplit, file: DataFileMeta, deletions: Any) -> FileRead:
+        names, filter_, output = self._stored_names(file.schema_id), self._filter, self._output
+        assert names is not None
+        partition = zip(self._table.table.partition_keys, split.partition.values, strict=True)
+        constants = {name: pa.scalar(value, self._keys[name]) for name, value in partition if name in self._keys}
+        if filter_ is not None:
+            # Without the conditions that the partition meets, the file can apply the others by itself.
+            left = undecided(filter_.tree, [constants])
+            filter_ = None if left is None else filter_.with_tree(left)
+        is_pushed = filter_ is None or self._is_pushable(opened, names, filter_)
+        needed = output if is_pushed else self._needed
+        present = set(opened.columns.present([names[name] for name in needed.names if name in names]))
+        read = [name for name in needed.names if names.get(name) in present]
+        adapter = Adapter(needed, read, lambda field: constants.get(field.name))
 
-    def _undeleted(self, file: _RawFile) -> Iterator[pa.RecordBatch]:
-        """The rows of a file that its deletion vector leaves. It counts rows from the beginning of the file."""
-        columns = self._columns(file.meta, file.split)
-        assert columns is not None
-        deleted = np.array(sorted(DeletionVector.read(self._table.table.file_io, file.deletions).bit_map()), np.int64)
-        with self._open(file.path) as opened:
-            present = self._present(opened, columns)
-            groups = range(opened.num_row_groups)
-            matching = opened.matching_row_groups(self._filter) if self._is_pushable(opened, columns) else groups
-            starts = [0, *accumulate(opened.row_group(group).num_rows for group in groups)]
-            for group in matching:
-                start = starts[group]
-                # A large row group comes in several batches.
-                for batch in opened.iter_batches(columns=present, row_groups=[group]):
-                    keep = _undeleted_rows(deleted, start, batch.num_rows)
-                    start += batch.num_rows
-                    kept = batch.filter(keep) if batch.num_columns else columnless_batch(keep.true_count)
-                    finished = self._finish(kept, columns, filtered=False)
-                    if finished.num_rows:
-                        yield finished
+        def filter_rows(batch: pa.RecordBatch, held: Allowance) -> pa.RecordBatch:
+            assert filter_ is not None
+            return filtered(adapter.adapt(batch, held), filter_, output)
 
-    @staticmethod
-    def _present(opened: MosaicFile, columns: Sequence[Column]) -> list[str]:
-        return opened.columns.present([column.stored for column in columns if column.stored is not None])
+        columns, deleted = [names[name] for name in read], self._deleted_rows(deletions)
+        if is_pushed:
+            return FileRead(columns, filter_, adapter.adapt, deleted)
+        return FileRead(columns, None, filter_rows, deleted)
 
-    def _is_pushable(self, opened: MosaicFile, columns: Sequence[Column]) -> bool:
+    def _is_pushable(self, opened: MosaicFile, names: dict[str, str], filter_: Filter) -> bool:
         """Whether the file can apply the filter: it has its columns under the same names and in the same types."""
-        if self._filter is None:
+        columns = list(filter_.columns)
+        if [names.get(name) for name in columns] != columns or opened.columns.present(columns) != columns:
             return False
-        places = {column.field.name: column for column in columns}
-        needed = [places[name] for name in self._filter.columns]
-        names = [column.field.name for column in needed if column.stored == column.field.name]
-        if len(names) < len(needed) or opened.columns.present(names) != names:
-            return False
-        return list(opened.schema_of(names).types) == [column.field.type for column in needed]
+        return list(opened.schema_of(columns).types) == [self._needed.field(name).type for name in columns]
 
-    def _finish(self, batch: pa.RecordBatch, columns: Sequence[Column], *, filtered: bool) -> pa.RecordBatch:
-        """A batch of a file as a batch of the output; columns that the file lacks are null."""
-        rows, stored = batch.num_rows, batch.schema.names
-        arrays = []
-        for column in columns:
-            if column.value is not None:
-                arrays.append(pa.repeat(column.value, rows))  # type: ignore[call-overload]
-            elif column.stored in stored:
-                arrays.append(widen_array(batch.column(stored.index(column.stored)), column.field))
-            else:
-                arrays.append(pa.nulls(rows, column.field.type))
-        if not columns:
-            return columnless_batch(rows)
-        adapted = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.field for column in columns]))
-        return self._to_output(adapted if filtered or self._filter is None else filter_batch(adapted, self._filter))
-
-    def _to_output(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return adapt_batch(batch, self._output) if len(self._output) else columnless_batch(batch.num_rows)
+    def _deleted_rows(self, deletions: Any) -> list[int] | None:
+        """The numbers of the rows that the deletion vector of a file names."""
+        if deletions is None:
+            return None
+        return sorted(DeletionVector.read(self._table.table.file_io, deletions).bit_map())
 
     def _merged(self, splits: list[Split]) -> Iterator[pa.RecordBatch]:
-        """The rows of splits that pypaimon reads and merges, with smalti's reader of files inside."""
+        """The rows of splits that pypaimon reads and merges."""
         names = self._needed.names or [self._table.table.field_names[0]]
         read = self._table.table.new_read_builder().with_projection(names).new_read()
         with engine():
             for batch in read.to_arrow_batch_reader(splits):
-                kept = batch if self._filter is None else filter_batch(adapt_batch(batch, self._needed), self._filter)
-                if kept.num_rows:
-                    yield self._to_output(kept)
+                needed = adapt_batch(batch, self._needed)
+                found = needed if self._filter is None else filtered(needed, self._filter, self._output)
+                if found.num_rows:
+                    yield adapt_batch(found, self._output)
 
 
-def _undeleted_rows(deleted: Any, start: int, rows: int) -> pa.BooleanArray:
-    """Which of some rows of a file are not among the sorted positions of deleted ones."""
-    keep = np.ones(rows, bool)
-    first, last = np.searchsorted(deleted, (start, start + rows))
-    keep[deleted[first:last] - start] = False
-    return pa.array(keep)
-
-
-def _is_plain_file(file: DataFileMeta) -> bool:
+def _is_whole(file: DataFileMeta) -> bool:
     """Whether a file is Mosaic and has all columns of its schema."""
     return str(file.physical_path()).endswith(FILE_SUFFIX) and not file.write_cols
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import pyarrow as pa
 from pypaimon.common.file_io import FileIO
 from pypaimon.common.options import Options
+from pypaimon.schema.data_types import PyarrowFieldParser
 from pypaimon.schema.schema import Schema
 from pypaimon.schema.schema_manager import SchemaManager
 from pypaimon.snapshot.time_travel_util import TimeTravelUtil
@@ -24,6 +25,7 @@ from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.io.locations import AnyPath, Location, locate
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments
 from smalti.io.sources import ReadAt, Source, open_source
+from smalti.logical.patterns import check_columns, match_names
 from smalti.paimon.mosaic import refuse_rows
 from smalti.table.paimon_layout import refuse_writing_inside
 
@@ -118,9 +120,26 @@ class PaimonTable:
         return str(self.table.table_path)
 
     @property
+    def is_remote(self) -> bool:
+        return self.location is None or not self.location.is_local
+
+    @property
     def snapshot(self) -> Any:
         """The snapshot that a read reads; None if the table has none yet."""
         return _resolve(self.table)
+
+    def schema_of(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """The Arrow schema of the columns that names and patterns ask for; by default of all columns.
+
+        Only fields that are asked for are built, because a table may have 10,000.
+        """
+        asked = check_columns(columns)
+        try:
+            names = self.table.field_names if asked is None else match_names(self.table.field_names, asked)
+        except SchemaError as error:
+            raise error.locate(path=self.path) from None
+        schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([self.table.field_dict[name] for name in names])
+        return schema
 
     def at(self, path: str) -> Location | None:
         """The place of a file of the table, by the path that pypaimon has for it."""
@@ -294,7 +313,7 @@ def create(
     --------
     >>> import pyarrow as pa, smalti.paimon
     >>> path = smalti.paimon.create("lake/sales", pa.schema([("id", pa.int64()), ("x", pa.string())]))
-    >>> _ = smalti.paimon.write(path, pa.table({"id": [1, 2], "x": ["a", "b"]}))
+    >>> _ = smalti.paimon.write(pa.table({"id": [1, 2], "x": ["a", "b"]}), path)
     >>> smalti.paimon.dataset(path).to_table().num_rows
     2
     """

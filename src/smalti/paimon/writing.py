@@ -1,16 +1,15 @@
-"""Rows into Paimon tables: written through pypaimon's writers, with smalti's encoder inside, in one commit.
+"""Rows into Paimon tables: written by pypaimon's writers, with smalti's writer of files inside, in one commit.
 
-`RowWriter` writes data files and returns what has to be committed; `commit` makes that visible. Spark runs the former
-in its tasks and the latter on the driver, `write` does both.
+`write_files` writes data files and returns what has to be committed; `commit` makes them visible. Spark calls the
+former in its tasks and the latter on the driver. `write` calls both.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -25,25 +24,24 @@ from smalti.logical.adapt import Adapter
 from smalti.logical.intake import arrow_batches
 from smalti.paimon.engine import engine
 from smalti.paimon.mosaic import refuse_rows
-from smalti.paimon.tables import AnyTable, open_for_commit
-from smalti.table.partitions import constants_of
+from smalti.paimon.tables import AnyTable, PaimonTable, open_for_commit
 
 Mode = Literal["append", "overwrite"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One write: who commits, and what is replaced.
+    """One write: what it replaces, and under which name it commits.
 
     Attributes
     ----------
-    user : str
-        By which Paimon knows the writers and the commit of a job as one.
     replaces : dict of str to str, optional
-        None to append. Otherwise the partition whose rows are replaced; an empty one stands for the whole table, or,
-        if it is partitioned and overwriting is dynamic, for the partitions that are written.
+        None to append. Otherwise the partition whose rows are replaced. An empty one stands for the whole table, or,
+        if the table is partitioned and `dynamic` is set, for the partitions that are written.
     dynamic : bool, optional
-        Which of the two; by default what the option ``dynamic-partition-overwrite`` of the table says.
+        By default what the option ``dynamic-partition-overwrite`` of the table says.
+    user : str
+        Paimon's "commit user", by which it knows that the files of several writers and a commit are one job.
     """
 
     replaces: dict[str, str] | None = None
@@ -57,77 +55,59 @@ class Job:
         return builder if self.replaces is None else builder.overwrite(self.replaces)
 
 
-class RowWriter:
-    """Writes data files of a table, which nobody sees until they are committed."""
+def check_names(table: FileStoreTable, names: Sequence[str]) -> None:
+    """Refuse columns that the table does not have, and rows without a column that must not be null."""
+    for name in names:
+        if name not in table.field_dict:
+            raise SchemaError("no such column in the table", path=table.table_path, found=name)
+    given = set(names)
+    for column in table.fields:
+        if not column.type.nullable and column.name not in given:
+            raise SchemaError("a column that must not be null is missing", path=table.table_path, column=column.name)
 
-    def __init__(self, table: FileStoreTable, job: Job) -> None:
-        self._table = table
-        self._schema: pa.Schema = PyarrowFieldParser.from_paimon_schema(table.fields)
-        if table.options.file_format() == "mosaic":
-            refuse_rows(self._schema)
-        self._adapters: dict[tuple[tuple[str, ...], tuple[tuple[str, str | None], ...]], Adapter] = {}
-        self._stack = ExitStack()
-        self._stack.enter_context(engine())
+
+def write_files(batches: Iterable[pa.RecordBatch], table: FileStoreTable, job: Job) -> list[CommitMessage]:
+    """Write data files of a table, which nobody sees until what this returns is committed.
+
+    The columns of a batch are found by name, and those that it lacks are null. If writing fails, the files are removed.
+    """
+    schema: pa.Schema = PyarrowFieldParser.from_paimon_schema(table.fields)
+    if table.options.file_format() == "mosaic":
+        refuse_rows(schema)
+    with engine():
         try:
-            self._write = job.builder(table).new_write()
+            writer = job.builder(table).new_write()
         except NotImplementedError as error:
-            self._stack.close()
-            raise UnsupportedFeatureError(
-                f"pypaimon does not write such tables: {error}", path=table.table_path
-            ) from None
+            reason = f"pypaimon does not write such tables: {error}"
+            raise UnsupportedFeatureError(reason, path=table.table_path) from None
+        try:
+            for batch in _fitting(batches, table, schema):
+                writer.write_arrow_batch(batch)
+            messages = list(writer.prepare_commit())
+        except BaseException:
+            writer.abort()
+            raise
+        writer.close()
+        return messages
 
-    def write(self, batch: pa.RecordBatch, partition: Mapping[str, str | None] = MappingProxyType({})) -> None:
-        """Write a batch; its columns are found by name, and those that it lacks are null.
 
-        `partition` has the values of columns that directories spell, as text.
-        """
+def _fitting(batches: Iterable[pa.RecordBatch], table: FileStoreTable, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches with the columns and types of the table."""
+    required = [column.name for column in schema if not column.nullable]
+    adapters: dict[tuple[str, ...], Adapter] = {}
+    for batch in batches:
         names = tuple(batch.schema.names)
-        kind = names, tuple(partition.items())
-        if kind not in self._adapters:
-            self.check_names(self._table, [*names, *partition])
-            self._adapters[kind] = Adapter(self._schema, names, constants_of(partition))
+        if names not in adapters:
+            check_names(table, names)
+            adapters[names] = Adapter(schema, names)
         try:
-            adapted = self._adapters[kind].adapt(batch)
+            fitting = adapters[names].adapt(batch)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(f"values do not fit the table: {error}", path=self._table.table_path) from None
-        for column in adapted.schema:
-            if not column.nullable and adapted.column(column.name).null_count:
-                raise SchemaError(
-                    "null in a column that must not be null", path=self._table.table_path, column=column.name
-                )
-        self._write.write_arrow_batch(adapted)
-
-    @staticmethod
-    def check_names(table: FileStoreTable, names: Sequence[str]) -> None:
-        """Refuse columns that the table does not have, and rows without a column that must not be null."""
-        for name in names:
-            if name not in table.field_dict:
-                raise SchemaError("no such column in the table", path=table.table_path, found=name)
-        for column in table.fields:
-            if not column.type.nullable and column.name not in names:
-                raise SchemaError(
-                    "a column that must not be null is missing", path=table.table_path, column=column.name
-                )
-
-    def finish(self) -> list[CommitMessage]:
-        """Close the files, and return what is to be committed."""
-        try:
-            return list(self._write.prepare_commit())
-        finally:
-            self.close()
-
-    def abort(self) -> None:
-        """Remove the files that were written."""
-        try:
-            self._write.abort()
-        finally:
-            self._stack.close()
-
-    def close(self) -> None:
-        try:
-            self._write.close()
-        finally:
-            self._stack.close()
+            raise SchemaError(f"values do not fit the table: {error}", path=table.table_path) from None
+        for name in required:
+            if fitting.column(name).null_count:
+                raise SchemaError("null in a column that must not be null", path=table.table_path, column=name)
+        yield fitting
 
 
 class _Committed(CommitCallback):  # type: ignore[misc]
@@ -170,7 +150,7 @@ def discard(table: FileStoreTable, job: Job, messages: Sequence[CommitMessage]) 
         operation.close()
 
 
-def replaced_partition(mode: str, partition: Mapping[str, object] | None) -> dict[str, str] | None:
+def replaced_partition(mode: str, partition: Mapping[str, object] | None = None) -> dict[str, str] | None:
     """What a mode replaces; see `Job`."""
     if mode not in ("append", "overwrite"):
         raise MosaicError("no such mode", found=mode, expected="append or overwrite")
@@ -180,8 +160,8 @@ def replaced_partition(mode: str, partition: Mapping[str, object] | None) -> dic
 
 
 def write(
-    table: AnyTable,
     data: Any,
+    table: AnyTable,
     mode: Mode = "append",
     *,
     partition: Mapping[str, object] | None = None,
@@ -194,9 +174,9 @@ def write(
 
     Parameters
     ----------
-    table : path, URI, or table of a pypaimon catalog
     data : pyarrow.Table, RecordBatch, RecordBatchReader, dataset, or anything with an Arrow stream
         Columns are matched by name. Types must fit those of the table without loss; missing columns are null.
+    table : path, URI, or table of a pypaimon catalog
     mode : {"append", "overwrite"}
         Overwriting replaces the rows of `partition`. Without one it replaces all rows, or, in a partitioned table,
         those of the partitions that `data` has rows for, as Paimon's option ``dynamic-partition-overwrite`` says.
@@ -225,22 +205,13 @@ def write(
     >>> path = smalti.paimon.create("lake/kv", pa.schema([("k", pa.int64()), ("v", pa.string())]), primary_key=["k"],
     ...                             options={"bucket": "1"})
     >>> for value in ("old", "new"):
-    ...     _ = smalti.paimon.write(path, pa.table({"k": [1], "v": [value]}))
+    ...     _ = smalti.paimon.write(pa.table({"k": [1], "v": [value]}), path)
     >>> smalti.paimon.dataset(path).to_table().to_pydict()
     {'k': [1], 'v': ['new']}
     """
+    if isinstance(data, (str, os.PathLike, FileStoreTable, PaimonTable)):
+        raise TypeError("the data comes first, then the table: smalti.paimon.write(data, table)")
     job = Job(replaced_partition(mode, partition))
     opened = open_for_commit(table, storage).table
-    writer = RowWriter(opened, job)
-    try:
-        for batch in _batches(data):
-            writer.write(batch)
-        messages = writer.finish()
-    except BaseException:
-        writer.abort()
-        raise
-    return commit(opened, job, messages)
-
-
-def _batches(data: Any) -> Iterable[pa.RecordBatch]:
-    return data.scan().to_batches() if isinstance(data, Scannable) else arrow_batches(data)
+    batches = data.scan().to_batches() if isinstance(data, Scannable) else arrow_batches(data)
+    return commit(opened, job, write_files(batches, opened, job))

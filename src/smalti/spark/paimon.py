@@ -23,7 +23,7 @@ from smalti.options import WriterOptions
 from smalti.paimon.dataset import PaimonDataset
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import PaimonTable, open_for_commit, open_table
-from smalti.paimon.writing import Job, RowWriter, commit, discard
+from smalti.paimon.writing import Job, check_names, commit, discard, write_files
 from smalti.predicate import Filter, normalize_filters
 from smalti.readahead import Budget
 from smalti.spark.filters import SparkFilter, filter_tree
@@ -48,18 +48,13 @@ class SplitPiece(OwnPiece):
         """The rows of the split, in batches of `schema`, as Spark wants them; some that do not match are left out."""
         assert self.table is not None
         names = [name for name in schema.names if name in self.table.table.field_dict]
-        output = PaimonDataset(self.table).schema_of(names)
+        output = self.table.schema_of(names)
         adapter = Adapter(schema, names, convert=partial(_to_spark, self.table.path))
-        budget = Budget.choose(None, self.memory_limit, is_remote=self._is_remote, unit_bytes=self.num_bytes)
+        budget = Budget.choose(None, self.memory_limit, is_remote=self.table.is_remote, unit_bytes=self.num_bytes)
         # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
         wanted = as_filter(output, [each for each in filters if each[0] != "IsNotNull"])
         for batch in SplitReader(self.table, output, wanted, self.memory_limit).batches([self.split], budget):
             yield adapter.adapt(batch)
-
-    @property
-    def _is_remote(self) -> bool:
-        assert self.table is not None
-        return self.table.location is None or not self.table.location.is_local
 
 
 def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
@@ -220,22 +215,15 @@ class PaimonBatchWriter(DataSourceArrowWriter):
                 expected=list(table.partition_keys),
             )
         # Refuse columns that the table does not have before a task starts.
-        RowWriter.check_names(table, self._schema.names)
+        check_names(table, self._schema.names)
         self._one_task = table.bucket_mode().name == "HASH_DYNAMIC"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         """Write the rows of one task."""
         table = open_for_commit(self._path, self._storage).table
         adapter = Adapter(self._schema, self._schema.names, convert=_to_stored)
-        writer = RowWriter(table, self._job)
-        try:
-            for batch in iterator:
-                if batch.num_rows:
-                    writer.write(adapter.adapt(batch))
-            return Prepared(pickle.dumps(writer.finish()))
-        except BaseException:
-            writer.abort()
-            raise
+        batches = (adapter.adapt(batch) for batch in iterator if batch.num_rows)
+        return Prepared(pickle.dumps(write_files(batches, table, self._job)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         table = open_for_commit(self._path, self._storage).table

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileRead:
-    """What is read of one file: columns, the filter that it can apply by itself, and what becomes of its batches."""
+    """What is read of one file: columns, the filter that it can apply by itself, and what becomes of its batches.
+
+    `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file.
+    """
 
     columns: Sequence[str] | None
     filters: AnyFilter = None
     finish: Callable[[pa.RecordBatch, Allowance], pa.RecordBatch] | None = None
+    deleted: Sequence[int] | None = None
 
 
 class _Delivery(NamedTuple):
@@ -107,7 +111,7 @@ def _units(
             opened = opening.result()
             unclosed.add(opened)
             read = plan_file(file, opened)
-            units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead))
+            units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead, read.deleted))
         except Exception as error:
             yield Unit(partial(_fail, error))  # raised when its turn comes, after the rows of the files before
             return

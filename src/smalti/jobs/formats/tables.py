@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, SchemaError
 from smalti.file.streams import Scan, Scannable, cut_batches, keep_batches
 from smalti.io.locations import Location
 from smalti.jobs.formats.registry import Format
@@ -33,14 +33,19 @@ class FormatTable(Scannable):
     """The files of a listing, each of a format that `smalti.jobs.convert` reads, as one table.
 
     Files are read one after another. A filter is applied to rows that were read; statistics of other formats are not
-    asked.
+    asked. Columns that are in `types` are read as the types there, and values that do not fit them are refused.
     """
 
-    def __init__(self, listing: Listing, formats: Sequence[tuple[Format, str]]) -> None:
+    def __init__(self, listing: Listing, formats: Sequence[tuple[Format, str]], types: pa.Schema | None = None) -> None:
         self.listing = listing
         self.formats = [format_ for format_, _ in formats]
-        self._request = with_agreed_types(ReadRequest(), listing, formats)
-        self._partitions = partition_schema(listing.files)
+        self._types = {} if types is None else dict(zip(types.names, types, strict=True))
+        self._request = with_agreed_types(ReadRequest(types=types), listing, formats)
+        self._partitions = self._typed(partition_schema(listing.files))
+
+    def _typed(self, schema: pa.Schema) -> pa.Schema:
+        """The schema with the types that were given."""
+        return pa.schema([self._types.get(field.name, field) for field in schema]).with_metadata(schema.metadata or {})
 
     @property
     def files(self) -> list[str]:
@@ -52,7 +57,7 @@ class FormatTable(Scannable):
         for file, format_ in zip(self.listing.files, self.formats, strict=True):
             location = self._location(file)
             with content_errors(file.path, format_.title), closing(format_.reader(location, self._request)) as reader:
-                found.append(reader.schema)
+                found.append(self._typed(reader.schema))
         return found
 
     @cached_property
@@ -118,6 +123,8 @@ class FormatTable(Scannable):
             try:
                 yield from reader.batches()
             except SchemaDrift as error:
+                if self._types:
+                    raise SchemaError(f"values do not fit the types of the table: {error}", path=file.path) from None
                 reason = (
                     f"a line does not fit the types that the first lines have ({error}); `smalti convert` can read it"
                 )
