@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pytest
 
 import smalti
+from smalti._core.allowance import Allowance
 from tests.support import oracle, reference
 from tests.support.compare import assert_same
 from tests.support.files import read, written
@@ -619,3 +620,27 @@ def test_constants_of_many_rows_are_cut_before_they_are_decoded() -> None:
     with smalti.open(blob) as file:
         batches = file.iter_batches(batch_size=7_000_000, columns=["b"])
         assert sum(batch.num_rows for batch in batches) == rows
+
+
+@pytest.mark.parametrize(
+    "deleted", [[], [0], [3, 99, 100, 101, 250], list(range(90, 210)), list(range(0, 300, 2)), list(range(300))]
+)
+@pytest.mark.parametrize("slice_bytes", [500, 64 << 20])
+def test_rows_that_are_deleted_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: list[int], slice_bytes: int
+) -> None:
+    """With and without filters and columns, in whole row groups and in slices, kept, ahead and one at a time."""
+    monkeypatch.setattr("smalti.mosaic.scan.SLICE_BYTES", slice_bytes)
+    table = pa.table({"id": range(300), "x": [f"x{i % 7}" for i in range(300)]})
+    path = tmp_path / "a.mosaic"
+    smalti.write_table(table, path, row_group_max_rows=100, stats_columns=["id"])
+    left = [i for i in range(300) if i not in set(deleted)]
+    with smalti.open(path) as file:
+        for filters, matches in ((None, left), ([("id", ">", 95)], [i for i in left if i > 95])):
+            for kept, ahead in ((None, None), (Allowance(1 << 30), None), (None, Allowance(1 << 30))):
+                units = [*file.units(["x", "id"], filters, kept, None, ahead, deleted)]
+                batches = [batch for unit in units for batch in unit.run()]
+                assert [i for batch in batches for i in batch["id"].to_pylist()] == matches
+                assert [x for batch in batches for x in batch["x"].to_pylist()] == [f"x{i % 7}" for i in matches]
+            bare = [batch for unit in file.units([], filters, deleted=deleted) for batch in unit.run()]
+            assert sum(batch.num_rows for batch in bare) == len(matches)
