@@ -64,7 +64,7 @@ def test_the_matrix_has_every_encoding_in_both_modes() -> None:
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 63, 64, 65, 257])
 def test_row_counts_around_byte_and_word_boundaries(rows: int) -> None:
     table = matrix(rows, rows, SCALARS | {"l": CONTAINERS["l_i32"]})
-    ours = written(table, checksum=False, companion=False, num_buckets=3)
+    ours = written_as_reference(table, num_buckets=3)
     assert ours == reference.write(table, num_buckets=3)
     assert_same(read(ours), table)
 
@@ -84,7 +84,7 @@ def test_several_row_groups_are_read_by_the_reference() -> None:
 
 def test_several_row_groups_equal_the_oracle() -> None:
     table = matrix(7, 100)
-    ours = written(table, row_group_max_rows=30, num_buckets=3, checksum=False, companion=False)
+    ours = written_as_reference(table, row_group_max_rows=30, num_buckets=3)
     batches = table.combine_chunks().to_batches(max_chunksize=30)
     assert ours == oracle.write(table.schema, batches, oracle.Options(num_buckets=3))
 
@@ -92,7 +92,7 @@ def test_several_row_groups_equal_the_oracle() -> None:
 def test_checksummed_files_equal_the_oracle() -> None:
     table = matrix(8, 50)
     for threshold in (0, 32768):
-        ours = written(table, num_buckets=3, page_size_threshold=threshold, companion=False)
+        ours = written(table, num_buckets=3, page_size_threshold=threshold, companion=False, stats_columns=())
         options = oracle.Options(num_buckets=3, page_size_threshold=threshold, checksum=True)
         assert ours == oracle.write(table.schema, table.combine_chunks().to_batches(), options)
 

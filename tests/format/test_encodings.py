@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import oracle, reference
 from tests.support.compare import assert_same
-from tests.support.files import encodings, layout, read, written
+from tests.support.files import encodings, layout, read, written, written_as_reference
 
 LONG = "v" * 1000
 
@@ -86,7 +86,7 @@ CASES: dict[str, tuple[pa.Array, dict[str, Any], str]] = {
 def test_choice(case: str, paged: bool) -> None:
     values, options, expected = CASES[case]
     options = options | {"page_size_threshold": 0 if paged else 1 << 30}
-    data = written(pa.table({"x": values}), checksum=False, companion=False, **options)
+    data = written_as_reference(pa.table({"x": values}), **options)
     assert encodings(data) == [{"x": expected}]
     assert_same(read(data), pa.table({"x": values}))
     assert data == reference.write(pa.table({"x": values}), **options)
@@ -201,7 +201,7 @@ MODES: dict[str, tuple[dict[str, pa.Array], dict[str, Any], str]] = {
 def test_bucket_mode(case: str) -> None:
     columns, options, mode = MODES[case]
     table = pa.table(columns)
-    data = written(table, num_buckets=1, checksum=False, companion=False, **options)
+    data = written_as_reference(table, num_buckets=1, **options)
     (bucket,) = layout(data).row_groups[0].buckets
     assert bucket.mode == mode
     assert data == reference.write(table, num_buckets=1, **options)

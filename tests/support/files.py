@@ -19,8 +19,8 @@ def written(data: Any, **options: Any) -> bytes:
 
 def written_as_reference(data: Any, **options: Any) -> bytes:
     """The same with the reference's layout unless `options` ask for another, and no checksums: the bytes must agree."""
-    plain = {"num_buckets": 100, "page_size_threshold": 32 << 10, "checksum": False, "companion": False}
-    return written(data, **plain | options)
+    layout = {"num_buckets": 100, "page_size_threshold": 32 << 10}
+    return written(data, **{**layout, "checksum": False, "companion": False, "stats_columns": (), **options})
 
 
 def read(data: bytes, **arguments: Any) -> pa.Table:
