@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from smalti.io.sources import ReadAt
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
-    from smalti.table.reading import read_table, scan
+    from smalti.table.opening import read_table, scan
 
 #: The one place of the version; pyproject.toml takes it from here. It ends in ".dev0" until there is a release.
 __version__ = "0.1.0.dev0"
@@ -72,7 +72,7 @@ _HOMES = {
     "smalti.io.sources": ("ReadAt",),
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
-    "smalti.table.reading": ("read_table", "scan"),
+    "smalti.table.opening": ("read_table", "scan"),
 }
 
 

@@ -19,7 +19,8 @@ from smalti.extras import optional_module
 from smalti.file.streams import Scan, Scannable, read_as
 from smalti.io.locations import AnyFileSystem
 from smalti.spec import FILE_SUFFIX
-from smalti.table.reading import open_any
+from smalti.table.dataset import MosaicDataset
+from smalti.table.opening import open_any
 
 optional_module("duckdb")
 
@@ -141,8 +142,8 @@ class ArrowTable(pads.Dataset):
 
     def __init__(self, origin: Scannable, columns: Sequence[str] | None = None) -> None:
         """Set the attributes only: Dataset has no constructor, and nothing here uses its C++ object."""
-        self._origin = origin
-        self._schema = origin.scan(columns).schema
+        self._origin = origin.with_schema() if isinstance(origin, MosaicDataset) else origin
+        self._schema = self._origin.scan(columns).schema
 
     @property
     def schema(self) -> pa.Schema:

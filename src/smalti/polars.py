@@ -24,7 +24,8 @@ from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem
 from smalti.logical.types import is_binary_like, is_string_like
 from smalti.predicate import tree as t
-from smalti.table.reading import open_any
+from smalti.table.dataset import MosaicDataset
+from smalti.table.opening import open_any
 
 optional_module("polars")
 
@@ -65,6 +66,8 @@ def scan_mosaic(
     """
     if not isinstance(source, Scannable):
         source = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
+    if isinstance(source, MosaicDataset):
+        source = source.with_schema()  # Polars asks for types first, and relies on them for every read.
     named: dict[str, Any] = {"explain_name": "mosaic"} if _HAS_NAMES else {}
     return register_io_source(partial(_frames, source), schema=_polars_schema(source), is_pure=True, **named)
 

@@ -23,7 +23,8 @@ from smalti.logical.types import storage_kind
 from smalti.predicate import normalize_filters
 from smalti.predicate.text import parse_where
 from smalti.predicate.tree import OPERATORS
-from smalti.table.dataset import filtered, fit_filter
+from smalti.table.planning import fit_filter
+from smalti.table.reading import filtered
 from tests.support.files import written
 from tests.support.older_arrow import array_of
 from tests.support.strategies import examples

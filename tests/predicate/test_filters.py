@@ -21,7 +21,8 @@ import smalti
 from smalti.predicate import normalize_filters, prune_partitions, tree
 from smalti.predicate.text import parse_where
 from smalti.predicate.tree import OPERATORS
-from smalti.table.dataset import filtered, fit_filter
+from smalti.table.planning import fit_filter
+from smalti.table.reading import filtered
 from tests.support.compare import assert_same
 from tests.support.files import read, written
 from tests.support.older_arrow import array_of

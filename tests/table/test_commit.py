@@ -850,7 +850,7 @@ def test_a_reader_gives_up_in_the_end(tmp_path: Path, monkeypatch: pytest.Monkey
         tries.append(file.path)
         raise ReplacedError("the file was replaced", path=file.path)
 
-    monkeypatch.setattr("smalti.table.dataset.open_found", replaced)
+    monkeypatch.setattr("smalti.table.snapshot.open_found", replaced)
     for patience in (0.0, 0.5):
         monkeypatch.setattr("smalti.table.listing._READ_PATIENCE", patience)
         tries.clear()

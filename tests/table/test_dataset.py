@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,11 @@ def test_filters_keep_exactly_their_rows(sales: Path, filters: Any, columns: lis
     if columns is not None:
         expected = expected.select(columns)
     found = ds.to_table(columns, filters)
+    if columns is None:  # Columns that no file has which partitions leave are not read.
+        missing = set(expected.column_names) - set(found.column_names)
+        assert all(expected[name].null_count == len(expected) for name in missing)
+        expected = expected.select(found.column_names)
+    expected = expected.cast(found.schema)  # Types are those of the files that partitions leave.
     assert found.schema.equals(expected.schema)
     assert by_id(found) == by_id(expected)
     assert ds.count_rows(filters) == expected.num_rows
@@ -254,7 +260,7 @@ class TestReadingManyFiles:
             names.append(Path(file.path).name)
             return open_found(file, filesystem)
 
-        monkeypatch.setattr("smalti.table.dataset.open_found", noting)
+        monkeypatch.setattr("smalti.table.snapshot.open_found", noting)
         return names
 
     @pytest.mark.parametrize("readahead", [None, 0, 1, 5])
@@ -270,6 +276,61 @@ class TestReadingManyFiles:
     def test_each_file_is_opened_once(self, many: Path, opened: list[str], columns: list[str] | None) -> None:
         smalti.dataset(many).to_table(columns)
         assert sorted(opened) == [f"{number:02d}.mosaic" for number in range(12)]
+
+    @pytest.mark.parametrize("read", ["table", "dataset", "count", "head", "batches", "mixed", "nothing"])
+    def test_one_partition_of_many_opens_its_own_files(
+        self, tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch, read: str
+    ) -> None:
+        for day in range(40):
+            (tmp_path / f"day={day}").mkdir()
+            for part in "ab":
+                table = pa.table({"x": [day]} if day != 7 else {"x": [0.5], "only here": [1]})
+                smalti.write_table(table, tmp_path / f"day={day}" / f"{day}{part}.mosaic")
+        scanned: list[str] = []
+        scandir = os.scandir
+        monkeypatch.setattr(os, "scandir", lambda path: (scanned.append(Path(path).name), scandir(path))[1])
+        filters = [("day", "=", 3)] if read != "mixed" else [("day", "=", 3), ("x", ">", 2)]
+        ds = smalti.dataset(tmp_path)
+        scanned.clear()
+        found = {
+            "table": lambda: smalti.read_table(tmp_path, ["x"], filters).num_rows,
+            "mixed": lambda: smalti.read_table(tmp_path, filters=filters).num_rows,
+            "dataset": lambda: ds.to_table(filters=filters).num_rows,
+            "count": lambda: ds.count_rows(filters),
+            "head": lambda: ds.head(5, filters=filters).num_rows,
+            "batches": lambda: sum(batch.num_rows for batch in ds.to_batches(filters=filters)),
+            "nothing": lambda: smalti.read_table(tmp_path, filters=[("day", "=", 99)]).num_rows + 2,
+        }[read]()
+        assert found == 2
+        assert sorted(opened) == (["0a.mosaic"] if read == "nothing" else ["3a.mosaic", "3b.mosaic"])
+        if read in ("table", "mixed"):  # The directories of the other days are not even listed.
+            assert [name for name in scanned if name.startswith("day=")] == ["day=3"]
+        # A column of other files can be named all the same, and is null here.
+        assert smalti.read_table(tmp_path, ["only here"], [("day", "=", 3)])["only here"].null_count == 2
+
+    def test_the_first_rows_open_the_first_files(self, many: Path, opened: list[str]) -> None:
+        assert smalti.dataset(many).head(3)["id"].to_pylist() == [0, 1, 2]
+        assert opened == [f"{number:02d}.mosaic" for number in range(5)]
+        opened.clear()
+        assert smalti.dataset(many).tail(2)["id"].to_pylist() == [22, 23]
+        assert opened == ["11.mosaic"]
+
+    def test_a_partition_column_that_files_store_rules_out_nothing(self, tmp_path: Path) -> None:
+        """The stored values count, so that directories whose names say otherwise are read."""
+        for name, value in (("day=1", 1), ("day=2", 1), ("day=3", 3)):
+            (tmp_path / name).mkdir()
+            smalti.write_table(pa.table({"x": [value], "day": [value]}), tmp_path / name / "a.mosaic")
+        for read in (smalti.read_table, lambda path, columns, filters: smalti.dataset(path).to_table(columns, filters)):
+            assert read(tmp_path, ["x"], [("day", "=", 1)])["x"].to_pylist() == [1, 1]
+            assert read(tmp_path, ["x"], [("day", "=", 2)]).num_rows == 0
+
+    def test_the_type_of_a_partition_column_is_that_of_all_directories(self, tmp_path: Path) -> None:
+        for name in ("day=1", "day=x"):
+            (tmp_path / name).mkdir()
+            smalti.write_table(pa.table({"x": [1]}), tmp_path / name / "a.mosaic")
+        assert smalti.read_table(tmp_path, filters=[("day", "=", "1")])["day"].to_pylist() == ["1"]
+        with pytest.raises(smalti.SchemaError):
+            smalti.read_table(tmp_path, filters=[("day", "=", 1)])
 
     def test_a_column_that_no_file_has_is_refused_before_anything_is_read(
         self, many: Path, monkeypatch: pytest.MonkeyPatch
@@ -388,20 +449,22 @@ def test_text_partitions_are_not_compared_with_numbers(tmp_path: Path) -> None:
 
 
 def test_the_last_rows(tmp_path: Path) -> None:
-    """They have the columns and types of all files, and are those of one state of the table."""
+    """They have the columns and types of the files that are read for them, and are those of one state of the table."""
     for number in range(4):
         smalti.write_table(pa.table({"n": pa.array([number] * 2, pa.uint8())}), tmp_path / f"{number}.mosaic")
     smalti.write_table(pa.table({"n": pa.array([300], pa.uint16()), "more": ["x"]}), tmp_path / "0.mosaic")
     for logical in (True, False):
         whole = smalti.dataset(tmp_path, logical=logical)
         for rows in (0, 1, 2, 3, 7, 100):
-            last = pa.Table.from_batches(whole.last_batches(rows), whole.schema)
-            assert last.equals(whole.to_table().slice(max(0, 7 - rows)))
-        assert [batch["n"].to_pylist() for batch in whole.last_batches(3, ["n"], [("n", "<", 2)])] == [[1, 1]]
+            assert whole.tail(rows)["n"].to_pylist() == [300, 1, 1, 2, 2, 3, 3][max(0, 7 - rows) :]
+            assert whole.with_schema().tail(rows).equals(whole.to_table().slice(max(0, 7 - rows)))
+            assert whole.with_schema().head(rows).equals(whole.to_table().slice(0, rows))
+        assert (whole.tail(2).schema.names, whole.tail(7).schema.names) == (["n"], ["n", "more"])
+        assert whole.tail(3, ["n"], [("n", "<", 2)])["n"].to_pylist() == [1, 1]
     opened = smalti.dataset(tmp_path)
     assert len(opened.schema) == 2
     jobs.compact(tmp_path)  # The files that were listed are gone: the new ones are listed and read.
-    assert sum(batch.num_rows for batch in opened.last_batches(3)) == 3
+    assert opened.tail(3).num_rows == 3
 
 
 def test_partition_values_that_paths_could_misread(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class TestReading:
     def test_is_plain_if_asked_for(self, warehouse: str, asked: str) -> None:
         path = f"{warehouse}/{asked}".rstrip("/")
         rows = smalti.dataset(path, partitioning=None, plain=True).count_rows()
-        assert rows == smalti.scan(path, columns=["id"], plain=True).to_table().num_rows if "day" in asked else rows
+        assert rows == smalti.dataset(path, plain=True).to_table(["id"]).num_rows if "day" in asked else rows
         assert jobs.verify(path, plain=True).ok
 
     def test_the_command_line(self, warehouse: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,7 +166,7 @@ def last_rows(table: Scannable, columns: list[str] | None, condition: Any, limit
     if not left:
         return found
     if isinstance(table, MosaicDataset):
-        return table.last_batches(left, columns, condition)
+        return table.tail(left, columns, condition).to_batches()
     for part in _from_the_end(table, columns, condition):
         rows = sum(batch.num_rows for batch in part)
         if rows > left:

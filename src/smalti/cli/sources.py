@@ -23,7 +23,7 @@ from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError, wit
 from smalti.file.streams import Scannable
 from smalti.io.locations import locate
 from smalti.spec import FILE_SUFFIX, MAGIC
-from smalti.table.reading import open_any
+from smalti.table.opening import open_any
 
 if TYPE_CHECKING:
     from smalti.jobs.formats.registry import Format

@@ -15,11 +15,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import UnsupportedOperation
+from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from smalti.errors import MosaicError, UnsupportedFeatureError, without_secrets
 from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments, store_settings
+from smalti.threads import request_pool
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 #: A file system, as users pass it; a string is the URI of a directory.
 AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
+
+#: Which of the directories at these paths are listed.
+Choose: TypeAlias = "Callable[[Sequence[str]], Sequence[bool]]"
 
 Result = TypeVar("Result")
 #: End of the names of temporary files, which begin with a dot. Killed processes leave them, and `clean` removes them.
@@ -42,6 +47,8 @@ _DISK_FAILS = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 _LEADS_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 #: How often a directory is made or listed again because another job removes an empty directory in the same moment.
 _ATTEMPTS = 20
+#: Directories of a store that are listed one by one. If there are more, everything is listed.
+_MAX_DIRECTORIES = 64
 
 
 class FsspecFileSystem(Protocol):
@@ -189,6 +196,26 @@ class Location:
         selector = FileSelector(self.path, recursive=recursive, allow_not_found=True)
         return [Entry.of(info) for info in _try(lambda: self.filesystem.get_file_info(selector))]
 
+    def entries_of_some(self, choose: Choose) -> Sequence[Entry]:
+        """List a directory and the directories below it that `choose` does not leave out.
+
+        On a store, a listing of everything takes a request for every thousand files, and one of chosen directories a
+        request for each of them. So the latter is done as long as these are few.
+        """
+        if self.is_local:
+            return list(_walk(self.path, (), recursive=True, choose=choose))
+        found: list[Entry] = []
+        level = [self.path]
+        while level:
+            locations = [Location(self.filesystem, path) for path in level]
+            entries = [entry for listed in request_pool().map(Location.entries, locations) for entry in listed]
+            found += entries
+            directories = [entry.path for entry in entries if entry.is_directory]
+            level = list(compress(directories, choose(directories)))
+            if len(level) > _MAX_DIRECTORIES:
+                return self.entries(recursive=True)
+        return found
+
     def delete_files(self, paths: Sequence[str]) -> dict[str, OSError]:
         """Delete files of this file system, on object stores a thousand in a request; missing files are no error.
 
@@ -211,7 +238,9 @@ class Location:
         _try(lambda: self.filesystem.create_dir(self.path, recursive=True))
 
 
-def _walk(directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool) -> Iterator[Entry]:
+def _walk(
+    directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool, choose: Choose | None = None
+) -> Iterator[Entry]:
     """Yield the entries of a local directory. `above` are the directories above it, by device and inode."""
     try:
         status = Path(directory).stat()
@@ -219,6 +248,7 @@ def _walk(directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool
     except FileNotFoundError:
         return
     here = (*above, (status.st_dev, status.st_ino))
+    entries = []
     for entry in found:
         path = f"{directory.rstrip('/')}/{entry.name}"
         try:
@@ -227,15 +257,19 @@ def _walk(directory: str, above: tuple[tuple[int, int], ...], *, recursive: bool
             if error.errno not in _LEADS_NOWHERE:
                 raise
             if entry.is_symlink():
-                yield Entry(path, "NotFound")
+                entries.append(Entry(path, "NotFound"))
             continue
         if not stat.S_ISDIR(status.st_mode):
             kind = "File" if stat.S_ISREG(status.st_mode) else "Unknown"
-            yield Entry(path, kind, status.st_size, status.st_mtime_ns)
+            entries.append(Entry(path, kind, status.st_size, status.st_mtime_ns))
         elif (status.st_dev, status.st_ino) not in here:
-            yield Entry(path, "Directory", 0, status.st_mtime_ns)
-            if recursive:
-                yield from _walk(path, here, recursive=True)
+            entries.append(Entry(path, "Directory", 0, status.st_mtime_ns))
+    below = [entry.path for entry in entries if entry.is_directory and recursive]
+    chosen = set(below if choose is None else compress(below, choose(below)))
+    for item in entries:
+        yield item
+        if item.path in chosen:
+            yield from _walk(item.path, here, recursive=True, choose=choose)
 
 
 def _try(act: Callable[[], Result]) -> Result:

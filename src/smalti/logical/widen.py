@@ -5,6 +5,7 @@ Schemas are the union of their columns, with types widened only where no value c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -188,6 +189,8 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     schema is that of the first file, as far as the others have the same.
     """
     union: dict[str, pa.Field] = {}
+    has: Counter[str] = Counter()  # how many of the schemas that differ have a column
+    count = 0
     previous: pa.Schema | None = None
     metadata: dict[bytes, bytes] | None = None
     widened: dict[str, list[tuple[str, pa.DataType]]] = {}  # the types of columns that have several
@@ -196,14 +199,11 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
         metadata = given if metadata is None else dict(metadata.items() & given.items())
         if previous is not None and (schema is previous or schema.equals(previous)):
             continue  # nothing new: the common case costs one comparison
-        names = set(schema.names)
-        for name, field in union.items():
-            if name not in names:
-                union[name] = field.with_nullable(True)
+        count += 1
+        has.update(schema.names)
         for field in schema:
-            known = union.get(field.name)
-            if known is None:
-                union[field.name] = field if previous is None else field.with_nullable(True)
+            known = union.setdefault(field.name, field)
+            if known is field or known.equals(field, check_metadata=True):
                 continue
             merged = _widen_field(known, field)
             if merged is None:
@@ -215,6 +215,9 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
                     if all(type_ != other for _, other in types):
                         types.append((path, type_))
         previous = schema
+    for name, number in has.items():
+        if number < count:
+            union[name] = union[name].with_nullable(True)
     for name, types in widened.items():
         _refuse_lost_units(name, types, union[name].type)
     return pa.schema(list(union.values())).with_metadata(metadata or {})

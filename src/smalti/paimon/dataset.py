@@ -15,7 +15,8 @@ from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
 from smalti.readahead import Budget
-from smalti.table.dataset import Dataset, fit_filter
+from smalti.table.dataset import Dataset
+from smalti.table.planning import fit_filter
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter

@@ -31,7 +31,7 @@ from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
 from smalti.table.dataset import filtered, fit_filter
 from smalti.table.listing import FoundFile
-from smalti.table.scanning import FileRead, read_files
+from smalti.table.reading import FileRead, read_files
 
 #: Types whose values pypaimon changes when it reads them, or keeps in files of their own.
 _SPECIAL_TYPES = ("BLOB", "VARIANT", "VECTOR")

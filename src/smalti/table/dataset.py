@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import os
-import threading
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import compress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from smalti._compat import arrow as compat
 from smalti._core.allowance import Allowance
-from smalti.errors import NoMosaicFilesError, SchemaError, no_column
-from smalti.file.reader import MosaicFile
+from smalti.errors import NoMosaicFilesError, SchemaError
 from smalti.file.streams import Scan, Scannable, cut_batches
-from smalti.io.locations import AnyFileSystem, AnyPath, Location, is_local, locate
-from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch, check_schema
-from smalti.logical.mapping import ColumnMapping, SharedSchemas, field_in_list
+from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
+from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import check_columns, is_pattern, match_names
-from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
-from smalti.readahead import Budget, started
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import FoundFile, Listing, list_files, open_found, read_again, stream_again
+from smalti.table.listing import FoundFile, Listing, list_files, read_again, stream_again
 from smalti.table.names import JOBS, Selection, is_glob, parse_partition, tables_above
-from smalti.table.partitions import constants_of, partition_schema, partition_value, with_partitions
-from smalti.table.scanning import FileRead, read_files
+from smalti.table.planning import (
+    ReadPlan,
+    matching_files,
+    parse_filter,
+    partition_pruner,
+    plan_read,
+    project_types,
+)
+from smalti.table.reading import read_plan
+from smalti.table.snapshot import OpenFiles, ReadSettings, Snapshot
 from smalti.units import show_count
 
 if TYPE_CHECKING:
@@ -72,452 +75,267 @@ class Dataset(Scannable):
 class MosaicDataset(Dataset):
     """Mosaic files that are read as one table. Made by `smalti.dataset`. Several threads may share it.
 
-    Files are opened when they are needed, several at a time. Files whose schema block has the same bytes share what is
-    known about it. The type of a column is one that holds the values of all files. So a stream, and a read with a
-    filter, opens all files first, unless a schema was given or an earlier read has opened all of them.
+    Files are opened when they are needed, several at a time. A read opens the files that the names of directories do
+    not rule out, and has the columns of these files, each in a type that holds the values of all of them. `schema` has
+    the columns of all files, and opens all of them.
     """
 
     def __init__(
         self,
-        find: Callable[[], Listing],
+        find: Callable[[Filter | None], Listing],
         schema: pa.Schema | None,
-        partitioned: bool,
-        readahead: int | None = None,
-        memory_limit: int | None = None,
-        logical: bool = True,
+        settings: ReadSettings,
+        filter_: Filter | None = None,
     ) -> None:
         self._find = find
-        self._logical = logical
         self._given_schema = None if schema is None else check_schema(schema)
-        self._partitioned = partitioned
-        self._limits = readahead, memory_limit
-        self._memory_limit = memory_limit
-        self._schemas = SharedSchemas()
-        self._list()
+        self._settings = settings
+        self._memory_limit = settings.memory_limit
+        #: Directories without rows that match it are not even listed.
+        self._filter = filter_
+        self._table = self._list(filter_)
 
-    def _list(self) -> None:
-        """Find the files, and forget what is known of the files that were found before."""
-        listing = self._find()
-        self._found = files = listing.files
-        self._filesystem = listing.filesystem
-        self._schema = self._given_schema
-        self.partition_schema = partition_schema(files) if self._partitioned else pa.schema([])
-        self._budget = Budget.choose(
-            *self._limits,
-            is_remote=not is_local(listing.filesystem),
-            unit_bytes=sum(file.size for file in files) // max(1, len(files)),
-        )
-        #: The different columns that files have, each with the paths of the files that have them; None until every file
-        #: has been opened.
-        self._variants: dict[ColumnMapping, list[str]] | None = None
+    def _list(self, filter_: Filter | None = None) -> Snapshot:
+        return Snapshot.of(self._find(filter_), self._settings)
 
-    def _apart(self) -> MosaicDataset:
-        """The same files with what is known of them, for one read. Another thread may list the table anew meanwhile."""
-        apart = object.__new__(type(self))
-        vars(apart).update(vars(self))
-        return apart
+    def _read(self, read: Callable[[Snapshot], Result]) -> Result:
+        """Read, and if files were replaced since they were listed, list the table again and start over."""
+        table = self._table
 
-    def _keep(self, apart: MosaicDataset) -> None:
-        """Know from now on what a read has learnt; all of it in one step, because other threads may be looking."""
-        vars(self).update(vars(apart))
+        def list_again() -> None:
+            nonlocal table
+            table = self._list(self._filter)
 
-    def _read_apart(self, read: Callable[[MosaicDataset], Result]) -> Result:
-        """Read, and if files were replaced meanwhile, list the table again and start over."""
-        apart = self._apart()
-        result = read_again(lambda: read(apart), apart._list)
-        self._keep(apart)
+        result = read_again(lambda: read(table), list_again)
+        self._table = table
         return result
 
     @property
     def files(self) -> list[str]:
         """The paths of the files, in the order in which they are read: sorted by name, or as in the list given."""
-        return [file.path for file in self._found]
+        return [file.path for file in self._table.files]
+
+    @property
+    def partition_schema(self) -> pa.Schema:
+        """The columns that the names of directories spell."""
+        return self._table.partitions
 
     @property
     def schema(self) -> pa.Schema:
         """Columns of all files, then the partition columns."""
-        return self._read_apart(MosaicDataset._find_schema)
+        if self._given_schema is not None:
+            return self._given_schema
+        return self._read(lambda table: self._whole(table).schema)
 
-    def _find_schema(self) -> pa.Schema:
-        if self._schema is None:
-            self._survey()
-            self._schema = self._union(None)
-        return self._schema
+    @property
+    def column_names(self) -> list[str]:
+        """The names of all columns, in the order of `schema`."""
+        return list(self.schema.names)
 
-    def last_batches(
-        self, num_rows: int, columns: Sequence[str] | None = None, filters: AnyFilter = None
-    ) -> list[pa.RecordBatch]:
-        """Batches of the last rows that match, in order. Files are read from the last one backwards, as far as needed.
+    def with_schema(self) -> MosaicDataset:
+        """The same table, read in the types of `schema` whichever files are read; for engines that ask for it first."""
+        fixed = copy(self)
+        fixed._given_schema = self.schema
+        return fixed
 
-        All files are those of one listing: if one was removed or replaced meanwhile, the table is listed again.
-        """
+    def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+        """The first rows, or the first that match. Files after those that have them are not opened."""
+        return self._read_some(num_rows, self.scan(columns, filters), from_end=False)
 
-        scan = self.scan(columns, filters)
+    def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+        """The last rows, or the last that match, in their order. Files are read from the last one backwards."""
+        return self._read_some(num_rows, self.scan(columns, filters), from_end=True)
 
-        def read(apart: MosaicDataset) -> list[pa.RecordBatch]:
-            found: list[pa.RecordBatch] = []
-            apart._survey()
-            some = apart._looked_at(scan, _parsed(scan))
-            left, schema = num_rows, some._columns_of(columns)
-            for file in reversed(some._found):
-                if not left:
-                    break
-                alone = some._apart()
-                alone._schema, alone._found = some._find_schema(), [file]
-                rows = pa.Table.from_batches(alone._typed_batches(scan), schema)
-                found = [*rows.slice(max(0, rows.num_rows - left)).to_batches(), *found]
-                left -= min(left, rows.num_rows)
-            return found
+    def _read_some(self, num_rows: int, scan: Scan, *, from_end: bool) -> pa.Table:
+        filter_ = parse_filter(scan.filters)
 
-        return self._read_apart(read)
+        def read(table: Snapshot) -> pa.Table:
+            with closing(OpenFiles(table.budget)) as kept:
+                table, files = self._may_match(table, filter_, kept, is_first_enough=True)
+                ordered = files[::-1] if from_end else files
+                parts: list[pa.Table] = []
+                start, count, left = 0, 1, num_rows
+                while not parts or (left and start < len(files)):
+                    chosen = ordered[start : start + count]
+                    plan = self._plan_files(table, chosen[::-1] if from_end else chosen, scan.columns, filter_, kept)
+                    found = _first_rows(read_plan(table, plan, kept), plan.output, None if from_end else left)
+                    parts.append(found.slice(max(0, found.num_rows - left)) if from_end else found.slice(0, left))
+                    left -= parts[-1].num_rows
+                    start, count = start + count, 4 * count
+            schema = unify_schemas(("the table", part.schema) for part in parts)
+            rows = [batch for part in (parts[::-1] if from_end else parts) for batch in part.to_batches()]
+            return pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows], schema)
+
+        return self._read(read)
 
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or would remain."""
         if filters is not None:
-            return self._read_apart(lambda apart: sum(batch.num_rows for batch in apart.to_batches([], filters)))
-        return self._read_apart(lambda apart: sum(rows for _, rows in apart._visit(lambda opened: opened.num_rows)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Files are opened again where the dataset arrives."""
-        return vars(self) | {"_variants": None}
+            scan = self.scan([], filters)
+            return self._read(lambda table: sum(batch.num_rows for batch in self._batches(table, scan)))
+        return self._read(lambda table: sum(n for _, n in table.visit(table.files, lambda opened: opened.num_rows)))
 
     def __repr__(self) -> str:
-        return f"<smalti.MosaicDataset: {show_count(len(self._found), 'file')}>"
+        return f"<smalti.MosaicDataset: {show_count(len(self._table.files), 'file')}>"
 
     def _repr_html_(self) -> str:
         """What notebooks show. Opens nothing."""
         from smalti.report.notebook import view_dataset
 
-        return view_dataset(self.partition_schema.names, self._found)
+        return view_dataset(self.partition_schema.names, self._table.files)
 
-    # --- schemas ----------------------------------------------------------------------------------------------------
+    # --- how a scan is planned --------------------------------------------------------------------------------------
 
-    def _open(self, file: FoundFile) -> MosaicFile:
-        source, limits = open_found(file, self._filesystem), (self._budget.readahead, self._memory_limit)
-        return MosaicFile(source, self._schemas, readahead=limits[0], memory_limit=limits[1], logical=self._logical)
+    def _whole(self, table: Snapshot) -> Snapshot:
+        """The snapshot of all files, if some of their directories were not listed."""
+        return table if table.is_whole else self._list()
 
-    def _visit(
-        self, ask: Callable[[MosaicFile], Result], kept: OpenFiles | None = None
-    ) -> Iterator[tuple[str, Result]]:
-        """Open all files, ahead, and ask each something; those that `kept` has room for stay open."""
+    def _plan(self, table: Snapshot, scan: Scan, kept: OpenFiles) -> tuple[Snapshot, ReadPlan]:
+        """What a scan reads. Files that were opened for it, to know their columns, stay open in `kept`."""
+        filter_ = parse_filter(scan.filters)
+        table, files = self._may_match(table, filter_, kept)
+        try:
+            return table, self._plan_files(table, files, scan.columns, filter_, kept)
+        except SchemaError:
+            # A column that no file to be read has may be in another file. Then all its rows are null here.
+            whole = self._whole(table)
+            if self._given_schema is not None or len(files) == len(whole.files):
+                raise
+            return whole, self._plan_files(whole, files, scan.columns, filter_, kept, typed_by=whole.files)
 
-        def visit(file: FoundFile) -> tuple[str, Result]:
-            opened = self._open(file)
-            answer = ask(opened)
-            if kept is None or not kept.keep(file.path, opened):
-                opened.close()
-            return file.path, answer
+    def _may_match(
+        self, table: Snapshot, filter_: Filter | None, kept: OpenFiles, *, is_first_enough: bool = False
+    ) -> tuple[Snapshot, Sequence[FoundFile]]:
+        """The files that the names of directories do not rule out.
 
-        visits = started((partial(visit, file) for file in self._found), self._budget.readahead)
-        return (future.result() for future in visits)
+        A partition column that a file stores rules out nothing, because the stored value counts. So the files that are
+        left are opened, which the read does anyway. With a given schema it does not, and then the first stands for all.
+        """
+        if filter_ is None:
+            return table, table.files
+        stored: set[str] = set()
+        while True:
+            fields = [field for field in self._partition_fields(table) if field.name not in stored]
+            files = matching_files(table.files, fields, filter_)
+            if len(files) == len(table.files) and table.is_whole:
+                return table, files
+            if not files:
+                table = self._whole(table)
+            is_first_enough = is_first_enough or self._given_schema is not None or not files
+            looked_at = (files or table.files)[:1] if is_first_enough else files
+            table.learn(looked_at, kept)
+            more = table.stored_partitions(looked_at).intersection(filter_.columns) - stored
+            if not more:
+                return table, files
+            stored |= more
+            table = self._whole(table)
 
-    def _survey(self, kept: OpenFiles | None = None) -> None:
-        """Learn which columns the files have, unless that is known."""
-        if self._schema is None and self._variants is None:
-            variants: dict[ColumnMapping, list[str]] = {}
-            for path, columns in self._visit(lambda opened: opened.columns, kept):
-                variants.setdefault(columns, []).append(path)
-            self._variants = variants
+    def _partition_fields(self, table: Snapshot) -> list[pa.Field]:
+        """The partition columns, in the types of the schema that was given, if one was."""
+        given = self._given_schema
+        if given is None:
+            return list(table.partitions)
+        return [given.field(name) for name in table.partitions.names if given.get_field_index(name) >= 0]
 
-    def _union(self, names: Sequence[str] | None) -> pa.Schema:
-        """Columns of all files, or some of them, and partition columns; only once all files are known."""
-        assert self._variants is not None
-        schemas = (
-            (paths[0], columns.schema if names is None else columns.project(nearest(columns, names)).schema)
-            for columns, paths in self._variants.items()
-        )
-        return with_partitions(unify_schemas(schemas), self.partition_schema)
+    def _plan_files(
+        self,
+        table: Snapshot,
+        files: Sequence[FoundFile],
+        columns: Sequence[str] | None,
+        filter_: Filter | None,
+        kept: OpenFiles,
+        typed_by: Sequence[FoundFile] | None = None,
+    ) -> ReadPlan:
+        """Plan to read files. Their columns have the types that hold all values in `typed_by`, by default in `files`.
 
-    def _types(self, names: Sequence[str]) -> pa.Schema:
-        """The fields of columns, or of paths below them, in this order; they must be in the dataset."""
-        known = self._union(names) if self._schema is None else self._schema
-        found, missing = project_schema(known, names)
-        if missing:
-            raise no_column(missing[0], self._find_schema().names, "in the dataset")
-        return found
+        Without files, the first file of the table says which columns there are.
+        """
+        typed_by = typed_by or files or table.files[:1]
+        if self._given_schema is None:
+            table.learn(typed_by, kept)
 
-    def _names(self, columns: Sequence[str] | None) -> list[str] | None:
-        """The columns that are asked for, each once; patterns need the names of all files."""
-        names = check_columns(columns)
-        if names is None or not any(map(is_pattern, names)):
-            return None if names is None else list(dict.fromkeys(names))
-        return match_names(self._find_schema().names, names)
+        def types_of(names: Sequence[str] | None) -> pa.Schema:
+            known = table.union(typed_by, names) if self._given_schema is None else self._given_schema
+            try:
+                return project_types(known, names)
+            except SchemaError:
+                if self._given_schema is None:  # so that the names that are suggested are those of all its columns
+                    project_types(table.union(typed_by), names)
+                raise
 
-    # --- how a scan is read -----------------------------------------------------------------------------------------
+        asked = check_columns(columns)
+        if asked is not None:
+            is_plain = not any(map(is_pattern, asked))
+            asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(types_of(None).names, asked))
+        # If no file was opened, one may store a partition column, so all conditions are left to the files.
+        names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given_schema is None else ()
+        return plan_read(files, asked, filter_, types_of, sorted(names))
+
+    # --- how it is read ---------------------------------------------------------------------------------------------
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
-        return self._read_apart(lambda apart: apart._columns_of(columns))
+        return self._schema_of(self.scan(columns))
 
     def _schema_of(self, scan: Scan) -> pa.Schema:
-        def find(apart: MosaicDataset) -> pa.Schema:
-            apart._survey()
-            return apart._looked_at(scan, _parsed(scan))._columns_of(scan.columns)
+        def find(table: Snapshot) -> pa.Schema:
+            with closing(OpenFiles(table.budget)) as kept:
+                return self._plan(table, scan, kept)[1].output
 
-        return self._read_apart(find)
-
-    def _columns_of(self, columns: Sequence[str] | None) -> pa.Schema:
-        self._survey()
-        names = self._names(columns)
-        return self._find_schema() if names is None else self._types(names)
+        return self._read(find)
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        def read(apart: MosaicDataset) -> tuple[pa.Table, int]:
-            attempt = kept.part()
-            return apart._read_table(scan, attempt), attempt.held
+        def read(table: Snapshot) -> tuple[pa.Table, int]:
+            attempt, opened = kept.part(), OpenFiles(table.budget)
+            with closing(opened):
+                table, plan = self._plan(table, scan, opened)
+                batches = list(read_plan(table, plan, opened, progress=scan.progress, kept=attempt))
+            return pa.Table.from_batches(batches, plan.output), attempt.held
 
-        table, held = self._read_apart(read)
+        table, held = self._read(read)
         kept.take(held)
         return table
 
-    def _read_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        if scan.filters is None and self._schema is None and self._variants is None:
-            return self._read_once(self._names(scan.columns), scan, kept)
-        batches = list(self._typed_batches(scan, kept))
-        return pa.Table.from_batches(batches, schema=self._looked_at(scan, _parsed(scan))._columns_of(scan.columns))
-
-    def _read_once(self, names: list[str] | None, scan: Scan, kept: Allowance) -> pa.Table:
-        """Read all files to a table before the types of their columns are known, and bring batches to them then."""
-        variants: dict[ColumnMapping, list[str]] = {}
-
-        def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            present = None if names is None else nearest(opened.columns, names)
-            known = {*(present or ()), *self.partition_schema.names}
-            if names is not None and not variants and not known.issuperset(names):
-                self._survey()  # The first file lacks a column: if no file has it, nothing needs to be read.
-                self._types(names)
-            variants.setdefault(opened.columns, []).append(file.path)
-            return FileRead(present)
-
-        read = list(read_files(self._found, self._open, plan, self._budget, scan.progress, kept=kept))
-        self._variants = variants
-        output = self._find_schema() if names is None else self._types(names)
-        return pa.Table.from_batches(
-            [Adapter(output, batch.schema.names, self._constants(file)).adapt(batch, kept) for file, batch in read],
-            output,
-        )
+    def _batches(self, table: Snapshot, scan: Scan) -> Iterator[pa.RecordBatch]:
+        with closing(OpenFiles(table.budget)) as opened:
+            table, plan = self._plan(table, scan, opened)
+            yield from read_plan(table, plan, opened, progress=scan.progress, batch_size=scan.batch_size)
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        apart, is_first = self._apart(), True
-        for batch in stream_again(lambda: apart._typed_batches(scan), apart._list):
+        table, is_first = self._table, True
+
+        def list_again() -> None:
+            nonlocal table
+            table = self._list(self._filter)
+
+        for batch in stream_again(lambda: self._batches(table, scan), list_again):
             if is_first:
-                self._keep(apart)
-                is_first = False
+                self._table, is_first = table, False
             yield batch
             del batch
 
-    def _typed_batches(self, scan: Scan, table: Allowance | None = None) -> Iterator[pa.RecordBatch]:
-        """The batches of a scan; with an allowance for all of them if they become a table."""
-        kept = OpenFiles(self._budget)
-        self._survey(kept)
-        filter_ = _parsed(scan)
-        yield from self._looked_at(scan, filter_)._read_batches(scan, filter_, kept, table)
 
-    def _looked_at(self, scan: Scan, filter_: Filter | None) -> MosaicDataset:
-        """All files; if they disagree on types, only those that partitions do not rule out."""
-        if filter_ is None or self._variants is None:
-            return self
-        try:
-            self._columns_of(scan.columns)
-            self._types(filter_.columns)
-            return self
-        except SchemaError:
-            matching = self._matching(filter_, self._partition_values())
-            if all(matching):
-                raise
-        some = self._apart()
-        some._found = list(compress(self._found, matching))
-        there = {file.path for file in some._found}
-        some._variants = {
-            columns: left for columns, paths in self._variants.items() if (left := [p for p in paths if p in there])
-        }
-        return some
-
-    def _partition_values(self) -> list[dict[str, pa.Scalar]]:
-        """The values of each file that no file stores."""
-        fields = self._unstored_partitions()
-        return [{field.name: partition_value(file.partition, field) for field in fields} for file in self._found]
-
-    def _matching(self, filter_: Filter, partitions: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
-        """Whether each file may have rows that match, by its partition values."""
-        from smalti.predicate import fit_values, prune_partitions
-
-        types = {name: value.type for name, value in partitions[0].items()} if partitions else {}
-        return prune_partitions(fit_values(filter_, types).tree, partitions)
-
-    def _read_batches(
-        self, scan: Scan, filter_: Filter | None, kept: OpenFiles, table: Allowance | None
-    ) -> Iterator[pa.RecordBatch]:
-        files = self._found
-        names = self._names(scan.columns)
-        output = self._find_schema() if names is None else self._types(names)
-        needed = output
-        if filter_ is not None:
-            from smalti.predicate import undecided  # slow to import, see smalti.mosaic.filtering
-
-            needed = self._types(list(dict.fromkeys([*(output.names if names is None else names), *filter_.columns])))
-            filter_ = fit_filter(filter_, self._types(filter_.columns))
-            partitions = self._partition_values()
-            matching = self._matching(filter_, partitions)
-            files, partitions = list(compress(files, matching)), list(compress(partitions, matching))
-            if self._variants is not None:  # Otherwise a file that was not looked into may store a partition column.
-                # Without the conditions that partitions meet, files can apply the others by themselves.
-                left = undecided(filter_.tree, partitions)
-                filter_ = None if left is None else filter_.with_tree(left)
-
-        asked = output.names if names is None else names
-
-        def plan(file: FoundFile, opened: MosaicFile) -> FileRead:
-            if filter_ is None or self._is_pushable(opened, filter_):
-                columns = self._stored(opened, asked)
-                adapter = Adapter(output, opened.schema_of(columns).names, self._constants(file))
-                return FileRead(columns, filter_, adapter.adapt)
-            opened.columns.refuse_ambiguous(filter_.nested)
-            columns = self._stored(opened, [*asked, *filter_.columns])
-            adapter = Adapter(needed, opened.schema_of(columns).names, self._constants(file))
-            return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, output))
-
-        def open_(file: FoundFile) -> MosaicFile:
-            return kept.take(file.path) or self._open(file)
-
-        reading = read_files(files, open_, plan, self._budget, scan.progress, kept=table, batch_size=scan.batch_size)
-        for _, batch in reading:
-            yield batch
-            del batch
-
-    def _constants(self, file: FoundFile) -> ConstantOf:
-        return constants_of(file.partition if len(self.partition_schema) else {})
-
-    def _unstored_partitions(self) -> list[pa.Field]:
-        """The partition columns that no file stores, so that the names of directories decide which files may match.
-
-        If the schema was given, and no file was opened for it, the first file stands for all.
-        """
-        if self._variants is not None:
-            columns = list(self._variants)
-        elif self._found and len(self.partition_schema):
-            with self._open(self._found[0]) as opened:
-                columns = [opened.columns]
-        else:
-            columns = []
-        names = self.partition_schema.names
-        stored = {name for found in columns for name in found.present(names)}
-        return [self._types([name]).field(0) for name in names if name not in stored]
-
-    def _stored(self, opened: MosaicFile, names: Sequence[str]) -> list[str]:
-        """The columns among `names` that are read from a file."""
-        return nearest(opened.columns, names)
-
-    def _is_pushable(self, opened: MosaicFile, filter_: Filter) -> bool:
-        """Whether the file can filter by itself: it has all columns of the filter, in the dataset's types."""
-        if self._stored(opened, filter_.columns) != list(filter_.columns):
-            return False
-        return opened.schema_of(filter_.columns).types == self._types(filter_.columns).types
+def _first_rows(batches: Generator[pa.RecordBatch, None, None], schema: pa.Schema, limit: int | None) -> pa.Table:
+    """A table of the first batches that together have `limit` rows, or of all."""
+    found: list[pa.RecordBatch] = []
+    with closing(batches):
+        while limit is None or sum(batch.num_rows for batch in found) < limit:
+            batch = next(batches, None)
+            if batch is None:
+                break
+            found.append(batch)
+    return pa.Table.from_batches(found, schema)
 
 
-class OpenFiles:
-    """Remote files that stay open between the look at their columns and the reading of their rows.
-
-    What opening has fetched need not be fetched again then. Half of the memory limit is spent on that; local files are
-    opened again, which costs little, while the number of files that a process may have open is small.
-    """
-
-    def __init__(self, budget: Budget) -> None:
-        self._left = budget.memory_limit // 2
-        self._files: dict[str, MosaicFile] = {}
-        self._lock = threading.Lock()
-
-    def keep(self, path: str, opened: MosaicFile) -> bool:
-        """Keep a file open if there is room for what was fetched of it."""
-        with self._lock:
-            if not opened.held_bytes or opened.held_bytes > self._left or path in self._files:
-                return False
-            self._left -= opened.held_bytes
-            self._files[path] = opened
-            return True
-
-    def take(self, path: str) -> MosaicFile | None:
-        return self._files.pop(path, None)
-
-
-def nearest(columns: ColumnMapping, names: Sequence[str]) -> list[str]:
-    """The columns of a file that are read for names: a struct that lacks a field is read to know where it is null."""
-    present = columns.present(names)
-    if len(present) == len(names):
-        return present
-    there = set(present)
-    found: dict[str, None] = {}
-    for name in names:
-        part: str | None = name if name in there else columns.nearest_struct(name)
-        if part is not None:
-            found[part] = None
-    return list(found)
-
-
-def _parsed(scan: Scan) -> Filter | None:
-    """The filter of a scan."""
-    if scan.filters is None:
-        return None
-    from smalti.predicate import normalize_filters  # slow to import, see smalti.mosaic.filtering
-
-    return normalize_filters(scan.filters)
-
-
-def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
-    """The filter with values in the types that columns of a schema, and fields of its structs, are compared as.
-
-    Raises
-    ------
-    SchemaError
-        If a column is not there, or cannot be compared so. Nothing has to be read to know that.
-    """
-    from smalti.logical.types import compared_type
-    from smalti.predicate import fit_values
-
-    empty = pa.RecordBatch.from_arrays([compat.null_array(0, field.type) for field in schema], schema=schema)
-    return fit_values(filter_, {name: compared_type(_leaf(empty, name).type) for name in filter_.columns})
-
-
-def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
-    """The rows of a batch that match a filter that fits it, with the columns of `output`.
-
-    A filter names fields of structs by their paths.
-    """
-    from smalti.logical.arrays import as_compared, filter_rows
-    from smalti.predicate import match_mask
-
-    names = list(filter_.columns)
-    compared = [as_compared(_leaf(batch, name)) for name in names]
-    by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
-    return adapt_batch(filter_rows(batch, match_mask(by_itself, filter_)), output)
-
-
-def _leaf(batch: pa.RecordBatch, name: str) -> Any:
-    """A column, or the field of a struct that a path leads to."""
-    from smalti.logical.arrays import struct_fields
-
-    columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
-    path = name
-    while path not in columns:
-        owner = next((each for each in columns if path.startswith(each + ".")), None)
-        if owner is None:
-            raise no_column(name, columns, "in the dataset")
-        struct, path = columns[owner], path.removeprefix(owner + ".")
-        while isinstance(struct, pa.ExtensionArray):
-            struct = struct.storage
-        if not pa.types.is_struct(struct.type):
-            raise field_in_list(name)
-        columns = dict(zip([field.name for field in struct.type], struct_fields(struct), strict=True))
-    return columns[path]
-
-
-def _find_files(locations: Sequence[Location], given: Sequence[str], *, plain: bool, is_table: bool) -> Listing:
-    """The files at places, whose paths were given in another form.
+def _find_files(
+    locations: Sequence[Location], given: Sequence[str], filter_: Filter | None, *, plain: bool, is_table: bool
+) -> Listing:
+    """The files at locations, whose paths were given in another form.
 
     As in pyarrow, a list of files has the partition columns of the directories in its paths, with nulls where a path
     has none, and a file is read as often as it is named.
     """
-    listing = list_files(locations, plain=plain)
-    if not listing.files and not is_table:
+    listing = list_files(locations, plain=plain, prune=None if filter_ is None else partition_pruner(filter_))
+    if not listing.files and not listing.ruled_out and not is_table:
         _refuse_empty(locations)
     if [file.name for file in listing.files] != [location.path for location in locations]:
         return listing
@@ -608,8 +426,22 @@ def dataset(
     """
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
+    settings = ReadSettings(partitioning == "hive", readahead, memory_limit, logical)
+    return open_dataset(source, filesystem, settings, schema=schema, plain=plain)
+
+
+def open_dataset(
+    source: AnyPath | Sequence[AnyPath],
+    filesystem: AnyFileSystem,
+    settings: ReadSettings,
+    *,
+    schema: pa.Schema | None = None,
+    plain: bool = False,
+    filters: AnyFilter = None,
+) -> MosaicDataset:
+    """`dataset`, for a single read with `filters`, if there are some: directories that they rule out are not listed."""
     given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     located = [locate(path, filesystem) for path in given]
     paths = [location.path for location in located]
     find = partial(_find_files, list(map(_absolute, located)), paths, plain=plain, is_table=schema is not None)
-    return MosaicDataset(find, schema, partitioning == "hive", readahead, memory_limit, logical)
+    return MosaicDataset(find, schema, settings, parse_filter(filters) if settings.is_partitioned else None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, takewhile
@@ -21,7 +21,7 @@ from smalti.io import Source, open_source
 from smalti.io.locations import AnyFileSystem, AnyPath, Entry, Location, locate
 from smalti.spec import FILE_SUFFIX
 from smalti.table.log import CommitLog, file_id
-from smalti.table.names import JOBS, KEPT, Selection, is_glob, is_ours, matches, rebase, tables_above
+from smalti.table.names import JOBS, KEPT, Selection, is_glob, is_ours, matches, parse_partition, rebase, tables_above
 from smalti.table.paimon_layout import (
     SCHEMAS,
     is_bucket,
@@ -41,6 +41,8 @@ _MAX_LISTINGS = 100
 #: ten reads of a small table take less than a tenth of a second, in which a busy machine may let only the writers run.
 _MIN_READS = 10
 _READ_PATIENCE = 10.0
+#: Which of several directories may hold wanted rows, by the partition values that their paths spell.
+Prune = Callable[[Sequence[Mapping[str, "str | None"]]], list[bool]]
 #: For each table, what its records say.
 _States = dict[str, State]
 Result = TypeVar("Result")
@@ -102,6 +104,8 @@ class Listing:
         Of the records of `directory` when it was listed.
     leftovers : dict of str to FileId
         Files that are there although they were removed, by their names below `directory`.
+    ruled_out : mapping of str to set of str
+        The partition values of directories that were not listed, because a filter rules them out.
     """
 
     filesystem: FileSystem
@@ -111,6 +115,7 @@ class Listing:
     finished: tuple[Commit, ...] = ()
     state: State = field(default_factory=State)
     leftovers: dict[str, FileId] = field(default_factory=dict)
+    ruled_out: Mapping[str, Set[str | None]] = field(default_factory=dict)
 
     @cached_property
     def base(self) -> Location:
@@ -137,6 +142,7 @@ def list_files(
     *,
     globs: bool = True,
     plain: bool = False,
+    prune: Prune | None = None,
 ) -> Listing:
     """The files below a path, a glob, or a list of them. Of a list, each path counts, however often a file is in it.
 
@@ -150,6 +156,8 @@ def list_files(
         An existing path is never treated as a pattern; `globs=False` turns patterns off.
     plain : bool
         Whether the directories of Paimon tables are listed like any other, with all files that lie in them.
+    prune : callable, optional
+        Tells which directories may hold wanted rows, by the partition values in their paths. The others are not listed.
 
     Raises
     ------
@@ -165,13 +173,18 @@ def list_files(
     for location in locations:
         if not location.filesystem.equals(locations[0].filesystem):
             raise ValueError(f"paths on several file systems: {location} is not on {locations[0].filesystem.type_name}")
-    found = [_find(location, suffix, globs=globs, plain=plain) for location in locations]
+    found = [_find(location, suffix, globs=globs, plain=plain, prune=prune) for location in locations]
     if len(found) == 1:
         return found[0]
     files = [file for listing in found for file in listing.files]
     if not plain:
         _refuse_paimon(locations[0].filesystem, (file.name for file in files))
-    return Listing(locations[0].filesystem, files, pending=frozenset().union(*(listing.pending for listing in found)))
+    ruled_out: dict[str, set[str | None]] = {}
+    for listing in found:
+        for name, values in listing.ruled_out.items():
+            ruled_out.setdefault(name, set()).update(values)
+    pending = frozenset().union(*(listing.pending for listing in found))
+    return Listing(locations[0].filesystem, files, pending=pending, ruled_out=ruled_out)
 
 
 def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
@@ -204,13 +217,13 @@ def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
     raise MosaicError("the files keep changing while they are listed", path=root.path)
 
 
-def _find(location: Location, suffix: str, *, globs: bool, plain: bool) -> Listing:
+def _find(location: Location, suffix: str, *, globs: bool, plain: bool, prune: Prune | None = None) -> Listing:
     """The files found at one place."""
     fs, path, info = location.filesystem, location.path, location.info()
     if info.is_file:
         return Listing(fs, [FoundFile(path, info.size, modified=info.modified, etag=info.etag)])
     if info.kind == "NotFound" and globs and is_glob(path):
-        listing = _list_as_committed(fs, Selection.of_glob(path, suffix), plain=plain)
+        listing = _list_as_committed(fs, Selection.of_glob(path, suffix), plain=plain, prune=prune)
         if not listing.files:
             raise FileNotFoundError(2, "Nothing matches", path)
         return replace(listing, directory=None)
@@ -221,12 +234,12 @@ def _find(location: Location, suffix: str, *, globs: bool, plain: bool) -> Listi
         above = _states(fs, tables_above(str(PurePosixPath(real).parent)) if has_parent else (), {})
         if not any(state.pending for state in above.values()):
             if location.exists():  # It has been moved there meanwhile.
-                return _find(location, suffix, globs=globs, plain=plain)
+                return _find(location, suffix, globs=globs, plain=plain, prune=prune)
             raise FileNotFoundError(2, "No such file or directory", path)
         committed = _find_committed(fs, path, real, above)
         if committed is not None:
             return committed
-    listing = _list_as_committed(fs, Selection(str(PurePosixPath(path)), (), suffix), plain=plain)
+    listing = _list_as_committed(fs, Selection(str(PurePosixPath(path)), (), suffix), plain=plain, prune=prune)
     if info.kind == "NotFound" and not listing.files:
         raise FileNotFoundError(2, "No such file or directory", path)
     return listing
@@ -247,17 +260,19 @@ def _real(location: Location) -> str:
     return os.path.realpath(location.path) if location.is_local else str(PurePosixPath(location.path))
 
 
-def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool) -> Listing:
+def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool, prune: Prune | None) -> Listing:
     """The files of a selection, as if every commit were carried out in one instant."""
+    pruning = None if prune is None else _Pruning(prune, selection.base)
     real = _real(Location(fs, selection.base))
     logs: dict[str, CommitLog] = {}
     before = _states(fs, tables_above(real), logs)
     for _ in range(_MAX_LISTINGS):
-        listed, tables = _list(fs, selection, plain=plain)
-        listing = _follow(fs, selection, real, listed, before)
+        listed, tables = _list(fs, selection, plain=plain, pruning=pruning)
+        listing = _follow(fs, selection, real, listed, before, pruning)
         after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
         if after == before and (
-            selection.suffix == FILE_SUFFIX or selection.same(listed, _list(fs, selection, plain=True)[0])
+            selection.suffix == FILE_SUFFIX
+            or selection.same(listed, _list(fs, selection, plain=True, pruning=pruning)[0])
         ):
             gone = [file.name for file in listing.files if file.size < 0]
             if gone:
@@ -284,7 +299,34 @@ def _refuse_paimon(fs: FileSystem, files: Iterable[str], base: str | None = None
     refuse_reading(fs, [path for path in suspects if base is None or not PurePosixPath(path).is_relative_to(base)])
 
 
-def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[str, Entry], set[str]]:
+class _Pruning:
+    """Rules out directories while they are listed, and remembers the partition values of those it has ruled out."""
+
+    def __init__(self, prune: Prune, base: str) -> None:
+        self._prune = prune
+        self._base = base
+        self._ruled_out: set[str] = set()
+        self.values: dict[str, set[str | None]] = {}
+
+    def choose(self, directories: Sequence[str]) -> list[bool]:
+        """Which of the directories are listed. That of the jobs is not: what is staged there is listed when needed."""
+        parts = [PurePosixPath(path).relative_to(self._base).parts for path in directories]
+        may_match = self._prune([parse_partition(path) for path in parts])
+        for path, levels, matches_ in zip(directories, parts, may_match, strict=True):
+            if not matches_:
+                self._ruled_out.add(path)
+                for name, value in parse_partition(levels[-1:]).items():
+                    self.values.setdefault(name, set()).add(value)
+        return [matches_ and levels[-1] != JOBS for levels, matches_ in zip(parts, may_match, strict=True)]
+
+    def has_ruled_out(self, file: str) -> bool:
+        """Whether a file lies in a directory that was ruled out, as one that a pending commit adds there does."""
+        return not self._ruled_out.isdisjoint(map(str, PurePosixPath(file).parents))
+
+
+def _list(
+    fs: FileSystem, selection: Selection, *, plain: bool, pruning: _Pruning | None
+) -> tuple[dict[str, Entry], set[str]]:
     """The files on disk that may be of a selection, staged ones included, and the tables that have a directory of jobs.
 
     The same listing shows whether there is a Paimon table, which is refused unless its files are read as `plain` ones.
@@ -307,13 +349,15 @@ def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[st
                 files[str(PurePosixPath(entry.path))] = entry
         level = following
     for directory in level:
-        for entry in Location(fs, directory).entries(recursive=True):
+        location = Location(fs, directory)
+        entries = location.entries(recursive=True) if pruning is None else location.entries_of_some(pruning.choose)
+        for entry in entries:
             if not PurePosixPath(entry.path).is_relative_to(selection.base):
                 raise MosaicError(
                     "the file system lists by other paths than it is asked for", path=directory, found=entry.path
                 )
-            if f"/{JOBS}/" in entry.path:
-                tables.add(str(PurePosixPath(entry.path.partition(f"/{JOBS}/")[0])))
+            if f"/{JOBS}/" in f"{entry.path}/":
+                tables.add(str(PurePosixPath(f"{entry.path}/".partition(f"/{JOBS}/")[0])))
             if not entry.is_directory:
                 files[str(PurePosixPath(entry.path))] = entry
                 if f"/{SCHEMAS}/" in entry.path and (table := table_of_schema_file(entry.path)) is not None:
@@ -326,7 +370,14 @@ def _list(fs: FileSystem, selection: Selection, *, plain: bool) -> tuple[dict[st
     return {path: entry for path, entry in files.items() if entry.is_file}, tables
 
 
-def _follow(fs: FileSystem, selection: Selection, real: str, listed: dict[str, Entry], states: _States) -> Listing:
+def _follow(
+    fs: FileSystem,
+    selection: Selection,
+    real: str,
+    listed: dict[str, Entry],
+    states: _States,
+    pruning: _Pruning | None,
+) -> Listing:
     """Apply what records say to what was listed. A file that is found neither where it was staged nor in its place has
     the size -1."""
     pending: list[Commit] = []
@@ -347,7 +398,11 @@ def _follow(fs: FileSystem, selection: Selection, real: str, listed: dict[str, E
     ids = {path: file_id(entry) for path, entry in listed.items()}
     memory = Checkpoint(hidden)
     visible = visible_files(ids, pending, memory)
-    chosen = {name: partition for name in visible if (partition := selection.partition(name)) is not None}
+    chosen = {
+        name: partition
+        for name in visible
+        if (partition := selection.partition(name)) is not None and not (pruning and pruning.has_ruled_out(name))
+    }
     # A listing of the whole table has shown what is staged. For others, one listing of each job shows it.
     staged = {addition.staged for name in chosen if (addition := visible[name]) is not None}
     for job in sorted({path.partition(f"/{JOBS}/")[0] + f"/{JOBS}/" + _job(path) for path in staged - listed.keys()}):
@@ -368,7 +423,15 @@ def _follow(fs: FileSystem, selection: Selection, real: str, listed: dict[str, E
         if path not in visible and memory.hides(path, found)
     }
     files.sort(key=lambda file: file.name)
-    return Listing(fs, files, selection.base, frozenset(tables), state=states[real], leftovers=leftovers)
+    return Listing(
+        fs,
+        files,
+        selection.base,
+        frozenset(tables),
+        state=states[real],
+        leftovers=leftovers,
+        ruled_out={} if pruning is None else pruning.values,
+    )
 
 
 def _job(staged: str) -> str:

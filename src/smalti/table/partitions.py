@@ -7,7 +7,7 @@ written, values become directories in Arrow's text form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,20 +25,24 @@ if TYPE_CHECKING:
 
 
 def partition_schema(
-    files: Sequence[FoundFile], infer: Callable[[Collection[str | None]], pa.DataType] | None = None
+    files: Sequence[FoundFile],
+    infer: Callable[[Collection[str | None]], pa.DataType] | None = None,
+    also: Mapping[str, Set[str | None]] | None = None,
 ) -> pa.Schema:
     """Return the partition columns of some files, which must all be partitioned in the same way.
 
-    `infer` finds the type of a column from its values, by default `infer_type`.
+    `infer` tells the type of a column from its values, by default `infer_type`. `also` has values of partitions that
+    are not read, and count for the type all the same.
     """
-    infer = infer or infer_type
+    infer, also = infer or infer_type, also or {}
     names = list(files[0].partition) if files else []
     for file in files:
         if list(file.partition) != names:
             raise SchemaError(
                 "files are partitioned in different ways", path=file.path, found=list(file.partition), expected=names
             )
-    return pa.schema([pa.field(name, infer({file.partition[name] for file in files} - {None})) for name in names])
+    values = {name: {file.partition[name] for file in files} | also.get(name, set()) for name in names}
+    return pa.schema([pa.field(name, infer(found - {None})) for name, found in values.items()])
 
 
 def infer_type(values: Collection[str | None]) -> pa.DataType:

@@ -1,141 +1,194 @@
-"""Reading by path, whatever is there: a file, a directory, a pattern, a list of them."""
+"""From the files of a plan to batches of one schema, in order; files and row groups are read ahead within a budget."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import pyarrow as pa
 
-from smalti.file.reader import open_file
-from smalti.file.streams import Scan, Scannable
-from smalti.io.locations import AnyFileSystem
+from smalti._core.allowance import Allowance
+from smalti.file.reader import MosaicFile
+from smalti.logical.adapt import Adapter, adapt_batch
+from smalti.mosaic.scan import Decoded
+from smalti.progress import Listener, Meter
+from smalti.readahead import Budget, Unit, in_order, started
+from smalti.table.listing import FoundFile
+from smalti.table.partitions import constants_of
+from smalti.table.planning import ReadPlan, has_types, leaf_of
+from smalti.table.snapshot import OpenFiles, Snapshot, nearest
 
 if TYPE_CHECKING:
+    from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
-    from smalti.progress import Listener
 
 
-def open_any(
-    source: Any,
-    filesystem: AnyFileSystem = None,
-    *,
-    readahead: int | None = None,
-    memory_limit: int | None = None,
-    plain: bool = False,
-    logical: bool = True,
-) -> Scannable:
-    """Open a file, or a table if the source is a directory, a pattern or a list.
+@dataclass(frozen=True)
+class FileRead:
+    """What is read of one file: columns, the filter that it can apply by itself, and what becomes of its batches.
 
-    A file is tried first, because it opens without a listing, and listing takes another round trip on object stores.
-    It is read once, so nothing of it is cached.
+    `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file.
     """
-    if not isinstance(source, (list, tuple)):
-        try:
-            return open_file(
-                source,
-                filesystem=filesystem,
-                readahead=readahead,
-                memory_limit=memory_limit,
-                cache_bytes=0,
-                logical=logical,
-            )
-        except OSError as error:
-            is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
-            if not is_missing or not isinstance(source, (str, os.PathLike)):
-                raise
-    from smalti.table.dataset import dataset  # A single file does without what listing needs.
 
-    return dataset(
-        source,
-        filesystem=filesystem,
-        readahead=readahead,
-        memory_limit=memory_limit,
-        plain=plain,
-        logical=logical,
-    )
+    columns: Sequence[str] | None
+    filters: AnyFilter = None
+    finish: Callable[[pa.RecordBatch, Allowance], pa.RecordBatch] | None = None
+    deleted: Sequence[int] | None = None
 
 
-def scan(
-    source: Any,
-    columns: Sequence[str] | None = None,
-    filters: AnyFilter = None,
-    *,
-    batch_size: int | None = None,
-    filesystem: AnyFileSystem = None,
-    readahead: int | None = None,
-    memory_limit: int | None = None,
+class _Delivery(NamedTuple):
+    """Batches of a row group; and the file itself if this was its last row group."""
+
+    file: FoundFile
+    batches: Iterable[pa.RecordBatch]
+    ended: MosaicFile | None
+
+
+def read_files(
+    files: Sequence[FoundFile],
+    open_file: Callable[[FoundFile], MosaicFile],
+    plan_file: Callable[[FoundFile, MosaicFile], FileRead],
+    budget: Budget,
     progress: Listener | None = None,
-    plain: bool = False,
-    schema: pa.Schema | None = None,
-    logical: bool = True,
-) -> Scan:
-    """Columns and rows of a file or table, to be read later by anything that takes Arrow streams.
-
-    Parameters
-    ----------
-    source : str, os.PathLike, bytes-like, file object, or list of paths
-        A file, a directory or pattern of files, or a list of them.
-    columns, filters, batch_size
-        As in `MosaicFile.read` and `MosaicFile.iter_batches`.
-    filesystem, readahead, memory_limit, plain
-        As in `smalti.open` and `smalti.dataset`.
-    progress : callable, optional
-        Called with a `smalti.jobs.Progress` while the scan is read.
-    schema, logical
-        As in `smalti.read_table`.
-
-    Examples
-    --------
-    >>> import pyarrow as pa, smalti
-    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic")
-    >>> for batch in smalti.scan("three.mosaic", ["b"], batch_size=2).to_batches():
-    ...     batch.to_pydict()
-    {'b': ['x', 'y']}
-    {'b': ['z']}
-    """
-    origin = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit, plain=plain, logical=logical)
-    return origin.scan(columns, filters, batch_size=batch_size, progress=progress, schema=schema)
-
-
-def read_table(
-    source: Any,
-    columns: Sequence[str] | None = None,
-    filters: AnyFilter = None,
     *,
-    filesystem: AnyFileSystem = None,
-    memory_limit: int | None = None,
-    plain: bool = False,
-    schema: pa.Schema | None = None,
-    logical: bool = True,
-) -> pa.Table:
-    """Read a file to a table, or all files of a directory, pattern or list.
+    kept: Allowance | None = None,
+    batch_size: int | None = None,
+) -> Iterator[tuple[FoundFile, pa.RecordBatch]]:
+    """The batches of files, in order, each with its file.
 
     Parameters
     ----------
-    source : str, os.PathLike, bytes-like, file object, or list of paths
-    columns, filters
-        As in `MosaicFile.read`; a column that is named twice comes twice, as in `pyarrow.parquet.read_table`.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
-    memory_limit : int, optional
-        Bytes that the table and reading it may take; see `smalti.open`.
-    plain : bool
-        As in `smalti.dataset`.
-    schema : pyarrow.Schema, optional
-        Read as these columns and types, as in `MosaicFile.read`.
-    logical : bool
-        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
-
-    Examples
-    --------
-    >>> import pyarrow as pa, smalti
-    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
-    >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
-    {'b': ['y', 'z']}
-    >>> wanted = pa.schema([("id", pa.uint8()), ("c", pa.string())])
-    >>> smalti.read_table("three.mosaic", schema=wanted).to_pydict()
-    {'id': [1, 2, 3], 'c': [None, None, None]}
+    files : sequence of FoundFile
+    open_file : callable
+        Called once for each file, ahead and in several threads.
+    plan_file : callable
+        Called once for each file, in order, in the thread of the caller.
+    budget : Budget
+        For opening as for reading: as many files may be opened ahead as row groups may be read ahead.
+    progress : callable, optional
+    kept : Allowance, optional
+        What all batches together may take, for a caller who keeps them.
+    batch_size : int, optional
+        Rows that the caller uses at a time.
     """
-    with open_any(source, filesystem, memory_limit=memory_limit, plain=plain, logical=logical) as opened:
-        return opened.scan(columns, filters, schema=schema).to_table()
+    meter = Meter("read", len(files), sum(file.size for file in files), progress)
+    unclosed: set[MosaicFile] = set()
+    openings = started((partial(open_file, file) for file in files), budget.readahead)
+    units = _units(files, openings, plan_file, unclosed, kept, batch_size, budget)
+    try:
+        with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
+            for file, batches, ended in deliveries:
+                num_rows = 0
+                for batch in batches:
+                    num_rows += batch.num_rows
+                    if batch.num_rows:
+                        yield file, batch
+                    del batch
+                meter.add(num_rows, file.size if ended else 0, done=ended is not None)
+                del batches
+                if ended is not None:
+                    ended.close()
+                    unclosed.discard(ended)
+    finally:
+        for opened in unclosed:
+            opened.close()
+
+
+def _units(
+    files: Sequence[FoundFile],
+    openings: Iterator[Future[MosaicFile]],
+    plan_file: Callable[[FoundFile, MosaicFile], FileRead],
+    unclosed: set[MosaicFile],
+    kept: Allowance | None,
+    batch_size: int | None,
+    budget: Budget,
+) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
+    """The row groups of all files. A file that is still being opened is waited for by the one who asks for units."""
+    ahead = Allowance(budget.memory_limit) if budget.readahead else None
+    for file, opening in zip(files, openings, strict=True):
+        while not opening.done():
+            yield opening
+        try:
+            opened = opening.result()
+            unclosed.add(opened)
+            read = plan_file(file, opened)
+            units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead, read.deleted))
+        except Exception as error:
+            yield Unit(partial(_fail, error))  # raised when its turn comes, after the rows of the files before
+            return
+        for unit in units[:-1]:
+            yield Unit(partial(_deliver, file, unit, read, None, budget), unit.num_bytes)
+        last: Unit[Iterable[pa.RecordBatch]] = units[-1] if units else Unit(tuple)
+        yield Unit(partial(_deliver, file, last, read, opened, budget), last.num_bytes)
+
+
+def _deliver(
+    file: FoundFile, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None, budget: Budget
+) -> _Delivery:
+    """What is decoded already is finished here, in a thread of its own; what is not, when it is asked for."""
+    batches, finish = unit.run(), read.finish
+    if finish is not None and isinstance(batches, Decoded):
+        batches = Decoded((finish(batch, batches.account) for batch in batches), batches.account)
+    elif finish is not None:
+        batches = (finish(batch, Allowance(budget.read_limit)) for batch in batches)
+    return _Delivery(file, batches, ended)
+
+
+def _fail(error: Exception) -> NoReturn:
+    raise error
+
+
+def read_plan(
+    table: Snapshot,
+    plan: ReadPlan,
+    opened: OpenFiles,
+    *,
+    progress: Listener | None = None,
+    kept: Allowance | None = None,
+    batch_size: int | None = None,
+) -> Generator[pa.RecordBatch, None, None]:
+    """The batches of a plan. Files that were opened for it are read without being opened again."""
+
+    def open_file(file: FoundFile) -> MosaicFile:
+        return opened.take(file.path) or table.open(file)
+
+    def plan_file(file: FoundFile, file_: MosaicFile) -> FileRead:
+        constants = constants_of(file.partition if len(table.partitions) else {})
+        filter_ = plan.filter_
+        if filter_ is None or _is_pushable(file_, filter_, plan.needed):
+            columns = nearest(file_.columns, plan.asked)
+            adapter = Adapter(plan.output, file_.schema_of(columns).names, constants)
+            return FileRead(columns, filter_, adapter.adapt)
+        file_.columns.refuse_ambiguous(filter_.nested)
+        columns = nearest(file_.columns, [*plan.asked, *filter_.columns])
+        adapter = Adapter(plan.needed, file_.schema_of(columns).names, constants)
+        return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, plan.output))
+
+    reading = read_files(plan.files, open_file, plan_file, table.budget, progress, kept=kept, batch_size=batch_size)
+    for _, batch in reading:
+        yield batch
+        del batch
+
+
+def _is_pushable(opened: MosaicFile, filter_: Filter, needed: pa.Schema) -> bool:
+    """Whether a file can filter by itself: it has all columns of the filter, in the types of the read."""
+    names = list(filter_.columns)
+    return nearest(opened.columns, names) == names and has_types(opened.schema_of(names), names, needed)
+
+
+def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
+    """The rows of a batch that match a filter that fits it, with the columns of `output`.
+
+    A filter names fields of structs by their paths.
+    """
+    from smalti.logical.arrays import as_compared, filter_rows
+    from smalti.predicate import match_mask
+
+    names = list(filter_.columns)
+    compared = [as_compared(leaf_of(batch, name)) for name in names]
+    by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
+    return adapt_batch(filter_rows(batch, match_mask(by_itself, filter_)), output)

@@ -21,9 +21,10 @@ from smalti.logical.adapt import Adapter, adapt_batch
 from smalti.logical.patterns import match_names
 from smalti.logical.widen import unify_schemas
 from smalti.progress import Meter
-from smalti.table.dataset import filtered, fit_filter
 from smalti.table.listing import FoundFile, Listing, location_of
 from smalti.table.partitions import constants_of, partition_schema, with_partitions
+from smalti.table.planning import fit_filter
+from smalti.table.reading import filtered
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter

@@ -1,0 +1,135 @@
+"""Reading by path, whatever is there: a file, a directory, a pattern, a list of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from smalti.file.reader import open_file
+from smalti.file.streams import Scan, Scannable
+from smalti.io.locations import AnyFileSystem
+
+if TYPE_CHECKING:
+    from smalti.predicate.python import AnyFilter
+    from smalti.progress import Listener
+
+
+def open_any(
+    source: Any,
+    filesystem: AnyFileSystem = None,
+    *,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
+    logical: bool = True,
+    filters: AnyFilter = None,
+) -> Scannable:
+    """Open a file, or a table if the source is a directory, a pattern or a list.
+
+    A file is tried first, because it opens without a listing, and listing takes another round trip on object stores.
+    It is read once, so nothing of it is cached. With `filters`, a table is opened for a single read that has them.
+    """
+    if not isinstance(source, (list, tuple)):
+        try:
+            return open_file(
+                source,
+                filesystem=filesystem,
+                readahead=readahead,
+                memory_limit=memory_limit,
+                cache_bytes=0,
+                logical=logical,
+            )
+        except OSError as error:
+            is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
+            if not is_missing or not isinstance(source, (str, os.PathLike)):
+                raise
+    # A single file does without what listing needs.
+    from smalti.table.dataset import open_dataset
+    from smalti.table.snapshot import ReadSettings
+
+    settings = ReadSettings(True, readahead, memory_limit, logical)
+    return open_dataset(source, filesystem, settings, filters=filters)
+
+
+def scan(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    filters: AnyFilter = None,
+    *,
+    batch_size: int | None = None,
+    filesystem: AnyFileSystem = None,
+    readahead: int | None = None,
+    memory_limit: int | None = None,
+    progress: Listener | None = None,
+    schema: pa.Schema | None = None,
+    logical: bool = True,
+) -> Scan:
+    """Columns and rows of a file or table, to be read later by anything that takes Arrow streams.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, bytes-like, file object, or list of paths
+        A file, a directory or pattern of files, or a list of them.
+    columns, filters, batch_size
+        As in `MosaicFile.read` and `MosaicFile.iter_batches`.
+    filesystem, readahead, memory_limit
+        As in `smalti.open` and `smalti.dataset`.
+    progress : callable, optional
+        Called with a `smalti.jobs.Progress` while the scan is read.
+    schema, logical
+        As in `smalti.read_table`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic")
+    >>> for batch in smalti.scan("three.mosaic", ["b"], batch_size=2).to_batches():
+    ...     batch.to_pydict()
+    {'b': ['x', 'y']}
+    {'b': ['z']}
+    """
+    origin = open_any(
+        source, filesystem, readahead=readahead, memory_limit=memory_limit, logical=logical, filters=filters
+    )
+    return origin.scan(columns, filters, batch_size=batch_size, progress=progress, schema=schema)
+
+
+def read_table(
+    source: Any,
+    columns: Sequence[str] | None = None,
+    filters: AnyFilter = None,
+    *,
+    filesystem: AnyFileSystem = None,
+    memory_limit: int | None = None,
+    schema: pa.Schema | None = None,
+    logical: bool = True,
+) -> pa.Table:
+    """Read a file to a table, or all files of a directory, pattern or list.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, bytes-like, file object, or list of paths
+    columns, filters
+        As in `MosaicFile.read`; a column that is named twice comes twice, as in `pyarrow.parquet.read_table`.
+    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    memory_limit : int, optional
+        Bytes that the table and reading it may take; see `smalti.open`.
+    schema : pyarrow.Schema, optional
+        Read as these columns and types, as in `MosaicFile.read`.
+    logical : bool
+        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "b": ["x", "y", "z"]}), "three.mosaic", stats_columns=["id"])
+    >>> smalti.read_table("three.mosaic", columns=["b"], filters=[("id", ">", 1)]).to_pydict()
+    {'b': ['y', 'z']}
+    >>> wanted = pa.schema([("id", pa.uint8()), ("c", pa.string())])
+    >>> smalti.read_table("three.mosaic", schema=wanted).to_pydict()
+    {'id': [1, 2, 3], 'c': [None, None, None]}
+    """
+    with open_any(source, filesystem, memory_limit=memory_limit, logical=logical, filters=filters) as opened:
+        return opened.scan(columns, filters, schema=schema).to_table()
