@@ -816,10 +816,11 @@ def test_a_file_that_was_replaced_is_not_taken_for_the_old_one(tmp_path: Path) -
     """Old rows of one file and new rows of another would be a table that never was."""
     for name in ("a", "b"):
         smalti.write_table(pa.table({"x": [1, 2]}), tmp_path / f"{name}.mosaic")
-    ds = smalti.dataset(tmp_path)
-    batches = ds.to_batches()
-    assert next(batches)["x"].to_pylist() == [1, 2]
+    begun, ds = smalti.dataset(tmp_path).to_batches(), smalti.dataset(tmp_path, schema=pa.schema([("x", pa.int64())]))
+    batches = ds.to_batches()  # Its schema is given, so that a file is opened when its turn comes.
+    assert [next(begun)["x"].to_pylist(), next(batches)["x"].to_pylist()] == [[1, 2], [1, 2]]
     smalti.write_table(pa.table({"x": [3, 4]}), tmp_path / "b.mosaic")  # of the same size
+    assert [batch["x"].to_pylist() for batch in begun] == [[1, 2]]  # The old file is still open.
     with pytest.raises(MosaicError, match=r"b\.mosaic: the file was replaced after the table was listed"):
         list(batches)
 

@@ -104,31 +104,27 @@ def project_types(known: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
 def matching_files(files: Sequence[FoundFile], partitions: Sequence[pa.Field], filter_: Filter) -> list[FoundFile]:
     """The files that may have matching rows, by the values of partition columns that no file stores."""
     named = [field for field in partitions if field.name in filter_.columns]
-    if not named or not files:
+    try:
+        values = _values(files, named)
+    except SchemaError:  # Files may store what the text of a directory is not, such as a date.
         return list(files)
-    return list(compress(files, _may_match(_values(files, named), filter_)))
+    return list(compress(files, _may_match(values, filter_)))
 
 
 def partition_pruner(filter_: Filter) -> Callable[[Sequence[Mapping[str, str | None]]], list[bool]]:
     """A function that tells which directories may hold matching rows, from the partition values that their paths spell.
 
-    The type of a column is inferred from the directories that are asked about together. Where the filter does not fit
-    that type, every directory stays, and the error is raised when the read is planned.
+    The type of a column is inferred from the directories that are asked about together.
     """
 
     def prune(directories: Sequence[Mapping[str, str | None]]) -> list[bool]:
         names = {name for directory in directories for name in directory} & set(filter_.columns)
-        if not names:
-            return [True] * len(directories)
         types = {name: infer_type({each[name] for each in directories if name in each} - {None}) for name in names}
         values = [
             {name: partition_value(each, pa.field(name, type_)) for name, type_ in types.items() if name in each}
             for each in directories
         ]
-        try:
-            return _may_match(values, filter_)
-        except SchemaError:
-            return [True] * len(directories)
+        return _may_match(values, filter_)
 
     return prune
 
@@ -138,10 +134,17 @@ def _values(files: Sequence[FoundFile], fields: Sequence[pa.Field]) -> list[dict
 
 
 def _may_match(partitions: Sequence[Mapping[str, pa.Scalar]], filter_: Filter) -> list[bool]:
+    """Whether a row with these values may match. Where the filter does not fit their types, everything may.
+
+    The files may store the column in another type, and if they do not, the error is raised when the read is planned.
+    """
     from smalti.predicate import fit_values, prune_partitions
 
     types = {name: value.type for partition in partitions for name, value in partition.items()}
-    return prune_partitions(fit_values(filter_, types).tree, partitions)
+    try:
+        return prune_partitions(fit_values(filter_, types).tree, partitions) if types else [True] * len(partitions)
+    except SchemaError:
+        return [True] * len(partitions)
 
 
 # --- filters over the columns of a table ----------------------------------------------------------------------------
