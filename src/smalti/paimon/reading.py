@@ -29,9 +29,9 @@ from smalti.predicate import Filter, undecided
 from smalti.progress import Listener
 from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
-from smalti.table.dataset import filtered, fit_filter
 from smalti.table.listing import FoundFile
-from smalti.table.reading import FileRead, read_files
+from smalti.table.planning import fit_filter
+from smalti.table.reading import FileRead, filtered, read_files
 
 #: Types whose values pypaimon changes when it reads them, or keeps in files of their own.
 _SPECIAL_TYPES = ("BLOB", "VARIANT", "VECTOR")
