@@ -216,12 +216,13 @@ class MosaicFile(Scannable):
         batch_size: int | None = None,
         ahead: Allowance | None = None,
         deleted: Sequence[int] | None = None,
+        row_groups: Sequence[int] | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
         """A read as units, one for each row group, for readers of several files; see `Scanner.units`.
 
         `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file.
         """
-        plan = self._plan(self._project(columns), filters)
+        plan = self._plan(self._project(columns), filters, row_groups)
         return self._scanner.units(plan if deleted is None else self._without(plan, deleted), kept, batch_size, ahead)
 
     def _without(self, plan: ScanPlan, deleted: Sequence[int]) -> ScanPlan:

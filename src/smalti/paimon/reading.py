@@ -31,7 +31,8 @@ from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile
 from smalti.table.planning import fit_filter
-from smalti.table.reading import FileRead, filtered, read_files
+from smalti.table.reading import FileRead, filtered, read_pieces
+from smalti.table.splits import Piece
 
 #: Types whose values pypaimon changes when it reads them, or keeps in files of their own.
 _SPECIAL_TYPES = ("BLOB", "VARIANT", "VECTOR")
@@ -123,14 +124,14 @@ class SplitReader:
             for file, deletions in zip(split.files, split.data_deletion_files or [None] * len(split.files), strict=True)
         }
 
-        def open_file(found: FoundFile) -> MosaicFile:
-            return MosaicFile(self._table.open(found.path), self._shared, memory_limit=self._memory_limit)
+        def open_piece(piece: Piece) -> MosaicFile:
+            return MosaicFile(self._table.open(piece.file.path), self._shared, memory_limit=self._memory_limit)
 
-        def plan_file(found: FoundFile, opened: MosaicFile) -> FileRead:
-            return self._plan_file(opened, *reads[found.path])
+        def plan_piece(piece: Piece, opened: MosaicFile) -> FileRead:
+            return self._plan_file(opened, *reads[piece.file.path])
 
-        files = [FoundFile(path, file.file_size) for path, (_, file, _) in reads.items()]
-        return (batch for _, batch in read_files(files, open_file, plan_file, budget, progress))
+        pieces = [Piece.whole(FoundFile(path, file.file_size)) for path, (_, file, _) in reads.items()]
+        return (batch for _, batch in read_pieces(pieces, open_piece, plan_piece, budget, progress))
 
     def _plan_file(self, opened: MosaicFile, split: DataSplit, file: DataFileMeta, deletions: Any) -> FileRead:
         names, filter_, output = self._stored_names(file.schema_id), self._filter, self._output

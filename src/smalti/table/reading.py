@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,10 +17,10 @@ from smalti.logical.adapt import Adapter, adapt_batch
 from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
-from smalti.table.listing import FoundFile
 from smalti.table.partitions import constants_of
 from smalti.table.planning import ReadPlan, has_types, leaf_of
 from smalti.table.snapshot import OpenFiles, Snapshot, nearest
+from smalti.table.splits import Piece
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -29,44 +29,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileRead:
-    """What is read of one file: columns, the filter that it can apply by itself, and what becomes of its batches.
+    """What is read of one file.
 
-    `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file.
+    Attributes
+    ----------
+    columns : sequence of str, optional
+        By default all.
+    filters : optional
+        The filter that the file can apply by itself.
+    finish : callable, optional
+        What becomes of its batches. New arrays are taken from the allowance.
+    deleted : sequence of int, optional
+        The numbers of rows that are left out, in ascending order, counted from the beginning of the file.
+    row_groups : sequence of int, optional
+        By default those of the piece.
     """
 
     columns: Sequence[str] | None
     filters: AnyFilter = None
     finish: Callable[[pa.RecordBatch, Allowance], pa.RecordBatch] | None = None
     deleted: Sequence[int] | None = None
+    row_groups: Sequence[int] | None = None
 
 
-class _Delivery(NamedTuple):
-    """Batches of a row group; and the file itself if this was its last row group."""
+@dataclass(frozen=True)
+class _Delivery:
+    """Batches of a row group, or the error that it failed with; and the file, if this was the last of the piece."""
 
-    file: FoundFile
-    batches: Iterable[pa.RecordBatch]
-    ended: MosaicFile | None
+    piece: Piece
+    batches: Iterable[pa.RecordBatch] = ()
+    ended: MosaicFile | None = None
+    error: Exception | None = None
 
 
-def read_files(
-    files: Sequence[FoundFile],
-    open_file: Callable[[FoundFile], MosaicFile],
-    plan_file: Callable[[FoundFile, MosaicFile], FileRead],
+def read_pieces(
+    pieces: Sequence[Piece],
+    open_piece: Callable[[Piece], MosaicFile],
+    plan_piece: Callable[[Piece, MosaicFile], FileRead],
     budget: Budget,
     progress: Listener | None = None,
     *,
     kept: Allowance | None = None,
     batch_size: int | None = None,
-) -> Iterator[tuple[FoundFile, pa.RecordBatch]]:
-    """The batches of files, in order, each with its file.
+    on_error: Callable[[Piece, Exception], None] | None = None,
+) -> Generator[tuple[Piece, pa.RecordBatch], None, None]:
+    """The batches of pieces, in order, each with its piece.
 
     Parameters
     ----------
-    files : sequence of FoundFile
-    open_file : callable
-        Called once for each file, ahead and in several threads.
-    plan_file : callable
-        Called once for each file, in order, in the thread of the caller.
+    pieces : sequence of Piece
+    open_piece : callable
+        Called once for each piece, ahead and in several threads.
+    plan_piece : callable
+        Called once for each piece, in order, in the thread of the caller.
     budget : Budget
         For opening as for reading: as many files may be opened ahead as row groups may be read ahead.
     progress : callable, optional
@@ -74,22 +89,34 @@ def read_files(
         What all batches together may take, for a caller who keeps them.
     batch_size : int, optional
         Rows that the caller uses at a time.
+    on_error : callable, optional
+        Called when a piece cannot be read, in its turn. If it returns, the rest of the piece is left out.
     """
-    meter = Meter("read", len(files), sum(file.size for file in files), progress)
+    meter = Meter("read", len(pieces), sum(piece.num_bytes for piece in pieces), progress)
     unclosed: set[MosaicFile] = set()
-    openings = started((partial(open_file, file) for file in files), budget.readahead)
-    units = _units(files, openings, plan_file, unclosed, kept, batch_size, budget)
+    openings = started((partial(open_piece, piece) for piece in pieces), budget.readahead)
+    units = _units(pieces, openings, plan_piece, unclosed, kept, batch_size, budget)
+    failed: Piece | None = None
     try:
         with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
-            for file, batches, ended in deliveries:
-                num_rows = 0
-                for batch in batches:
-                    num_rows += batch.num_rows
-                    if batch.num_rows:
-                        yield file, batch
-                    del batch
-                meter.add(num_rows, file.size if ended else 0, done=ended is not None)
-                del batches
+            for delivery in deliveries:
+                piece, num_rows = delivery.piece, 0
+                try:
+                    if delivery.error is not None:
+                        raise delivery.error
+                    for batch in delivery.batches if piece is not failed else ():
+                        num_rows += batch.num_rows
+                        if batch.num_rows:
+                            yield piece, batch
+                        del batch
+                except Exception as error:
+                    if on_error is None:
+                        raise
+                    on_error(piece, error)
+                    failed = piece
+                ended = delivery.ended
+                meter.add(num_rows, piece.num_bytes if ended else 0, done=ended is not None)
+                del delivery
                 if ended is not None:
                     ended.close()
                     unclosed.discard(ended)
@@ -99,47 +126,47 @@ def read_files(
 
 
 def _units(
-    files: Sequence[FoundFile],
+    pieces: Sequence[Piece],
     openings: Iterator[Future[MosaicFile]],
-    plan_file: Callable[[FoundFile, MosaicFile], FileRead],
+    plan_piece: Callable[[Piece, MosaicFile], FileRead],
     unclosed: set[MosaicFile],
     kept: Allowance | None,
     batch_size: int | None,
     budget: Budget,
 ) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
-    """The row groups of all files. A file that is still being opened is waited for by the one who asks for units."""
+    """The row groups of all pieces. A file that is still being opened is waited for by the one who asks for units."""
     ahead = Allowance(budget.memory_limit) if budget.readahead else None
-    for file, opening in zip(files, openings, strict=True):
+    for piece, opening in zip(pieces, openings, strict=True):
         while not opening.done():
             yield opening
         try:
             opened = opening.result()
             unclosed.add(opened)
-            read = plan_file(file, opened)
-            units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead, read.deleted))
-        except Exception as error:
-            yield Unit(partial(_fail, error))  # raised when its turn comes, after the rows of the files before
-            return
+            read = plan_piece(piece, opened)
+            groups = piece.row_groups if read.row_groups is None else read.row_groups
+            units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead, read.deleted, groups))
+        except Exception as error:  # raised when its turn comes, after the rows of the pieces before
+            yield Unit(partial(_Delivery, piece, error=error))
+            continue
         for unit in units[:-1]:
-            yield Unit(partial(_deliver, file, unit, read, None, budget), unit.num_bytes)
+            yield Unit(partial(_deliver, piece, unit, read, None, budget), unit.num_bytes)
         last: Unit[Iterable[pa.RecordBatch]] = units[-1] if units else Unit(tuple)
-        yield Unit(partial(_deliver, file, last, read, opened, budget), last.num_bytes)
+        yield Unit(partial(_deliver, piece, last, read, opened, budget), last.num_bytes)
 
 
 def _deliver(
-    file: FoundFile, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None, budget: Budget
+    piece: Piece, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None, budget: Budget
 ) -> _Delivery:
     """What is decoded already is finished here, in a thread of its own; what is not, when it is asked for."""
-    batches, finish = unit.run(), read.finish
-    if finish is not None and isinstance(batches, Decoded):
-        batches = Decoded((finish(batch, batches.account) for batch in batches), batches.account)
-    elif finish is not None:
+    try:
+        batches, finish = unit.run(), read.finish
+        if finish is not None and isinstance(batches, Decoded):
+            batches = Decoded((finish(batch, batches.account) for batch in batches), batches.account)
+    except Exception as error:
+        return _Delivery(piece, ended=ended, error=error)
+    if finish is not None and not isinstance(batches, Decoded):
         batches = (finish(batch, Allowance(budget.read_limit)) for batch in batches)
-    return _Delivery(file, batches, ended)
-
-
-def _fail(error: Exception) -> NoReturn:
-    raise error
+    return _Delivery(piece, batches, ended)
 
 
 def read_plan(
@@ -153,11 +180,11 @@ def read_plan(
 ) -> Generator[pa.RecordBatch, None, None]:
     """The batches of a plan. Files that were opened for it are read without being opened again."""
 
-    def open_file(file: FoundFile) -> MosaicFile:
-        return opened.take(file.path) or table.open(file)
+    def open_piece(piece: Piece) -> MosaicFile:
+        return opened.take(piece.file.path) or table.open(piece.file)
 
-    def plan_file(file: FoundFile, file_: MosaicFile) -> FileRead:
-        constants = constants_of(file.partition if len(table.partitions) else {})
+    def plan_piece(piece: Piece, file_: MosaicFile) -> FileRead:
+        constants = constants_of(piece.file.partition if len(table.partitions) else {})
         filter_ = plan.filter_
         if filter_ is None or _is_pushable(file_, filter_, plan.needed):
             columns = nearest(file_.columns, plan.asked)
@@ -168,10 +195,12 @@ def read_plan(
         adapter = Adapter(plan.needed, file_.schema_of(columns).names, constants)
         return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, plan.output))
 
-    reading = read_files(plan.files, open_file, plan_file, table.budget, progress, kept=kept, batch_size=batch_size)
-    for _, batch in reading:
-        yield batch
-        del batch
+    pieces = [Piece.whole(file) for file in plan.files]
+    reading = read_pieces(pieces, open_piece, plan_piece, table.budget, progress, kept=kept, batch_size=batch_size)
+    with closing(reading):
+        for _, batch in reading:
+            yield batch
+            del batch
 
 
 def _is_pushable(opened: MosaicFile, filter_: Filter, needed: pa.Schema) -> bool:

@@ -25,6 +25,11 @@ class Piece:
     row_groups: tuple[int, ...] | None = None
     format: str = "mosaic"
 
+    @classmethod
+    def whole(cls, file: FoundFile) -> Piece:
+        """All of a Mosaic file."""
+        return cls(file, file.size)
+
 
 def pack(sizes: Sequence[int], limit: int) -> list[tuple[int, ...]]:
     """Put neighbours together until they would exceed `limit`; what is larger by itself stays alone.

@@ -22,9 +22,11 @@ from smalti._compat.arrow import size_of
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
+from smalti.io.locations import is_local
 from smalti.io.sources import WrappedSource
 from smalti.logical.adapt import Adapter
 from smalti.logical.mapping import SharedSchemas
+from smalti.readahead import Budget
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, file_uri, stored_part
@@ -32,6 +34,7 @@ from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.listing import open_found
 from smalti.table.partitions import constants_of
+from smalti.table.reading import FileRead, read_pieces
 from smalti.table.splits import Piece, rows_per_batch
 
 _BATCH_BYTES = 16 << 20
@@ -150,31 +153,38 @@ class Scan:
             yield from ((file, batch) for batch in best.combine_chunks().to_batches())
 
     def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """All batches of a split."""
+        """All batches of a split, each with the URI of its file."""
         started = time.monotonic()
         first = locate(self.options.paths[0], storage=self.options.storage)
-        schemas = SharedSchemas()
+        scheme = "file" if first.is_local else self.options.paths[0].partition(":")[0]
         try:
-            for piece in split:
-                uri = file_uri(piece.file.name, "file" if first.is_local else self.options.paths[0].partition(":")[0])
-                try:
-                    for batch in (
-                        piece.read(self.stored, self.filters)
-                        if isinstance(piece, OwnPiece)
-                        else self._read_piece(piece, first.filesystem, schemas, metrics)
-                    ):
-                        complete = self._complete(batch, piece, uri)
-                        metrics.seconds = time.monotonic() - started
-                        yield uri, complete
-                except UNREADABLE as error:
-                    skip_unreadable(piece.file, error, self.options)
-                except FileNotFoundError:
-                    if not self.options.ignore_missing_files:
-                        raise
+            for is_own, pieces in groupby(split, lambda piece: isinstance(piece, OwnPiece)):
+                read = self._read_own if is_own else partial(self._read_files, first.filesystem)
+                for piece, batch in read(list(pieces), metrics):
+                    uri = file_uri(piece.file.name, scheme)
+                    complete = self._complete(batch, piece, uri)
+                    metrics.seconds = time.monotonic() - started
+                    yield uri, complete
         except GeneratorExit:  # A limit has its rows.
             self._report(metrics, started)
             raise
         self._report(metrics, started)
+
+    def _read_own(self, pieces: Sequence[Piece], _: Metrics) -> Iterator[tuple[Piece, pa.RecordBatch]]:
+        for piece in pieces:
+            assert isinstance(piece, OwnPiece)
+            try:
+                for batch in piece.read(self.stored, self.filters):
+                    yield piece, batch
+            except Exception as error:
+                self._skip(piece, error)
+
+    def _skip(self, piece: Piece, error: Exception) -> None:
+        """Pass over a piece that cannot be read, if options allow it."""
+        if isinstance(error, UNREADABLE):
+            skip_unreadable(piece.file, error, self.options)
+        elif not (isinstance(error, FileNotFoundError) and self.options.ignore_missing_files):
+            raise error
 
     def _report(self, metrics: Metrics, started: float) -> None:
         """Write what was read to the place that options name, if they do."""
@@ -188,32 +198,50 @@ class Scan:
             return batch
         return add_hidden(batch, self.schema, piece, uri)
 
-    def _read_piece(
-        self, piece: Piece, filesystem: FileSystem, schemas: SharedSchemas, metrics: Metrics
-    ) -> Iterator[pa.RecordBatch]:
-        schema, options = self.stored, self.options
-        source = CountingSource(open_found(piece.file, filesystem), metrics)
-        with MosaicFile(source, schemas, memory_limit=options.memory_limit) as file:
-            stored = stored_columns(file, piece.file, schema, case_sensitive=options.case_sensitive)
-            columns = stored.schema.names
-            filters = rename_columns(self.filters, stored.spelling)
-            groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
-            types = {column.name: column.type for column in stored.schema}
-            tree = filter_tree(filters, types)
-            if tree is not None:
-                matching = set(file.matching_row_groups(tree))
-                kept = [group for group in groups if group in matching]
-            metrics.files.append(FileMetrics(piece.file.path, stored.paths, kept, len(groups) - len(kept)))
-            constants, to_spark = constants_of(piece.file.partition), partial(_to_spark, piece.file.path)
-            adapter = Adapter(schema, stored.wanted, constants, to_spark)
-            # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
-            wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
-            for batch in file.iter_batches(columns=stored.paths, row_groups=kept, filters=wanted):
-                # A batch without columns, as for `count()`, takes no memory and is passed on whole.
-                fitting = rows_per_batch(size_of(batch) // batch.num_rows, _BATCH_BYTES) if columns else batch.num_rows
-                rows = options.batch_rows or fitting
-                for start in range(0, batch.num_rows, rows):
-                    yield adapter.adapt(batch.slice(start, rows))
+    def _read_files(
+        self, filesystem: FileSystem, pieces: Sequence[Piece], metrics: Metrics
+    ) -> Iterator[tuple[Piece, pa.RecordBatch]]:
+        """The batches of pieces of Mosaic files, in rows that Spark handles well."""
+        schemas, options = SharedSchemas(), self.options
+        budget = Budget.choose(
+            None,
+            options.memory_limit,
+            is_remote=not is_local(filesystem),
+            unit_bytes=sum(piece.num_bytes for piece in pieces) // len(pieces),
+            is_file=True,
+        )
+
+        def open_piece(piece: Piece) -> MosaicFile:
+            source = CountingSource(open_found(piece.file, filesystem), metrics)
+            return MosaicFile(source, schemas, memory_limit=options.memory_limit)
+
+        def plan_piece(piece: Piece, file: MosaicFile) -> FileRead:
+            return self._plan_piece(piece, file, metrics)
+
+        for piece, batch in read_pieces(pieces, open_piece, plan_piece, budget, on_error=self._skip):
+            # A batch without columns, as for `count()`, takes no memory and is passed on whole.
+            has_columns = bool(len(self.stored))
+            fitting = rows_per_batch(size_of(batch) // batch.num_rows, _BATCH_BYTES) if has_columns else batch.num_rows
+            rows = options.batch_rows or fitting
+            for start in range(0, batch.num_rows, rows):
+                yield piece, batch.slice(start, rows)
+
+    def _plan_piece(self, piece: Piece, file: MosaicFile, metrics: Metrics) -> FileRead:
+        """What is read of a file: the columns that Spark asks for, and the row groups that filters do not rule out."""
+        stored = stored_columns(file, piece.file, self.stored, case_sensitive=self.options.case_sensitive)
+        filters = rename_columns(self.filters, stored.spelling)
+        groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
+        types = {column.name: column.type for column in stored.schema}
+        tree = filter_tree(filters, types)
+        if tree is not None:
+            matching = set(file.matching_row_groups(tree))
+            kept = [group for group in groups if group in matching]
+        metrics.files.append(FileMetrics(piece.file.path, stored.paths, kept, len(groups) - len(kept)))
+        constants, to_spark = constants_of(piece.file.partition), partial(_to_spark, piece.file.path)
+        adapter = Adapter(self.stored, stored.wanted, constants, to_spark)
+        # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
+        wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
+        return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept)
 
 
 def load_scan(pickled: bytes) -> Scan:
