@@ -13,7 +13,9 @@ import pytest
 import smalti
 import smalti.paimon
 from smalti.cli.main import main
+from smalti.io.locations import Location
 from smalti.jobs.formats import text
+from smalti.table import paimon_layout
 from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
 
 
@@ -32,6 +34,28 @@ class TestConvert:
         assert main(["convert", str(tmp_path / "b.csv"), path, "--overwrite"]) == 0
         assert in_order(read_by_pypaimon(path)) == in_order(added)
         assert smalti.paimon.dataset(path).snapshot_id == 3
+
+    def test_whether_the_target_is_a_paimon_table_is_asked_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = smalti.paimon.create(tmp_path / "lake/t", BASIC)
+        pq.write_table(rows(0, 10), tmp_path / "a.parquet")
+        asked = []
+        original = paimon_layout.is_paimon_table
+
+        def asking(location: Location) -> bool:
+            asked.append(location.path)
+            return original(location)
+
+        monkeypatch.setattr(paimon_layout, "is_paimon_table", asking)
+        for target in (path, f"{path}/", str(tmp_path / "plain")):
+            asked.clear()
+            assert main(["convert", str(tmp_path / "a.parquet"), target]) == 0
+            assert asked.count(target.rstrip("/")) <= 1
+        assert smalti.paimon.dataset(path).count_rows() == 20
+        # Neither a directory of tables nor a part of a table is one.
+        for target in (str(tmp_path / "lake"), f"{path}/bucket-0"):
+            assert main(["convert", str(tmp_path / "a.parquet"), target]) == 1
 
     def test_directories_spell_columns(self, tmp_path: Path) -> None:
         schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from pathlib import Path
+from importlib.util import find_spec
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output
@@ -19,7 +20,8 @@ from smalti.cli.job_arguments import (
 )
 from smalti.cli.progress import ProgressBar
 from smalti.cli.screen import Screen
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, PaimonTableError
+from smalti.io.locations import locate
 
 if TYPE_CHECKING:
     from smalti.jobs import JobSummary
@@ -76,24 +78,27 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
 
 
 def _convert(options: argparse.Namespace, screen: Screen) -> JobSummary:
-    from smalti.cli.sources import is_paimon
+    from smalti import jobs
 
     written, columns = writer_options(options), chosen_columns(options)
     with ProgressBar(screen.err) as progress:
-        if not is_paimon(options.target):
-            from smalti import jobs
-
+        try:
             source = options.sources[0] if len(options.sources) == 1 else options.sources
             more = given(options, *REPLACING, "source_format", "target_format", "resume")
             return jobs.convert(source, options.target, options=written, columns=columns, progress=progress, **more)
-        from smalti import paimon
-
+        except PaimonTableError as error:
+            # The job finds the table in the listing of its target, before anything is written.
+            is_target = PurePath(error.place["path"]) == PurePath(locate(options.target).absolute().path)
+            if not is_target or find_spec("pypaimon") is None:
+                raise
         if written is not None:
             raise MosaicError(
                 "how the files of a Paimon table are written is said by options of the table, such as "
                 "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
                 path=options.target,
             )
+        from smalti import paimon
+
         return paimon.convert(
             options.sources,
             options.target,
