@@ -80,7 +80,7 @@ def _take_back() -> None:
     if _is_installed or _uses or sys.modules.get(_NAME) is not mosaic:
         return
     KeptFields.known = {}
-    mosaic.KNOWN.forget()
+    mosaic.forget_schemas()
     data_file_batch_reader.PyarrowFieldParser = PyarrowFieldParser
     if _replaced is None:
         del sys.modules[_NAME]

@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -14,6 +17,7 @@ import pyarrow.types as pt
 import smalti
 from smalti.errors import UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
+from smalti.logical.adapt import check_schema
 from smalti.logical.intake import arrow_batches
 from smalti.logical.mapping import ColumnMapping, SharedSchemas
 from smalti.logical.types import is_legacy_timestamp
@@ -40,69 +44,53 @@ def _has_struct(type_: pa.DataType) -> bool:
     return any(_has_struct(type_.field(place).type) for place in range(type_.num_fields))
 
 
+@dataclass
 class WriterOptions:
-    """Options under paimon-mosaic's names. What is left at its default is chosen by smalti."""
+    """Options under paimon-mosaic's names. Values that equal its defaults are left to smalti's choice."""
 
-    COMPRESSION_NONE = 0
-    COMPRESSION_ZSTD = 1
+    COMPRESSION_NONE: ClassVar = 0
+    COMPRESSION_ZSTD: ClassVar = 1
 
-    def __init__(
-        self,
-        compression: int = 1,
-        zstd_level: int = 1,
-        num_buckets: int = 0,
-        row_group_max_size: int = 256 << 20,
-        max_dict_total_bytes: int = 32 << 10,
-        max_dict_entries: int = 255,
-        stats_columns: Sequence[str] | None = None,
-        page_size_threshold: int = 32 << 10,
-    ) -> None:
-        self.compression = compression
-        self.zstd_level = zstd_level
-        self.num_buckets = num_buckets
-        self.row_group_max_size = row_group_max_size
-        self.max_dict_total_bytes = max_dict_total_bytes
-        self.max_dict_entries = max_dict_entries
-        self.stats_columns = list(stats_columns or ())
-        self.page_size_threshold = page_size_threshold
+    compression: int = COMPRESSION_ZSTD
+    zstd_level: int = 1
+    num_buckets: int = 0
+    row_group_max_size: int = 256 << 20
+    max_dict_total_bytes: int = 32 << 10
+    max_dict_entries: int = 255
+    stats_columns: Sequence[str] | None = None
+    page_size_threshold: int = 32 << 10
+
+    def __post_init__(self) -> None:
+        self.stats_columns = list(self.stats_columns or ())
 
     def to_smalti(self) -> smalti.WriterOptions:
-        chosen: dict[str, Any] = {"stats_columns": tuple(self.stats_columns)}
-        if self.num_buckets:
-            chosen["num_buckets"] = self.num_buckets
-        if self.row_group_max_size != 256 << 20:
-            chosen["row_group_max_bytes"] = self.row_group_max_size
-        if self.page_size_threshold != 32 << 10:
-            chosen["page_size_threshold"] = self.page_size_threshold
         return smalti.WriterOptions(
             compression="zstd" if self.compression else "none",
             compression_level=self.zstd_level,
+            num_buckets=self.num_buckets or None,
+            row_group_max_bytes=None if self.row_group_max_size == 256 << 20 else self.row_group_max_size,
             dict_max_bytes=self.max_dict_total_bytes,
             dict_max_entries=self.max_dict_entries,
-            **chosen,
+            page_size_threshold=None if self.page_size_threshold == 32 << 10 else self.page_size_threshold,
+            stats_columns=tuple(self.stats_columns or ()),
         )
 
 
-class MosaicWriter:
+class MosaicWriter(smalti.MosaicWriter):
     """Writes batches to an open stream, which stays open."""
 
     def __init__(self, stream: Any, schema: pa.Schema, options: WriterOptions | None = None) -> None:
-        if not isinstance(schema, pa.Schema):
-            raise TypeError(f"expected pyarrow.Schema, got {type(schema)}")
-        refuse_rows(schema)
-        self._writer = smalti.MosaicWriter(stream, schema, options=(options or WriterOptions()).to_smalti())
-
-    def write(self, data: pa.Table | pa.RecordBatch) -> None:
-        self._writer.write(data)
+        refuse_rows(check_schema(schema))
+        super().__init__(stream, schema, (options or WriterOptions()).to_smalti())
 
     def estimated_file_size(self) -> int:
-        return self._writer.estimated_size
+        return self.estimated_size
 
     @property
     def _summary(self) -> smalti.WriteSummary:
-        if self._writer.summary is None:
+        if self.summary is None:
             raise RuntimeError("writer is not closed yet")
-        return self._writer.summary
+        return self.summary
 
     @property
     def num_row_groups(self) -> int:
@@ -111,57 +99,42 @@ class MosaicWriter:
     def get_row_group_statistics(self, rg_index: int) -> dict[str, ColumnStatistics]:
         return self._summary.raw_statistics[rg_index]
 
-    def close(self) -> None:
-        self._writer.close()
 
-    def __enter__(self) -> MosaicWriter:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._writer.__exit__(kind, error, trace)  # type: ignore[arg-type]
+@lru_cache(maxsize=1)
+def _schemas() -> SharedSchemas:
+    """What is known of the schemas of files that were opened; files of a table mostly have the same."""
+    return SharedSchemas()
 
 
 class _Name(NamedTuple):
-    """All that pypaimon asks of a field when it looks which columns a file has."""
+    """All that pypaimon asks of a field when it finds out which columns a file has."""
 
     name: str
 
 
-class KnownSchemas:
-    """What is known of the files that were opened: those of a table have the same columns, and mostly the same bytes.
-
-    `smalti.paimon.engine` forgets it when pypaimon no longer uses this module.
-    """
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self.shared = SharedSchemas()
-        self._last: tuple[ColumnMapping | None, list[_Name]] = None, []
-
-    def names(self, columns: ColumnMapping) -> list[_Name]:
-        last, names = self._last
-        if last is not columns:
-            names = [_Name(name) for name in columns.names]
-            self._last = columns, names
-        return names
+@lru_cache(maxsize=1)
+def _names(columns: ColumnMapping) -> list[_Name]:
+    """The names of the columns of a file."""
+    return [_Name(name) for name in columns.names]
 
 
-KNOWN = KnownSchemas()
+def forget_schemas() -> None:
+    """Free what is kept of files that were opened."""
+    _names.cache_clear()
+    _schemas.cache_clear()
 
 
 class LazySchema:
-    """The schema of a file. Walking over it gives the names only, because building 10,000 fields takes long.
+    """The schema of a file. Iterating over it gives the names only, because building 10,000 fields takes long.
 
-    Everything else is asked of the real schema.
+    All other questions are answered by the real schema.
     """
 
     def __init__(self, file: smalti.MosaicFile) -> None:
         self._file = file
 
     def __iter__(self) -> Iterator[_Name]:
-        return iter(KNOWN.names(self._file.columns))
+        return iter(_names(self._file.columns))
 
     def __len__(self) -> int:
         return self._file.num_columns
@@ -170,7 +143,7 @@ class LazySchema:
         return getattr(self._file.schema, name)
 
 
-class MosaicReader:
+class MosaicReader(AbstractContextManager["MosaicReader"]):
     """Reads the row groups of a file, all columns or those that were projected."""
 
     def __init__(self, file: smalti.MosaicFile) -> None:
@@ -179,7 +152,7 @@ class MosaicReader:
 
     @staticmethod
     def from_input_file(read_at_fn: Callable[[int, int], Any], file_length: int) -> MosaicReader:
-        return MosaicReader(smalti.MosaicFile(smalti.ReadAt(read_at_fn, file_length), KNOWN.shared))
+        return MosaicReader(smalti.MosaicFile(smalti.ReadAt(read_at_fn, file_length), _schemas()))
 
     @property
     def schema(self) -> Any:
@@ -211,9 +184,6 @@ class MosaicReader:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> MosaicReader:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
