@@ -103,9 +103,9 @@ class Scannable(ABC):
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         """The batches of a read, all of one schema."""
 
-    @abstractmethod
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         """All batches of a read, as a table; they count in `kept`."""
+        return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), self._schema_of(scan))
 
     @abstractmethod
     def count_rows(self, filters: AnyFilter = None) -> int:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pypaimon.read.split import Split
 
-from smalti._core.allowance import Allowance
-from smalti.file.streams import Scan, keep_batches
+from smalti.file.streams import Scan
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
 from smalti.readahead import Budget
 from smalti.table.dataset import Dataset
-from smalti.table.planning import fit_filter
+from smalti.table.planning import fit_filter, parse_filter
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -46,10 +45,6 @@ class PaimonDataset(Dataset):
     def schema(self) -> pa.Schema:
         """The columns of the table, in its order."""
         return self.table.schema_of(None)
-
-    def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
-        """The schema of the columns that names and patterns ask for; by default of all."""
-        return self.schema if columns is None else self.table.schema_of(columns)
 
     @property
     def files(self) -> list[str]:
@@ -98,17 +93,10 @@ class PaimonDataset(Dataset):
         return reader.batches(splits, budget, progress)
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
-        return self.schema_of(columns)
-
-    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), schema=self.schema_of(scan.columns))
+        return self.schema if columns is None else self.table.schema_of(columns)
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        output, filter_ = self.schema_of(scan.columns), None
-        if scan.filters is not None:
-            from smalti.predicate import normalize_filters  # Slow to import, and most reads do without it.
-
-            filter_ = normalize_filters(scan.filters)
+        output, filter_ = self._scan_schema(scan.columns), parse_filter(scan.filters)
         return self._read(self.splits(filter_), output, filter_, scan.progress)
 
 

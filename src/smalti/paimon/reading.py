@@ -9,6 +9,9 @@ other splits are read and merged by pypaimon, with smalti's reader of files insi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -18,9 +21,8 @@ from pypaimon.manifest.schema.data_file_meta import DataFileMeta
 from pypaimon.read.split import DataSplit, Split
 from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
-from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
-from smalti.logical.adapt import Adapter, adapt_batch
+from smalti.logical.adapt import adapt_batch
 from smalti.logical.mapping import SharedSchemas
 from smalti.logical.widen import widen
 from smalti.paimon.engine import engine
@@ -30,8 +32,8 @@ from smalti.progress import Listener
 from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile
-from smalti.table.planning import fit_filter
-from smalti.table.reading import FileRead, filtered, read_pieces
+from smalti.table.planning import ReadPlan, fit_filter
+from smalti.table.reading import FileRead, filtered, plan_file, read_pieces
 from smalti.table.splits import Piece
 
 #: Types whose values pypaimon changes when it reads them, or keeps in files of their own.
@@ -60,16 +62,16 @@ class SplitReader:
         memory_limit: int | None = None,
     ) -> None:
         self._table = table
-        self._output = output
         self._memory_limit = memory_limit
         self._shared = SharedSchemas()
-        self._needed = table.schema_of([*output.names, *(() if filter_ is None else filter_.columns)])
-        self._fields: list[DataField] = [table.table.field_dict[name] for name in self._needed.names]
-        self._filter = None if filter_ is None else fit_filter(filter_, self._needed)
+        needed = table.schema_of([*output.names, *(() if filter_ is None else filter_.columns)])
+        filter_ = None if filter_ is None else fit_filter(filter_, needed)
+        self._plan = ReadPlan((), output, output.names, needed, filter_)
+        self._fields: list[DataField] = [table.table.field_dict[name] for name in needed.names]
         #: The types of the partition columns that are needed.
-        self._keys = {field.name: field.type for field in self._needed if field.name in table.table.partition_keys}
-        #: Results of `_stored_names`, by the id of the schema.
-        self._names: dict[int, dict[str, str] | None] = {}
+        self._keys = {field.name: field.type for field in needed if field.name in table.table.partition_keys}
+        self._has_special = any(map(_is_special, self._fields))
+        self._stored_names = cache(self._find_stored_names)
 
     def is_raw(self, split: Split) -> bool:
         """Whether smalti reads a split itself: its files are Mosaic, and their rows are rows of the table."""
@@ -79,25 +81,20 @@ class SplitReader:
             and split.raw_convertible
             and not (split.is_streaming and table.is_primary_key_table)  # Such rows are changes, each with its kind.
             and not table.options.data_evolution_enabled()
-            and not any(map(_is_special, self._fields))
+            and not self._has_special
             and all(_is_whole(file) and self._stored_names(file.schema_id) is not None for file in split.files)
         )
 
-    def _stored_names(self, schema_id: int) -> dict[str, str] | None:
+    def _find_stored_names(self, schema_id: int) -> dict[str, str] | None:
         """The columns that files of a schema store: their names in the table, each with its name in these files.
 
         None if the type of a column has changed in a way that only pypaimon can follow.
         """
-        if schema_id not in self._names:
-            self._names[schema_id] = self._find_names(schema_id)
-        return self._names[schema_id]
-
-    def _find_names(self, schema_id: int) -> dict[str, str] | None:
         table, names = self._table.table, {}
         is_current = schema_id == table.table_schema.id
         schema = table.table_schema if is_current else table.schema_manager.get_schema(schema_id)
         by_id = {field.id: field for field in schema.fields}
-        for field, target in zip(self._fields, self._needed, strict=True):
+        for field, target in zip(self._fields, self._plan.needed, strict=True):
             stored = by_id.get(field.id)
             if stored is None or field.name in self._keys:
                 continue
@@ -131,38 +128,28 @@ class SplitReader:
             return self._plan_file(opened, *reads[piece.file.path])
 
         pieces = [Piece.whole(FoundFile(path, file.file_size)) for path, (_, file, _) in reads.items()]
-        return (batch for _, batch in read_pieces(pieces, open_piece, plan_piece, budget, progress))
+        with closing(read_pieces(pieces, open_piece, plan_piece, budget, progress)) as reading:
+            for _, batch in reading:
+                yield batch
+                del batch
 
     def _plan_file(self, opened: MosaicFile, split: DataSplit, file: DataFileMeta, deletions: Any) -> FileRead:
-        names, filter_, output = self._stored_names(file.schema_id), self._filter, self._output
+        plan, names = self._plan, self._stored_names(file.schema_id)
         assert names is not None
         partition = zip(self._table.table.partition_keys, split.partition.values, strict=True)
         constants = {name: pa.scalar(value, self._keys[name]) for name, value in partition if name in self._keys}
-        if filter_ is not None:
+        if plan.filter_ is not None:
             # Without the conditions that the partition meets, the file can apply the others by itself.
-            left = undecided(filter_.tree, [constants])
-            filter_ = None if left is None else filter_.with_tree(left)
-        is_pushed = filter_ is None or self._is_pushable(opened, names, filter_)
-        needed = output if is_pushed else self._needed
-        present = set(opened.columns.present([names[name] for name in needed.names if name in names]))
-        read = [name for name in needed.names if names.get(name) in present]
-        adapter = Adapter(needed, read, lambda field: constants.get(field.name))
+            left = undecided(plan.filter_.tree, [constants])
+            plan = replace(plan, filter_=None if left is None else plan.filter_.with_tree(left))
 
-        def filter_rows(batch: pa.RecordBatch, held: Allowance) -> pa.RecordBatch:
-            assert filter_ is not None
-            return filtered(adapter.adapt(batch, held), filter_, output)
+        def find(wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+            present = set(opened.columns.present([names[name] for name in wanted if name in names]))
+            found = [name for name in dict.fromkeys(wanted) if names.get(name) in present]
+            return [names[name] for name in found], found
 
-        columns, deleted = [names[name] for name in read], self._deleted_rows(deletions)
-        if is_pushed:
-            return FileRead(columns, filter_, adapter.adapt, deleted)
-        return FileRead(columns, None, filter_rows, deleted)
-
-    def _is_pushable(self, opened: MosaicFile, names: dict[str, str], filter_: Filter) -> bool:
-        """Whether the file can apply the filter: it has its columns under the same names and in the same types."""
-        columns = list(filter_.columns)
-        if [names.get(name) for name in columns] != columns or opened.columns.present(columns) != columns:
-            return False
-        return list(opened.schema_of(columns).types) == [self._needed.field(name).type for name in columns]
+        deleted = self._deleted_rows(deletions)
+        return plan_file(plan, opened, lambda field: constants.get(field.name), find, deleted)
 
     def _deleted_rows(self, deletions: Any) -> list[int] | None:
         """The numbers of the rows that the deletion vector of a file names."""
@@ -172,14 +159,15 @@ class SplitReader:
 
     def _merged(self, splits: list[Split]) -> Iterator[pa.RecordBatch]:
         """The rows of splits that pypaimon reads and merges."""
-        names = self._needed.names or [self._table.table.field_names[0]]
-        read = self._table.table.new_read_builder().with_projection(names).new_read()
+        plan, table = self._plan, self._table.table
+        names = plan.needed.names or table.field_names[:1]  # pypaimon takes no column for all columns.
+        read = table.new_read_builder().with_projection(names).new_read()
         with engine():
             for batch in read.to_arrow_batch_reader(splits):
-                needed = adapt_batch(batch, self._needed)
-                found = needed if self._filter is None else filtered(needed, self._filter, self._output)
+                needed = adapt_batch(batch, plan.needed)
+                found = needed if plan.filter_ is None else filtered(needed, plan.filter_, plan.output)
                 if found.num_rows:
-                    yield adapt_batch(found, self._output)
+                    yield adapt_batch(found, plan.output)
 
 
 def _is_whole(file: DataFileMeta) -> bool:

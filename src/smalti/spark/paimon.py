@@ -83,11 +83,11 @@ class SnapshotTable:
 
     def schema(self) -> pa.Schema:
         """The columns of the table, or those that the option `columns` names."""
-        return self._dataset.schema_of(self.options.columns)
+        return self.table.schema_of(self.options.columns)
 
     def partitions(self) -> pa.Schema:
         """The partition columns."""
-        return self._dataset.schema_of(self.table.table.partition_keys)
+        return self.table.schema_of(self.table.table.partition_keys)
 
     def partition_values(self, schema: pa.Schema) -> list[list[object]]:
         """Spark's catalog does not manage the partitions of a Paimon table."""
@@ -138,7 +138,7 @@ class SnapshotTable:
         for name in schema.names:
             if name not in self.table.table.field_dict:
                 raise SchemaError("no such column in the table", path=self.table.path, found=name)
-        planned = self._dataset.splits(as_filter(self._dataset.schema_of(schema.names), filters))
+        planned = self._dataset.splits(as_filter(self.table.schema_of(schema.names), filters))
         if limit is not None:
             before = accumulate((split.merged_row_count() or 0 for split in planned), initial=0)
             planned = [split for split, rows in zip(planned, before, strict=False) if rows < limit]

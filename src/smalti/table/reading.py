@@ -7,13 +7,13 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
-from smalti.logical.adapt import Adapter, adapt_batch
+from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch
 from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
@@ -25,6 +25,10 @@ from smalti.table.splits import Piece
 if TYPE_CHECKING:
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
+
+
+#: Finds columns of a table in one file: returns those that are read for some names, and their names in the table.
+FindColumns: TypeAlias = Callable[[Sequence[str]], tuple[list[str], list[str]]]
 
 
 @dataclass(frozen=True)
@@ -183,17 +187,8 @@ def read_plan(
     def open_piece(piece: Piece) -> MosaicFile:
         return opened.take(piece.file.path) or table.open(piece.file)
 
-    def plan_piece(piece: Piece, file_: MosaicFile) -> FileRead:
-        constants = constants_of(piece.file.partition if len(table.partitions) else {})
-        filter_ = plan.filter_
-        if filter_ is None or _is_pushable(file_, filter_, plan.needed):
-            columns = nearest(file_.columns, plan.asked)
-            adapter = Adapter(plan.output, file_.schema_of(columns).names, constants)
-            return FileRead(columns, filter_, adapter.adapt)
-        file_.columns.refuse_ambiguous(filter_.nested)
-        columns = nearest(file_.columns, [*plan.asked, *filter_.columns])
-        adapter = Adapter(plan.needed, file_.schema_of(columns).names, constants)
-        return FileRead(columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, plan.output))
+    def plan_piece(piece: Piece, opened: MosaicFile) -> FileRead:
+        return plan_file(plan, opened, constants_of(piece.file.partition if len(table.partitions) else {}))
 
     pieces = [Piece.whole(file) for file in plan.files]
     reading = read_pieces(pieces, open_piece, plan_piece, table.budget, progress, kept=kept, batch_size=batch_size)
@@ -203,10 +198,43 @@ def read_plan(
             del batch
 
 
-def _is_pushable(opened: MosaicFile, filter_: Filter, needed: pa.Schema) -> bool:
-    """Whether a file can filter by itself: it has all columns of the filter, in the types of the read."""
-    names = list(filter_.columns)
-    return nearest(opened.columns, names) == names and has_types(opened.schema_of(names), names, needed)
+def plan_file(
+    plan: ReadPlan,
+    opened: MosaicFile,
+    constant_of: ConstantOf,
+    find: FindColumns | None = None,
+    deleted: Sequence[int] | None = None,
+) -> FileRead:
+    """What is read of one file.
+
+    Parameters
+    ----------
+    plan : ReadPlan
+    opened : MosaicFile
+    constant_of : callable
+        Returns the value that a column has in all rows of the file, such as a partition value; None if it has none.
+    find : callable, optional
+        By default the columns of the table are found by their names.
+    deleted : sequence of int, optional
+        As in `FileRead`.
+    """
+    find, filter_ = find or partial(_by_name, opened), plan.filter_
+    names = [] if filter_ is None else list(filter_.columns)
+    # A file can filter by itself if it has all columns of the filter, in the types of the read.
+    if filter_ is None or (find(names)[0] == names and has_types(opened.schema_of(names), names, plan.needed)):
+        columns, known = find(plan.asked)
+        return FileRead(columns, filter_, Adapter(plan.output, known, constant_of).adapt, deleted)
+    opened.columns.refuse_ambiguous(filter_.nested)
+    columns, known = find([*plan.asked, *names])
+    adapter = Adapter(plan.needed, known, constant_of)
+    return FileRead(
+        columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, plan.output), deleted
+    )
+
+
+def _by_name(opened: MosaicFile, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    columns = nearest(opened.columns, names)
+    return columns, opened.schema_of(columns).names
 
 
 def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.streams import Scan, Scannable, cut_batches, keep_batches
+from smalti.file.streams import Scan, Scannable, cut_batches
 from smalti.io.locations import Location
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
@@ -80,9 +79,6 @@ class FormatTable(Scannable):
         if columns is None:
             return self.schema
         return pa.schema([self.schema.field(name) for name in match_names(self.schema.names, columns)])
-
-    def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), self._scan_schema(scan.columns))
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         return cut_batches(self._batches(scan), scan.batch_size)
