@@ -1,9 +1,15 @@
-"""Dates, times and timestamps as strings and as exact numbers, also of years that Python, pandas and Arrow lack."""
+"""Values of Arrow as text: floating-point numbers with the fewest digits, and dates and times of any year.
+
+Dates and times are also exact numbers here, because Python, pandas and Arrow each lack some years.
+"""
 
 from __future__ import annotations
 
+import struct
 from datetime import date
 from fractions import Fraction
+from functools import cache
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -61,6 +67,33 @@ def in_seconds(scalar: Any) -> Fraction:
     return Fraction(scalar.value, TICKS[scalar.type.unit])
 
 
+def shortest_floats(array: Any) -> list[float | None]:
+    """Floating-point numbers as Python's, each the one that is written with the fewest digits in the array's type.
+
+    Examples
+    --------
+    >>> shortest_floats(pa.array([2.15, None], pa.float32()))
+    [2.15, None]
+    """
+    if pt.is_float32(array.type):
+        array = array.cast(pa.string()).cast(pa.float64())
+    values: list[float | None] = array.to_pylist()
+    if pt.is_float16(array.type):
+        return [None if value is None else shortest_half(float(value)) for value in values]
+    return values
+
+
+@cache  # There are 65,536 of them.
+def shortest_half(value: float) -> float:
+    """The number that is written with the fewest digits and is `value` as a float16."""
+    if not isfinite(value):
+        return value
+    packed = struct.pack("e", value)
+    rounded = (float(f"{value:.{digits}g}") for digits in range(1, 5))
+    # 65504 rounded to two digits is more than the type can hold, which `struct` refuses.
+    return next((each for each in rounded if abs(each) < 65520 and struct.pack("e", each) == packed), value)
+
+
 def unwrapped_scalar(value: Any) -> Any:
     """Return the value inside an extension type, a dictionary or a run; nulls and other objects unchanged."""
     while isinstance(value, (pa.DictionaryScalar, pa.RunEndEncodedScalar, pa.ExtensionScalar)) and value.is_valid:
@@ -75,7 +108,9 @@ def scalar_text(scalar: Any, limit: int | None = None) -> str:
     """
     scalar = unwrapped_scalar(scalar)
     value = python_value(scalar) if isinstance(scalar, pa.Scalar) else scalar
-    if isinstance(value, pa.Scalar):
+    if isinstance(value, float) and isinstance(scalar, pa.Scalar):
+        value = shortest_floats(pa.array([scalar], scalar.type))[0]
+    elif isinstance(value, pa.Scalar):
         is_number = pt.is_duration(scalar.type)
         value = scalar.value if is_number else moment_texts(pa.array([scalar], scalar.type))[0]
     shown = str(value)

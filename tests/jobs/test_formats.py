@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.orc
@@ -162,22 +163,38 @@ def test_types_that_a_format_lacks_are_refused(tmp_path: Path, suffix: str, type
     assert visible(tmp_path) == ["a.mosaic"]
 
 
-def test_csv_refuses_what_it_cannot_hold(tmp_path: Path) -> None:
-    smalti.write_table(nested(3), tmp_path / "a.mosaic")
-    with pytest.raises(jobs.JobError, match=r"a\.mosaic.*column 'tags'.*CSV has no place"):
-        jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.csv")
-    assert visible(tmp_path) == ["a.mosaic"]
-
-
-def test_csv_refuses_moments_that_arrow_cannot_show(tmp_path: Path) -> None:
-    """`<value out of range>` was written instead."""
-    for number, seconds in enumerate([-1_096_193_779_200, 971_890_963_199, -1_096_193_779_201, 971_890_963_200]):
-        table = pa.table({"t": pa.array([0, seconds, None], pa.timestamp("s"))})
-        smalti.write_table(table, tmp_path / "a.mosaic")
-        expected = pytest.raises(jobs.JobError, match=r"column 't'.*up to the year 32767") if number > 1 else None
-        with expected or contextlib.nullcontext():
-            jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.csv", overwrite=True)
-    assert "<" not in (tmp_path / "b.csv").read_text()
+@pytest.mark.parametrize(("suffix", "flag"), [(".csv", "--csv"), (".jsonl", "--json")])
+def test_text_is_what_the_command_line_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str, flag: str
+) -> None:
+    """`cat --csv` had bytes in hexadecimal and nested values, which `convert` refused."""
+    floats = [2.15, float("nan"), float("inf"), 3.0]
+    # Arrow cannot show the years -32768 and 32768.
+    moments = [0, -1_096_193_779_201, 971_890_963_200, None]
+    table = pa.table(
+        {
+            "float32": pa.array(floats, pa.float32()),
+            "float16": pa.array(np.array(floats, np.float16)),
+            "bytes": [b"\x00\xff", None, b"", b"a"],
+            "lists": [[1, None], None, [], [3]],
+            "words": ["NA", "", None, 'a "b", c'],
+            "moments": pa.array(moments, pa.timestamp("s")),
+            "flag": [True, False, None, True],
+        }
+    )
+    smalti.write_table(table, tmp_path / "a.mosaic")
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
+    assert main(["cat", flag, str(tmp_path / "a.mosaic")]) == 0
+    text = capsys.readouterr().out
+    assert text == (tmp_path / f"b{suffix}").read_text()
+    first, _, third, last = text.splitlines()[-4:]
+    if suffix == ".csv":
+        assert first == '2.15,2.15,AP8=,"[1, null]","NA",1970-01-01T00:00:00,true'
+        assert third == 'Infinity,Infinity,"",[],,32768-01-01T00:00:00,'
+        assert last.startswith('3.0,3.0,YQ==,[3],"a ""b"", c",')
+    else:
+        assert first.startswith('{"float32": 2.15, "float16": 2.15, "bytes": "AP8=", "lists": [1, null], "words": "NA"')
+        assert third.startswith('{"float32": "Infinity", "float16": "Infinity"')
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

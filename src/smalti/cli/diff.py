@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.arguments import add_columns, add_format, add_output, select_columns, whole_number
-from smalti.cli.render.rows import shown_values
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
 from smalti.cli.sources import batches_of, open_table, schema_of, shown_paths
 from smalti.file.streams import Scannable
-from smalti.jobs.formats.json_values import plain_values
+from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.arrays import to_stored
 from smalti.logical.types import is_binary_like, is_list_like, is_string_like, storage_type
 from smalti.logical.widen import widen, widen_values
@@ -106,7 +105,7 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
             found.uncompared = []
         else:
             found.rows = (a.count_rows(), b.count_rows())
-            compare_rows(a, b, shared, found, options.n, plain_values if options.json else shown_values)
+            compare_rows(a, b, shared, found, options.n)
     equal = found.is_equal(options.strict)
     if options.json:
         screen.json({"a": shown_paths([options.a]), "b": shown_paths([options.b]), "equal": equal, **vars(found)})
@@ -177,9 +176,7 @@ def _described(found: pa.Field) -> str:
     return f"{found.type}{'' if found.nullable else ' not null'}"
 
 
-def compare_rows(
-    a: Scannable, b: Scannable, shared: list[Shared], found: Differences, limit: int, show: Callable[[Any], list[Any]]
-) -> None:
+def compare_rows(a: Scannable, b: Scannable, shared: list[Shared], found: Differences, limit: int) -> None:
     """Compare values of columns that both sides have, in a type that holds both, holding a batch of each at a time."""
     if not shared:
         return
@@ -193,7 +190,7 @@ def compare_rows(
                 continue
             found.cells[column.name] = found.cells.get(column.name, 0) + len(unequal)
             for at in unequal[: max(0, limit - len(found.examples))]:
-                values = show(one.slice(at, 1))[0], show(other.slice(at, 1))[0]
+                values = plain_values(one.slice(at, 1))[0], plain_values(other.slice(at, 1))[0]
                 found.examples.append((row + at, column.name, *values))
         row += left.num_rows
 

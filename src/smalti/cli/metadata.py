@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 import smalti
 from smalti.cli.arguments import (
@@ -22,16 +23,16 @@ from smalti.cli.arguments import (
     check_below,
     select_columns,
 )
-from smalti.cli.render.rows import shown_values
 from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
+from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.tree import LogicalColumn, plan_schema
 from smalti.logical.types import storage_kind
-from smalti.moments import in_seconds
+from smalti.moments import in_seconds, shortest_half
 from smalti.units import show_count
 
 
@@ -183,7 +184,7 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
 
 def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     names: dict[str, None] = {}
-    given: dict[str, pa.DataType | None] = {}  # what columns with statistics were written as; None if files differ
+    types: dict[str, pa.DataType | None] = {}  # of the columns with statistics, as given; None if files differ
     groups: list[tuple[int, dict[str, ColumnStatistics]]] = []
     for count, (_, file) in enumerate(open_each(options.files)):
         if count and options.row_group is not None:
@@ -193,15 +194,15 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
         groups += [(group.num_rows, group.statistics) for group in map(file.row_group, wanted)]
         for name in {name for _, statistics in groups[len(groups) - len(wanted) :] for name in statistics}:
-            leaf = file.columns.given_type(name)
-            given[name] = leaf if given.setdefault(name, leaf) == leaf else None
+            type_ = file.columns.given_type(name) or file.stored_schema.field(name).type
+            types[name] = type_ if types.setdefault(name, type_) == type_ else None
     chosen = select_columns(list(names), options.columns)
     merged = merge_statistics(groups)
     columns: list[dict[str, Any]] = [
         {
             "name": name,
             "null_count": known.null_count,
-            **{end: _plain(getattr(known, end), given.get(name)) for end in ("min", "max")},
+            **{end: _plain(getattr(known, end), types.get(name)) for end in ("min", "max")},
         }
         for name in (names if chosen is None else chosen)
         if (known := merged.get(name)) is not None
@@ -258,8 +259,8 @@ def _extreme(choose: Callable[..., Any], bounds: list[Any]) -> Any:
     return choose(scalars, key=in_seconds)
 
 
-def _plain(value: Any, given: pa.DataType | None) -> Any:
-    """A bound as JSON can hold it; `given` is the type that its column was written with, if it is stored as another.
+def _plain(value: Any, column_type: pa.DataType | None) -> Any:
+    """A bound as JSON can hold it, of a column whose files all have the type, if it is given.
 
     By itself Arrow would take every moment and duration for one in microseconds. Those with nanoseconds are pandas'.
     """
@@ -270,6 +271,8 @@ def _plain(value: Any, given: pa.DataType | None) -> Any:
         type_ = value.type
     elif hasattr(value, "nanosecond"):
         type_ = pa.timestamp("ns", None if value.tzinfo is None else "UTC")
-    elif isinstance(value, timedelta) and given is not None:
-        type_ = storage_kind(given)
-    return shown_values(pa.array([value], type_))[0]
+    elif isinstance(value, (timedelta, float)) and column_type is not None:
+        type_ = storage_kind(column_type)
+    if type_ is not None and pt.is_float16(type_):
+        return shortest_half(value)
+    return plain_values(pa.array([value], type_))[0]

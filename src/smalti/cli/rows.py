@@ -6,6 +6,7 @@ import argparse
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +14,12 @@ import pyarrow as pa
 import smalti
 from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
-from smalti.cli.render.rows import csv_lines, row_table, vertical
+from smalti.cli.render.rows import row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.streams import Scannable
-from smalti.jobs.formats.json_values import json_lines
+from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.arrays import take_rows
 from smalti.logical.tree import field_paths
 from smalti.predicate.text import parse_where
@@ -130,7 +131,7 @@ def show_rows(
     if options.json:
         screen.data(json_lines(batches))
     elif options.csv:
-        screen.data(csv_lines(batches, schema))
+        screen.data(chain([csv_header(schema.names)], csv_lines(batches)))
     elif options.vertical:
         screen.lines(vertical(batches, schema, screen.room, screen.table))
     else:

@@ -1,9 +1,8 @@
-"""Rows of record batches as CSV, or as a table that fits a terminal whatever the number of columns."""
+"""Rows of record batches as a table that fits a terminal whatever the number of columns."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
-from smalti.jobs.formats.json_values import plain_values
+from smalti.jobs.formats.text_values import plain_values
 from smalti.predicate.fitting import kind_of
 from smalti.units import show_count
 
@@ -19,31 +18,6 @@ from smalti.units import show_count
 MAX_CELL = 40
 #: The first so many rows decide which columns of a table fit.
 SAMPLE = 100
-
-
-def shown_values(array: Any) -> list[Any]:
-    """Values for people: as JSON has them, but bytes as hexadecimal."""
-    return plain_values(array, bytes.hex)
-
-
-def csv_lines(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[str]:
-    """Header and rows; null is empty, nested values are JSON, text is quoted where it must be."""
-    yield ",".join(_csv_cell(name) for name in schema.names)
-    for batch in batches:
-        for row in zip(*(shown_values(column) for column in batch.columns), strict=True):
-            yield ",".join(_csv_cell(value) for value in row)
-
-
-def _csv_cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
-    # Empty text is quoted, because an empty field means null.
-    if not text or any(char in text for char in ',"\r\n') or text != text.strip():
-        return '"' + text.replace('"', '""') + '"'
-    return text
 
 
 #: Lays out columns and rows in so much room: `table`, or a screen's own way.
@@ -72,7 +46,7 @@ def row_table(
 
     def cells() -> Iterator[list[str]]:
         for batch in itertools.chain(sample, waiting):
-            columns = [[_cut(value) for value in shown_values(batch.column(i))] for i in shown]
+            columns = [[_cut(value) for value in plain_values(batch.column(i))] for i in shown]
             yield from map(list, zip(*columns, strict=True))
 
     yield from draw(heads, cells(), room)
@@ -94,7 +68,7 @@ def vertical(
     def rows() -> Iterator[list[str]]:
         for i, field in enumerate(schema):
             column = held.column(i).slice(0, len(heads) - 2)
-            values = [_cut(value) for chunk in column.chunks for value in shown_values(chunk)]
+            values = [_cut(value) for chunk in column.chunks for value in plain_values(chunk)]
             yield [cell(field.name), cell(str(field.type)), *values]
 
     return draw(heads, rows(), room)
@@ -106,7 +80,7 @@ def _columns_that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int
     shown: list[int] = []
     left = room
     for i, name in enumerate(schema.names):
-        values = [_cut(value) for batch in sample for value in shown_values(batch.column(i).slice(0, SAMPLE))]
+        values = [_cut(value) for batch in sample for value in plain_values(batch.column(i).slice(0, SAMPLE))]
         need = max([min(width(name), MAX_CELL), *(width(value) for value in values)])
         if shown and need > left:
             break

@@ -221,7 +221,7 @@ def _is_other(type_: pa.DataType) -> bool:
     return not _is_text(type_) and not pt.is_floating(type_)
 
 
-#: A number that JSON lacks, as `json_values` writes it: a string that is a value, not a name. Inside another, its
+#: A number that JSON lacks, as `text_values` writes it: a string that is a value, not a name. Inside another, its
 #: quotes would have backslashes before them.
 _SPECIAL = re.compile(rb'(?<=[:,\[])(\s*)"(NaN|-?Infinity)"(?=\s*[,}\]])')
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti._compat.arrow import has_negative_scale, loses_unit
 from smalti.errors import SchemaError
 from smalti.file.writer import MosaicWriter
 from smalti.io.locations import Location
-from smalti.jobs.formats.json_values import json_lines
+from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.adapt import adapt_batch
 from smalti.logical.types import contains_type, is_list_like, map_of, storage_type, with_element
-from smalti.moments import FIRST_HIDDEN, FIRST_SHOWN, in_seconds, scalar_text
 from smalti.options import WriterOptions
 
 #: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
@@ -190,34 +188,24 @@ class ArrowStreamWriter(StreamWriter):
         self._writer = pa.ipc.new_stream(self._stream, self._schema)
 
 
-class CsvFileWriter(StreamWriter):
-    """CSV with a header. A null is an empty field, an empty string is `""`."""
+class JsonFileWriter(StreamWriter):
+    """JSON lines; `smalti.jobs.formats.text_values` says what a value is written as."""
 
-    _TITLE, _LACKS = "CSV", (pt.is_nested, pt.is_binary)
-    _PLAIN_TYPES = True
+    def _put(self, table: pa.Table) -> None:
+        self._write_lines(json_lines(table.to_batches()))
+
+    def _write_lines(self, lines: Iterable[str]) -> None:
+        self._stream.write("".join(f"{line}\n" for line in lines).encode())
+
+
+class CsvFileWriter(JsonFileWriter):
+    """CSV with a header; `smalti.jobs.formats.text_values` says what a value is written as."""
 
     def _open(self) -> None:
-        from pyarrow import csv
-
-        self._writer = csv.CSVWriter(self._stream, self._schema)  # type: ignore[arg-type]
+        self._write_lines([csv_header(self._schema.names)])
 
     def _put(self, table: pa.Table) -> None:
-        for field, column in zip(table.schema, table.columns, strict=True):
-            if pt.is_date(field.type) or pt.is_timestamp(field.type):
-                for end in pc.min_max(column).values():  # Arrow would write that a value is out of range.
-                    if end.is_valid and not FIRST_SHOWN <= in_seconds(end) < FIRST_HIDDEN:
-                        reason = "CSV is written up to the year 32767"
-                        raise SchemaError(reason, column=field.name, found=scalar_text(end))
-        super()._put(table)
-
-
-class JsonFileWriter(StreamWriter):
-    """JSON lines; `smalti.jobs.formats.json_values` says what becomes of the types that JSON lacks."""
-
-    def _put(self, table: pa.Table) -> None:
-        lines = list(json_lines(table.to_batches()))
-        if lines:
-            self._stream.write(("\n".join(lines) + "\n").encode())
+        self._write_lines(csv_lines(table.to_batches()))
 
 
 def plain_field(field: pa.Field) -> pa.Field:
