@@ -180,7 +180,7 @@ def test_a_skipped_file_stays(tmp_path: Path) -> None:
     assert summary.num_rows == 150
 
 
-@pytest.mark.parametrize(("method", "after"), [("_add", 0), ("_delete", 0), ("_delete_entries", 0), ("_create", 1)])
+@pytest.mark.parametrize(("method", "after"), [("_add", 0), ("_delete", 0), ("_delete_staged", 0), ("_create", 1)])
 def test_killed_in_its_commit(tmp_path: Path, method: str, after: int) -> None:
     table = small_files(tmp_path / "d")
     script = CRASHING_COMMIT.format(method=method, call="jobs.compact(sys.argv[1], sort_by='id')")

@@ -282,7 +282,7 @@ commit_log.CommitLog.{method} = counted
 
 @pytest.mark.parametrize(
     ("method", "after"),
-    [("_add", 0), ("_add", 2), ("_remove", 0), ("_delete", 0), ("_delete_entries", 0), ("_create", 1)],
+    [("_add", 0), ("_add", 2), ("_remove", 0), ("_delete", 0), ("_delete_staged", 0), ("_create", 1)],
 )
 def test_a_commit_that_was_begun_is_finished(tmp_path: Path, method: str, after: int) -> None:
     table = partitioned(tmp_path / "raw")

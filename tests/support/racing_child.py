@@ -116,7 +116,7 @@ def hold_steps() -> Holding:
         (sinks.RemoteSink, "commit"),
         (CommitLog, "_add"),
         (CommitLog, "_make_directories"),
-        (CommitLog, "_delete_entries"),
+        (CommitLog, "_delete_staged"),
         (CommitLog, "_delete_if_empty"),
         (Location, "delete_files"),
     ]:

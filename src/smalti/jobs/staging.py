@@ -78,7 +78,7 @@ class Staging:
 
     def discard(self) -> dict[str, OSError]:
         """Remove what the job has staged, so that it starts from the beginning. Return what stays, and why."""
-        return self.log.discard(self.job_id)
+        return self.log.discard([f"{JOBS}/{self.job_id}"])
 
 
 def recover(directory: AnyPath, *, filesystem: AnyFileSystem = None) -> list[JobSummary]:

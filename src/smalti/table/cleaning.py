@@ -1,4 +1,4 @@
-"""Removing what killed jobs and killed writers left behind in a table."""
+"""Cleaning a table: interrupted commits are finished, and files of killed jobs and writers removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smalti.io.sinks import is_object_store
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, KEPT, STREAMS, new_token
 from smalti.table.paimon_layout import SCHEMAS, is_paimon_table, refuse_writing, table_of_schema_file, writing_error
-from smalti.table.records import MAX_NUMBER, Commit
+from smalti.table.records import Commit, State
 
 
 def clean(
@@ -66,78 +66,71 @@ def clean(
 
 
 def clean_log(log: CommitLog, older_than: timedelta) -> list[str]:
-    """Finish interrupted commits, and drop jobs that never committed and wrote nothing since; return their ids.
+    """Finish interrupted commits, and drop jobs that never committed and wrote nothing lately; return their ids.
 
-    A record that cannot be read blocks everybody else, so it is given up at once and its name returned. One that
-    can be read and not carried out is given up once it is old. Until then the error is raised, after the rest of
-    the work is done.
+    A record that cannot be read blocks everybody, so it is given up at once, and its name returned too. A commit that
+    can be read but not carried out is given up once it is old. Until then its error is raised, after the rest of the
+    work is done.
     """
     log.check_links([JOBS])
     limit = (datetime.now(UTC) - older_than).timestamp() * 10**9
-    dropped, failures = [], []
+    given_up: list[str] = []
     in_use: set[str] = set()
+    failures: list[MosaicError] = []
     records = log.records()
-    last = max((number for number, _ in records), default=0)
-    for number, entry in records:
-        if number not in (0, last):
-            continue
+    for number, entry in [each for each in records if each[0] in (0, records[-1][0])]:
         try:
             commit = log.read_record(entry, number)
-            is_end = number == MAX_NUMBER and not isinstance(commit, Commit)  # Nobody could go on from there.
         except MosaicError:
-            is_end = True
-        if is_end:
-            log.end(Commit("none", token=entry.name[len("add-") : -len(".json")], number=number))
-            dropped.append(entry.name)
+            given_up.append(entry.name)
             continue
-        if not isinstance(commit, Commit):
-            continue
-        log.refuse_pending()
-        log.wait_for([commit])
-        try:
-            log.carry_out(commit)
-        except MosaicError as error:
-            if entry.modified <= limit:
-                log.end(commit)
-                dropped.append(entry.name)
-            else:
-                in_use |= set(commit.jobs)
-                failures.append(error)
-    dropped += _drop_jobs(log, limit, in_use)
-    log.forget_kept()
+        if isinstance(commit, Commit):
+            log.refuse_pending()
+            log.wait_for(State(number, (commit,), time=entry.modified // 10**9))
+            try:
+                log.carry_out(commit)
+            except MosaicError as error:
+                if entry.modified <= limit:
+                    given_up.append(entry.name)
+                else:
+                    failures.append(error)
+                    in_use |= set(commit.jobs)
+    for name in given_up:
+        log.give_up(name)
+    dropped = _drop_jobs(log, limit, in_use)
+    log.delete_expired()
     if failures:
         raise failures[0]
-    return sorted(dropped)
+    return sorted(given_up + dropped)
 
 
 def _drop_jobs(log: CommitLog, limit: float, in_use: set[str]) -> list[str]:
-    """Remove what jobs have staged before `limit` and never committed.
+    """Remove files that jobs have staged before `limit` and never committed. Return the ids of these jobs.
 
-    A record says so first: a job that was about to commit finds its number taken, looks again, and finds its files
-    gone before it has promised them to readers.
+    A commit that names the jobs comes first. A dropped job that was about to commit finds its number taken, plans
+    again, and finds that its staged files are gone, so that it never promises them to readers.
     """
     old = []
-    for entry in log.entries():
+    for entry in log.entries(JOBS):
         if entry.is_directory and entry.name not in {STREAMS, KEPT, *in_use}:
             # Object stores know times of files only, not of directories.
-            times = [each.modified for each in (entry, *log.entries(entry.name, recursive=True))]
+            times = [each.modified for each in (entry, *log.entries(f"{JOBS}/{entry.name}", recursive=True))]
             if max(times) <= limit:
                 old.append(entry.name)
-    if old and in_use:  # A commit is pending that nobody can finish, so nobody commits.
-        for job in old:
-            log.discard(job)
+    if old and in_use:  # A commit is pending that cannot be carried out, so no job can commit.
+        log.discard(f"{JOBS}/{job}" for job in old)
     elif old:
-        while True:
+        is_published = False
+        while not is_published:
             state, _ = log.settle()
-            commit = log.publish(Commit(new_token(), discard=tuple(old), time=state.time, number=state.number + 1))
-            if commit is not None:
-                log.carry_out(commit)
-                break
+            commit = Commit(new_token(), discard=tuple(old), time=state.time, number=state.number + 1)
+            is_published = log.publish(commit)
+        log.carry_out(commit)
     return old
 
 
 def _leftovers(location: Location, limit: datetime) -> Iterator[str]:
-    """The temporary files of writers that were killed. Those that a job has staged go with the other files of the job.
+    """Find temporary files of writers that were killed, except those that are staged and removed with their job.
 
     Object stores have none: an upload that is not completed leaves no object.
     """
@@ -148,7 +141,7 @@ def _leftovers(location: Location, limit: datetime) -> Iterator[str]:
             if SCHEMAS in below and is_paimon_table(Location(location.filesystem, directory)):
                 raise writing_error(directory)
             for path in (Path(directory, name) for name in names if _is_temporary(name)):
-                with contextlib.suppress(FileNotFoundError):  # Its writer has finished meanwhile.
+                with contextlib.suppress(FileNotFoundError):  # The writer has finished meanwhile.
                     if datetime.fromtimestamp(path.lstat().st_mtime, UTC) <= limit:
                         yield str(path.relative_to(location.path))
     elif not is_object_store(location.filesystem):

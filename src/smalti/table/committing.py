@@ -1,4 +1,4 @@
-"""Committing staged files: look at the table, decide what changes, publish it; again if another job was faster."""
+"""Committing staged files: list the table, decide what changes, publish it; again if another job was faster."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from smalti.io.locations import Location
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_table
 from smalti.table.log import CommitLog
-from smalti.table.names import Selection
+from smalti.table.names import Selection, attempt_directory
 from smalti.table.records import Addition, Commit, FileId, Mode, plan_changes, plan_removals
 
-#: A commit that others were faster than is planned again; more often than this and the table is too busy.
+#: How often a commit is planned again because other jobs were faster, before the table counts as too busy.
 _MAX_ATTEMPTS = 100
 #: The longest wait before that, in seconds.
 _LONGEST_WAIT = 0.5
@@ -34,11 +34,11 @@ class Change:
         The directory of the table.
     mode : Mode
     suffix : str
-        Of the files of the table.
+        The suffix of the table's files.
     replaceable : callable
-        Which of the files that were listed the job may replace.
-    read : mapping of str to FileId
-        For "replace": the files that the job has read, as they were then.
+        Chooses the files of a listing that the job may replace.
+    read : mapping of str to FileId, optional
+        For "replace": the files that the job has read, with their ids from that time.
     keep : float, optional
         For how many hours removed files are kept.
     """
@@ -51,7 +51,7 @@ class Change:
     keep: float | None = None
 
     def refuse_conflict(self) -> None:
-        """Raise if another job has changed the table in a way that this job cannot be committed to."""
+        """Raise `ConflictError` if another job has changed the table so that this job can no longer be committed."""
         plan_changes((), self.replaceable(list_table(self.root, self.suffix)), self.mode, self.read)
 
     def commit(
@@ -64,13 +64,13 @@ class Change:
         stream: str | None = None,
         batch: int | None = None,
     ) -> bool:
-        """Make the files of a job visible, and remove those that they replace.
+        """Make the files of a job visible, and remove the files that they replace.
 
         Parameters
         ----------
         job : str
         names : mapping of str to str
-            Where each file was staged, and where it goes.
+            The staged path of each file, and its final path.
         token : str
             Tells the commit from every other.
         note, stream, batch : optional
@@ -84,18 +84,18 @@ class Change:
         Raises
         ------
         ConflictError
-            If others have changed the table so that the job does not fit it, and nothing was changed.
+            If other jobs have changed the table so that this job does not fit it; then nothing is changed.
         """
         log = CommitLog(self.root)
         for attempt in range(_MAX_ATTEMPTS):
-            # The number comes first: if anything happens to the table after this, the number is taken.
+            # The state is read first. If anything happens to the table after that, the next number is taken.
             listing = None if self.mode == "append" else list_table(self.root, self.suffix)
             state = log.settle()[0] if listing is None else listing.state
             if listing is None and state.memory.hidden:
                 listing = list_table(self.root, self.suffix)
                 state = listing.state
-            if stream is not None and batch is not None and batch <= log.last_batch(state, stream):
-                log.discard_staged(names)
+            if stream is not None and batch is not None and batch <= state.last_batch(stream):
+                log.discard(set(map(attempt_directory, names)))
                 return False
             staged = log.staged(list(names))
             existing = {} if listing is None or self.mode == "append" else dict(self.replaceable(listing))
@@ -105,7 +105,7 @@ class Change:
             commit = Commit(
                 job,
                 tuple(Addition(path, names[path], entry.size) for path, entry in staged.items()),
-                plan_removals(files, now, copies=log.moves_by_copying),
+                plan_removals(files, now, copies=log.copies),
                 time=now,
                 is_listed=listing is not None,
                 keep=None if self.keep is None else int(time.time() + self.keep * 3600),
@@ -116,8 +116,9 @@ class Change:
                 token=token,
                 number=state.number + 1,
             )
-            if log.publish(commit) is not None:
-                self._refuse_late(log, commit)
+            if log.publish(commit):
+                if commit.is_transient:
+                    self._refuse_late(log, commit)
                 log.finish(commit)
                 return True
             time.sleep(random.uniform(0, min(_LONGEST_WAIT, 0.005 * 2**attempt)))
@@ -128,12 +129,11 @@ class Change:
         )
 
     def _refuse_late(self, log: CommitLog, commit: Commit) -> None:
-        """Withdraw a commit to a directory of other files than Mosaic, where the record of a faster job goes again."""
-        if commit.is_transient:
-            entries = [entry for entry in self.root.entries(recursive=True) if entry.is_file]
-            asked = Selection(str(PurePosixPath(self.root.path)), (), self.suffix)
-            files = [FoundFile(each.path, each.size) for each in entries if asked.partition(each.path) is not None]
-            existing = self.replaceable(Listing(self.root.filesystem, files, self.root.path)) if files else {}
-            if existing:
-                log.end(commit)
-                plan_changes((), existing, self.mode)
+        """Withdraw a transient commit if a faster job has created files, whose own record is deleted by now."""
+        entries = [entry for entry in self.root.entries(recursive=True) if entry.is_file]
+        selection = Selection(str(PurePosixPath(self.root.path)), (), self.suffix)
+        files = [FoundFile(each.path, each.size) for each in entries if selection.partition(each.path) is not None]
+        existing = self.replaceable(Listing(self.root.filesystem, files, self.root.path)) if files else {}
+        if existing:
+            log.give_up(commit.record, is_transient=True)
+            plan_changes((), existing, self.mode)

@@ -219,6 +219,11 @@ def staging_job(staged: str) -> str:
     return staged.split("/", 2)[1]
 
 
+def attempt_directory(staged: str) -> str:
+    """Return the directory in which the attempt has written that has staged a file."""
+    return "/".join(staged.split("/", 3)[:3])
+
+
 def final_path(staged: str) -> str:
     """Return the path of a staged file below the directory of its attempt.
 

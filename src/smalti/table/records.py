@@ -1,22 +1,23 @@
-"""How many files become visible at once: staged out of sight, one record that decides, then plain moves.
+"""The records of commits, and what follows from them. Pure: `smalti.table.log` writes records and carries them out.
 
-A job writes below ``_mosaic_jobs/<job>/``, which no reader lists. Its commit is one small file that appears whole or
-not at all and names every file to add and every file to remove. Records have numbers, and alternate::
+A job stages its files below ``_mosaic_jobs/<job>/``, where no listing shows them. Then it writes one small record that
+names all files to add and to remove. A record appears whole or not at all, and from that moment the commit has
+happened: readers show the table as the record says. Afterwards the commit is carried out, which means that its files
+are moved into place and the replaced ones deleted. When its files are in place, a record with the next number, the
+checkpoint, marks it finished::
 
-    _mosaic_jobs/commit-0000000000000011.json    a commit: what is added and removed
-    _mosaic_jobs/commit-0000000000000012.json    its checkpoint: it is carried out, and what is to be remembered
+    _mosaic_jobs/commit-0000000000000011.json    a commit: the files that it adds and removes
+    _mosaic_jobs/commit-0000000000000012.json    its checkpoint: the commit is finished
 
-A record is created exclusively: a job plans its commit for the table as checkpoint 12 has left it, and the commit
-happens only if there is no record 13 yet. Otherwise another job was faster, and this one plans again. Only the last
-record counts. If it is a commit, the commit is pending: `smalti.table.listing` shows the files as the record says, and
-every writer that finds it carries it out; doing so twice is harmless.
+A record is created exclusively. A job plans its commit for the table that checkpoint 12 has left, and the commit
+happens only if there is no record 13 yet. Otherwise another job was faster, and this job plans again. Only the last
+record counts. If it is a commit, the commit is pending, and every writer that finds it carries it out. Several
+processes may do so at once, because repeating a step is harmless.
 
-The name of an added Mosaic file is never used again (`unique_names`). So whatever a slow process still does to that
-name, long after the commit is over, it does to a file that is gone or that holds the same rows: a late deletion hits
-nothing, and a file that a late copy has brought back is known by its name. The checkpoint remembers the names that were
-removed lately for that purpose, and the last batch of each stream. It is empty if there is nothing to remember.
-
-This module decides, purely; `smalti.table.log` acts on it.
+No other file ever gets the name of an added Mosaic file (`unique_names`). So nothing that a slow process still does to
+such a name can do harm, even long after the commit: a late deletion finds no file, and a file that a late copy has
+brought back is recognised by its name. For this purpose a checkpoint remembers the names that were removed lately. It
+also remembers the last batch of each stream. If there is nothing to remember, the checkpoint is an empty file.
 """
 
 from __future__ import annotations
@@ -31,26 +32,24 @@ from typing import Any, Literal, NamedTuple
 from smalti.errors import ConflictError, MosaicError
 from smalti.table.names import JOBS, KEPT, MAX_NAME, STREAMS, is_ours, new_token, parse_partition, staging_job
 
-#: "append" adds, "overwrite" replaces all files and "dynamic" those of the partitions that get new ones. "create" wants
-#: a table without files. "replace" takes the place of the files that the job has read, and of no others.
+#: "append" adds files, "overwrite" replaces all files, "dynamic" replaces those of the partitions that get new files,
+#: "create" needs a table without files, and "replace" replaces exactly the files that the job has read.
 Mode = Literal["append", "overwrite", "dynamic", "create", "replace"]
 
 _VERSION = 3
-#: Of a record; its name has sixteen digits.
-MAX_NUMBER = 10**16 - 1
-#: How long a copy or a process may be under way, in seconds: the names that a store could bring back for so long are
-#: remembered, and the names of files that were there for longer before they were removed are not.
+#: How long a copy may be under way, in seconds. For this long a checkpoint remembers the name of a removed file, unless
+#: the file had been there for longer: then the copy that made it is over.
 MEMORY = 24 * 3600
-#: Names that a checkpoint remembers besides those of its own commit. The oldest ones are forgotten first.
+#: How many names a checkpoint remembers besides those of its own commit. The oldest names are forgotten first.
 MAX_REMEMBERED = 20_000
 
 
 class FileId(NamedTuple):
-    """What tells a file from another one that has taken its name: its size, and its ETag or time of modification."""
+    """Tells a file from another one of the same name: its size, and as mark its ETag or time of modification."""
 
     size: int
     mark: str = ""
-    #: In nanoseconds, 0 if it is not known. It is not compared.
+    #: In nanoseconds, 0 if unknown. It is not compared.
     modified: int = 0
 
     @classmethod
@@ -58,12 +57,12 @@ class FileId(NamedTuple):
         return cls(size, etag or str(modified or ""), modified)
 
     def is_other(self, found: FileId | None) -> bool:
-        """Whether another file was found at the name, or none; as far as the marks of both are known."""
+        """Return whether there is another file at the name now, or none, as far as both marks are known."""
         return found is None or self.size != found.size or bool(self.mark and found.mark and self.mark != found.mark)
 
 
 class Addition(NamedTuple):
-    """A file to add: where it was staged, where it goes, and its size, -1 if an earlier version has not said it."""
+    """A file to add: its staged and its final path, and its size, which is -1 in records of an earlier version."""
 
     staged: str
     final: str
@@ -77,30 +76,27 @@ class Removal(NamedTuple):
     ----------
     path : str
     id : FileId, optional
-        Of a file that somebody else has put there: it is removed only if it is still that one.
+        For a file whose name is not ours: it is removed only if it is still the same file.
     is_recent : bool
-        Whether a copy that brings the file back may be under way, so that its name has to be remembered.
+        Whether a copy may still be under way that brings the file back, so that the checkpoint remembers its name.
     """
 
     path: str
     id: FileId | None = None
     is_recent: bool = False
 
+    def is_at(self, found: FileId | None) -> bool:
+        """Return whether the file that was found at the path is the one to remove."""
+        return self.id is None or not self.id.is_other(found)
+
     def to_value(self) -> Any:
         if self.id is not None:
             return [self.path, self.id.size, self.id.mark]
         return [self.path] if self.is_recent else self.path
 
-    @classmethod
-    def from_value(cls, value: Any) -> Removal:
-        if isinstance(value, str):
-            return cls(value)
-        path, *of = value
-        return cls(path, FileId(int(of[0]), str(of[1])) if of else None, not of)
-
 
 class Hidden(NamedTuple):
-    """When a file was removed, by the store's clock, and which file, unless its name says it."""
+    """A removed file that may come back: the time of its removal, and its id if its name is not ours."""
 
     time: int
     id: FileId | None = None
@@ -108,12 +104,12 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is to be remembered when a commit is carried out.
+    """The record that marks a commit finished, with everything that has to be remembered.
 
     Attributes
     ----------
     hidden : mapping of str to Hidden
-        Files that were removed lately: if they are listed, they count as removed all the same.
+        Files that were removed lately. If a listing still shows them, or shows them again, they count as removed.
     streams : mapping of str to int
         The last batch of each streaming query.
     """
@@ -122,48 +118,15 @@ class Checkpoint:
     streams: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """Its record; an empty one if there is nothing to remember."""
         if not self.hidden and not self.streams:
             return b""
         hidden = [[path, time, *(id_[:2] if id_ else ())] for path, (time, id_) in self.hidden.items()]
         return json.dumps({"version": _VERSION, "checkpoint": {"hidden": hidden, "streams": self.streams}}).encode()
 
-    @classmethod
-    def from_value(cls, value: Any) -> Checkpoint:
-        hidden = {}
-        for path, time, *of in value["hidden"]:  # They matter only where files of these names are listed.
-            if not isinstance(path, str):
-                raise TypeError("not a path")
-            hidden[path] = Hidden(int(time), FileId(int(of[0]), str(of[1])) if of else None)
-        if not all(isinstance(stream, str) and isinstance(batch, int) for stream, batch in value["streams"].items()):
-            raise TypeError("not batches by stream")
-        return cls(hidden, dict(value["streams"]))
-
     def hides(self, path: str, found: FileId) -> bool:
-        """Whether a file that is listed has been removed."""
+        """Return whether a listed file counts as removed."""
         hidden = self.hidden.get(path)
         return hidden is not None and (hidden.id is None or not hidden.id.is_other(found))
-
-
-class State(NamedTuple):
-    """What the records of a table say.
-
-    Attributes
-    ----------
-    number : int
-        The number of the last record, 0 if there is none.
-    pending : tuple of Commit
-        The commits that are not known to be carried out.
-    memory : Checkpoint
-        What the last checkpoint remembers.
-    time : int
-        When the last record was written, in seconds and by the clock of the store.
-    """
-
-    number: int = 0
-    pending: tuple[Commit, ...] = ()
-    memory: Checkpoint = Checkpoint()
-    time: int = 0
 
 
 @dataclass(frozen=True)
@@ -175,23 +138,23 @@ class Commit:
     add : tuple of Addition
     remove : tuple of Removal
     discard : tuple of str
-        Jobs that never committed, and whose files are removed: whoever commits for one of them is too late.
+        Jobs that never committed and whose staged files are removed. They can no longer commit.
     time : int
-        When it was planned, in seconds and by the clock of the store: the latest time that its files tell.
+        When the commit was planned, in seconds by the store's clock: the latest time of its staged files and records.
     is_listed : bool
-        Whether the table was listed for it, so that what is hidden and was listed is among `remove`.
+        Whether the table was listed for the plan. Then `remove` has all hidden files that were still there.
     keep : int, optional
         Until when removed files are kept, in seconds since 1970.
     is_transient : bool
-        Whether the record goes when it is carried out, because it is in a directory of other files than Mosaic.
+        Whether the record is deleted at the end, because the table has files of another format than Mosaic.
     stream, batch : str and int, optional
-        Which batch of which streaming query this is.
+        The streaming query that commits, and the number of its batch.
     note : dict, optional
-        What the job wants to be told when somebody else finishes its commit.
+        What the job wants to be told when another process finishes its commit.
     token : str
         Tells this commit from every other.
-    number : int, optional
-        Of its record; 0 if it is one of an earlier version that has none.
+    number : int
+        The number of the record; 0 for records of an earlier version, which have none.
     """
 
     job: str
@@ -205,131 +168,168 @@ class Commit:
     stream: str | None = None
     batch: int | None = None
     note: dict[str, Any] | None = None
-    token: str = field(default_factory=lambda: new_token())
+    token: str = field(default_factory=new_token)
     number: int = field(default=0, compare=False)
 
     @property
     def record(self) -> str:
-        """The name of its record."""
+        """The name of the record."""
         return record_name(self.number) if self.number else f"add-{self.token}.json"
 
     @property
     def jobs(self) -> list[str]:
-        """The jobs whose staged files go when it is carried out: tasks of a stream stage below a job of their own."""
+        """The jobs whose staged files are removed at the end. Tasks of a stream stage files as a job of their own."""
         return sorted({self.job, *self.discard, *(staging_job(each.staged) for each in self.add)})
 
     @property
     def kept(self) -> str | None:
-        """Where its removed files are kept."""
+        """The directory in which removed files are kept."""
         return None if self.keep is None else f"{JOBS}/{KEPT}/{self.keep}-{self.number}"
+
+    @property
+    def directories(self) -> set[str]:
+        """All directories that the commit changes."""
+        paths = (*(each.path for each in self.remove), *(path for each in self.add for path in each[:2]))
+        return {self.kept or JOBS, JOBS, *(path.rpartition("/")[0] for path in paths)}
 
     def to_json(self) -> bytes:
         values = {name: value for name, value in vars(self).items() if name not in ("number", "remove")}
         return json.dumps({"version": _VERSION, **values, "remove": [each.to_value() for each in self.remove]}).encode()
 
 
-def parse_record(data: bytes, where: str, number: int) -> Commit | Checkpoint:
-    """Parse the record that was found at `where`.
+class State(NamedTuple):
+    """What the records of a table say.
 
-    Raises
-    ------
-    MosaicError
-        If it is not a record, or names paths outside its table: writers that find a record carry it out.
+    Attributes
+    ----------
+    number : int
+        The number of the last record, 0 if there is none.
+    pending : tuple of Commit
+        The commits that are not finished: one at most, and records of an earlier version.
+    memory : Checkpoint
+        The last checkpoint.
+    time : int
+        When the last record was written, in seconds by the store's clock.
     """
-    if not data:
-        return Checkpoint()
-    try:
-        found = json.loads(data)
-        if found.pop("version") not in (2, _VERSION):
-            raise ValueError("of another version")
-        if "checkpoint" in found:
-            return Checkpoint.from_value(found["checkpoint"])
-        found["add"] = tuple(Addition(*addition) for addition in _list(found["add"]))
-        found["remove"] = tuple(map(Removal.from_value, _list(found["remove"])))
-        found["discard"] = tuple(_list(found.get("discard", [])))
-        if not found["token"] or "number" in found:
-            raise ValueError("without its token, or with a number of its own")
-        commit = Commit(**found, number=number)
-        _check_types(commit)
-        if number == 0 and PurePosixPath(where).name != commit.record:
-            raise ValueError("under the name of another record")
-    except MosaicError as error:
-        raise error.locate(path=where) from None
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError):
-        raise MosaicError("not a commit record of this version", path=where, found=data[:200]) from None
-    check_inside(commit, where)
-    return commit
+
+    number: int = 0
+    pending: tuple[Commit, ...] = ()
+    memory: Checkpoint = Checkpoint()
+    time: int = 0
+
+    def last_batch(self, stream: str) -> int:
+        """Return the number of the last committed batch of a streaming query, -1 if there is none."""
+        pending = [commit.batch for commit in self.pending if commit.stream == stream and commit.batch is not None]
+        return max([*pending, self.memory.streams.get(stream, -1)])
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError("not a list")
-    return value
-
-
-def _check_types(commit: Commit) -> None:
-    texts = [commit.job, commit.token, *commit.discard, *(each.path for each in commit.remove)]
-    texts += [path for each in commit.add for path in (each.staged, each.final)]
-    numbers = [commit.time, *(each.size for each in commit.add), *(each.id.size for each in commit.remove if each.id)]
-    numbers += [number for number in (commit.batch, commit.keep) if number is not None]
-    if not all(isinstance(text, str) for text in texts) or not isinstance(commit.stream, str | None):
-        raise TypeError("not text")
-    if not all(type(number) is int and -1 <= number < 1 << 63 for number in numbers):
-        raise TypeError("not a number")
-    if not isinstance(commit.note, dict | None) or {type(commit.is_listed), type(commit.is_transient)} != {bool}:
-        raise TypeError("not an object, not a truth value")
-
-
-def check_inside(commit: Commit, where: str) -> None:
-    """Refuse a commit whose files are not all staged by a job, or that touches what is not the table's."""
-    try:
-        for staged, final, _ in commit.add:
-            if PurePosixPath(staged).parts[:1] != (JOBS,) or len(PurePosixPath(staged).parts) < 4:
-                raise MosaicError("a commit adds a file that no job has staged", found=staged)
-            if PurePosixPath(final).parts[:1] == (JOBS,):
-                raise MosaicError("a commit adds a file where jobs stage theirs", found=final)
-        for name in (commit.job, commit.token, *commit.discard, commit.stream or "none"):
-            if len(PurePosixPath(name).parts) != 1 or name in (STREAMS, KEPT):
-                raise MosaicError("a commit names a path outside its table", found=name)
-            _check_path(name)
-        for path in (*(each.path for each in commit.remove), *(path for each in commit.add for path in each[:2])):
-            _check_path(path)
-    except MosaicError as error:
-        raise error.locate(path=where) from None
-
-
-def _check_path(path: str) -> None:
-    parts = PurePosixPath(path).parts
-    if not parts or parts[0] == "/" or ".." in parts:
-        raise MosaicError("a commit names a path outside its table", found=path)
-    if "\0" in path or not all(map(_is_name, parts)):
-        raise MosaicError("a commit names a path that no file system takes", found=ascii(path))
-
-
-def _is_name(part: str) -> bool:
-    try:
-        return len(part.encode()) <= MAX_NAME
-    except UnicodeEncodeError:  # Half of a character, which JSON can hold.
-        return False
-
-
-# --- names ----------------------------------------------------------------------------------------------------------
+# --- reading records ------------------------------------------------------------------------------------------------
 
 
 def record_name(number: int) -> str:
-    """
-    Examples
-    --------
-    >>> record_name(12), record_number("commit-0000000000000012.json"), record_number("add-3f.json")
-    ('commit-0000000000000012.json', 12, None)
-    """
     return f"commit-{number:016d}.json"
 
 
 def record_number(name: str) -> int | None:
-    """The number in the name of a record; None if it is another file."""
-    found = re.fullmatch(r"commit-([0-9]{16})\.json", name)
-    return int(found[1]) if found else None
+    """Return the number in the name of a record: 0 for a record of an earlier version, None for other files.
+
+    Examples
+    --------
+    >>> record_number("commit-0000000000000012.json"), record_number("add-3f.json"), record_number("3.json")
+    (12, 0, None)
+    """
+    found = re.fullmatch(r"add-.*\.json|commit-([0-9]{16}|[1-9][0-9]{16,})\.json", name)
+    return int(found[1] or 0) if found else None
+
+
+def parse_record(data: bytes, path: str, number: int) -> Commit | Checkpoint:
+    """Parse the record at `path`.
+
+    Raises
+    ------
+    MosaicError
+        If it is not a record, or names paths outside its table: writers move and delete the files that a record names.
+    """
+    if not data:
+        return Checkpoint()
+    try:
+        value = json.loads(data)
+        if value.pop("version") not in (2, _VERSION):
+            raise ValueError("another version")
+        if "checkpoint" in value:
+            return _parse_checkpoint(**value["checkpoint"])
+        commit = _parse_commit(number, **value)
+        if number == 0 and PurePosixPath(path).name != commit.record:
+            raise ValueError("the name of another record")
+        return commit
+    except MosaicError as error:
+        raise error.locate(path=path) from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise MosaicError("not a commit record of this version", path=path, found=data[:200]) from None
+
+
+def _parse_checkpoint(hidden: list[Any], streams: dict[str, int]) -> Checkpoint:
+    checkpoint = Checkpoint({path: Hidden(time, _parse_id(id_)) for path, time, *id_ in hidden}, dict(streams))
+    _check_types(str, checkpoint.hidden)
+    _check_types(int, [*streams.values(), *(each.time for each in checkpoint.hidden.values())])
+    return checkpoint
+
+
+def _parse_commit(number: int, *, token: str, add: list[Any], remove: list[Any], **others: Any) -> Commit:
+    _check_types(list, [add, remove, others.setdefault("discard", [])])
+    others["discard"] = tuple(others["discard"])
+    additions = tuple(Addition(*each) for each in add)
+    commit = Commit(**others, token=token, add=additions, remove=tuple(map(_parse_removal, remove)), number=number)
+    _check_types(bool, [commit.is_listed, commit.is_transient])
+    _check_types(int, [commit.time, *(each.size for each in additions)])
+    _check_types(int, [each for each in (commit.batch, commit.keep) if each is not None])
+    _check_types(dict, [] if commit.note is None else [commit.note])
+    _check_paths(commit)
+    return commit
+
+
+def _parse_removal(value: Any) -> Removal:
+    """Parse ``path``, or ``[path]`` for a recent file, or ``[path, size, mark]`` for a file whose name is not ours."""
+    path, *id_ = [value] if isinstance(value, str) else value
+    return Removal(path, _parse_id(id_), is_recent=not isinstance(value, str) and not id_)
+
+
+def _parse_id(values: list[Any]) -> FileId | None:
+    if not values:
+        return None
+    size, mark = values
+    _check_types(int, [size])
+    _check_types(str, [mark])
+    return FileId(size, mark)
+
+
+def _check_types(type_: type, values: Iterable[Any]) -> None:
+    for value in values:
+        if type(value) is not type_ or (isinstance(value, int) and not -1 <= value < 1 << 63):
+            raise TypeError(f"not of type {type_.__name__}, or too large")
+
+
+def _check_paths(commit: Commit) -> None:
+    """Refuse a commit that names paths outside its table, or files to add that no job has staged."""
+    names = [commit.job, commit.token, *commit.discard, *([] if commit.stream is None else [commit.stream])]
+    staged = [each.staged for each in commit.add]
+    final = [*(each.final for each in commit.add), *(each.path for each in commit.remove)]
+    _check_types(str, [*names, *staged, *final])
+    for path in (*names, *staged, *final):
+        parts = path.split("/")
+        if not {"", ".", ".."}.isdisjoint(parts):
+            raise MosaicError("a commit names a path outside its table", found=path)
+        if "\0" in path or max(len(part.encode()) for part in parts) > MAX_NAME:
+            raise MosaicError("a commit names a path that no file system takes", found=ascii(path))
+    for path in final:
+        if path.split("/")[0] == JOBS:
+            raise MosaicError("a commit changes a file in the directory of jobs", found=path)
+    for path in staged:
+        if not path.startswith(f"{JOBS}/") or path.count("/") < 3:
+            raise MosaicError("a commit adds a file that no job has staged", found=path)
+    for name in names:
+        if "/" in name or name in (STREAMS, KEPT):
+            raise MosaicError("a commit names a path outside its table", found=name)
 
 
 # --- decisions ------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def plan_changes(
     mode: Mode,
     read: Mapping[str, FileId] | None = None,
 ) -> list[str]:
-    """The existing files that a job removes, as the table is now. Partitions are the same however they are spelled.
+    """Return the existing files that a job removes from the table as it is now.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ def plan_changes(
         The files of the table that the job may replace.
     mode : Mode
     read : mapping of str to FileId, optional
-        For "replace": the files that the job has read, as they were then.
+        For "replace": the files that the job has read, with their ids from that time.
 
     Raises
     ------
@@ -387,11 +387,12 @@ def plan_changes(
 
 
 def _partition(path: str) -> tuple[tuple[str, str | None], ...]:
+    """Return the partition of a file, which is the same however its directories are escaped."""
     return tuple(parse_partition(path.split("/")[:-1]).items())
 
 
 def plan_removals(files: Mapping[str, FileId], time: int, *, copies: bool) -> tuple[Removal, ...]:
-    """How files are removed at some `time`; `copies` says whether files are moved into the table by copies.
+    """Decide how files are removed at a `time`; `copies` says whether commits copy files to their final paths.
 
     Examples
     --------
@@ -411,27 +412,18 @@ def plan_removals(files: Mapping[str, FileId], time: int, *, copies: bool) -> tu
 
 
 def checkpoint_after(before: Checkpoint, commit: Commit, failed: Collection[str] = ()) -> Checkpoint:
-    """What is to be remembered after a commit.
+    """Return the checkpoint of a commit that follows the checkpoint `before`; `failed` are files that were not removed.
 
-    Names of `before` are forgotten after `MEMORY`, but only by a commit for which the table was listed: what was
-    listed then, it removes again. So nothing that is still there is ever forgotten.
-
-    Parameters
-    ----------
-    before : Checkpoint
-    commit : Commit
-    failed : collection of str
-        Files that could not be removed.
+    A name is forgotten after `MEMORY`, but only by a commit for which the table was listed: if the file was still
+    there, that commit removes it again. So no file that is still there is ever forgotten.
     """
-    gone = {each.path for each in commit.remove} | {each.final for each in commit.add}
+    changed = {each.path for each in commit.remove} | {each.final for each in commit.add}
     oldest = commit.time - MEMORY if commit.is_listed else -1
-    kept = [(path, each) for path, each in before.hidden.items() if path not in gone and each.time > oldest]
+    remembered = [(path, each) for path, each in before.hidden.items() if path not in changed and each.time > oldest]
     if commit.is_listed:
-        kept = sorted(kept, key=lambda item: item[1].time)[-MAX_REMEMBERED:]
-    hidden = dict(kept)
-    for path, id_, is_recent in commit.remove:
-        if is_recent or path in failed:
-            hidden[path] = Hidden(commit.time, id_)
+        remembered = sorted(remembered, key=lambda item: item[1].time)[-MAX_REMEMBERED:]
+    removed = [each for each in commit.remove if each.is_recent or each.path in failed]
+    hidden = dict(remembered) | {each.path: Hidden(commit.time, each.id) for each in removed}
     streams = dict(before.streams)
     if commit.stream is not None and commit.batch is not None:
         streams[commit.stream] = max(commit.batch, streams.get(commit.stream, -1))
@@ -441,7 +433,7 @@ def checkpoint_after(before: Checkpoint, commit: Commit, failed: Collection[str]
 def visible_files(
     listed: Mapping[str, FileId], pending: Iterable[Commit], memory: Checkpoint = Checkpoint()
 ) -> dict[str, Addition | None]:
-    """The files of a table while commits may be half carried out, with the addition that a file is of, if any.
+    """Return the files of a table with pending commits, each with the addition that brings it there, if there is one.
 
     Examples
     --------
@@ -452,8 +444,8 @@ def visible_files(
     """
     files: dict[str, Addition | None] = {path: None for path, found in listed.items() if not memory.hides(path, found)}
     for commit in pending:
-        for path, id_, _ in commit.remove:
-            if path in files and (id_ is None or path not in listed or not id_.is_other(listed[path])):
-                del files[path]
+        for removal in commit.remove:
+            if removal.is_at(listed.get(removal.path)):
+                files.pop(removal.path, None)
         files |= {addition.final: addition for addition in commit.add}
     return files

@@ -35,7 +35,15 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
 from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found, read_again
 from smalti.table.log import CommitLog
-from smalti.table.names import final_path, new_token, partition_directory, staging_directory, unique_names
+from smalti.table.names import (
+    JOBS,
+    attempt_directory,
+    final_path,
+    new_token,
+    partition_directory,
+    staging_directory,
+    unique_names,
+)
 from smalti.table.paimon_layout import listed_to_write, refuse_writing
 from smalti.table.partitions import by_directory, check_partition_columns, partition_value
 from smalti.table.records import FileId, Mode
@@ -264,7 +272,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
             # Whatever is in the way: rows are left out only if there are others.
             if self._create != "ignore" or not list_table(self._plan.root).files:
                 raise
-            CommitLog(self._plan.root).discard(self._plan.job)
+            CommitLog(self._plan.root).discard([f"{JOBS}/{self._plan.job}"])
             return
         if self._plan.success_file:
             try:
@@ -290,7 +298,7 @@ class MosaicBatchWriter(StagingWriter, DataSourceArrowWriter):  # type: ignore[m
         return replace(listing, files=kept).ids if kept else {}
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        CommitLog(self._plan.root).abort(self._plan.job)
+        CommitLog(self._plan.root).discard([f"{JOBS}/{self._plan.job}"], unless_pending=True)
 
 
 class StreamCommits(StagingWriter):
@@ -310,7 +318,7 @@ class StreamCommits(StagingWriter):
         self._plan.commit(Change(self._plan.root, self._mode), staged, query_name(self._options), batch)
 
     def discard(self, staged: list[str]) -> None:
-        CommitLog(self._plan.root).discard_staged(staged)
+        CommitLog(self._plan.root).discard(set(map(attempt_directory, staged)), unless_pending=True)
 
 
 class StreamedBatchWriter(StreamCommits, DataSourceArrowWriter):  # type: ignore[misc]
