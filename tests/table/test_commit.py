@@ -339,12 +339,14 @@ def test_cleaning_gets_past_a_record_that_cannot_be_carried_out(tmp_path: Path) 
 
 def test_a_commit_that_is_given_up_has_not_happened(tmp_path: Path) -> None:
     """Files that it was to replace stay, also those that a checkpoint would hide, and its batch is not committed."""
-    log = table_in(tmp_path)
+    table = tmp_path / "t"
+    table.mkdir()
+    log = table_in(table)
     add = (Addition(STAGED_FILES[0], "new1.mosaic"),)
     assert log.publish(Commit("job", add, (Removal("old.mosaic", None, True),), stream="q", batch=0, number=1))
-    (tmp_path / STAGED_FILES[0]).unlink()
+    (table / STAGED_FILES[0]).unlink()
     assert record_name(1) in clean_log(log, timedelta(0))
-    assert seen(tmp_path) == OLD
+    assert seen(table) == OLD
     assert log.state().last_batch("q") == -1
 
 
@@ -872,37 +874,6 @@ def test_a_reader_gives_up_in_the_end(tmp_path: Path, monkeypatch: pytest.Monkey
         assert len(tries) >= 10
 
 
-READING = """
-import sys
-import smalti
-for _ in range(int(sys.argv[2])):
-    rows = smalti.dataset(sys.argv[1]).to_table()["x"].to_pylist()
-    assert len(rows) == 4 and len(set(rows)) == 1, rows
-print("read")
-"""
-
-
-def test_readers_while_a_table_is_overwritten(tmp_path: Path) -> None:
-    """Processes that read while others overwrite find the four rows of one overwrite, and no error."""
-    for number in range(4):
-        smalti.write_table(pa.table({"x": [0]}), tmp_path / f"0-{number}.mosaic")
-    command = [sys.executable, "-c", READING, str(tmp_path), "60"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reading:
-        log, round_, old = CommitLog(Location(LocalFileSystem(), str(tmp_path))), 0, [f"0-{n}.mosaic" for n in range(4)]
-        while reading.poll() is None:
-            round_ += 1
-            staged = [f"{staging_directory(f'job{round_}', '0')}/{round_}-{n}.mosaic" for n in range(4)]
-            (tmp_path / staged[0]).parent.mkdir(parents=True)
-            for path in staged:
-                smalti.write_table(pa.table({"x": [round_]}), tmp_path / path)
-            commit(log, planned(f"job{round_}", staged, old, "overwrite"))
-            old = [final_path(path) for path in staged]
-        assert reading.stdout is not None
-        assert reading.stderr is not None
-        assert reading.stdout.read() == "read\n", reading.stderr.read()
-    assert round_ > 5
-
-
 def test_what_is_missing_is_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A typo beside a million files costs a look or two, and fails as a typo."""
     entries, listed = Location.entries, []
@@ -970,46 +941,6 @@ def test_a_committed_file_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "t" / staging_directory("job", "0") / "day=4/new.mosaic").unlink()
     with pytest.raises(MosaicError, match=r"day=4/new\.mosaic: a committed file has gone"):
         smalti.dataset(tmp_path / "t")
-
-
-COMMITTING = """
-import shutil, sys
-from pathlib import Path
-from pyarrow.fs import LocalFileSystem
-from smalti.io import Location
-from smalti.table.log import CommitLog
-from smalti.table.records import Addition, Commit, Removal
-root, count = Path(sys.argv[1]), int(sys.argv[2])
-log = CommitLog(Location(LocalFileSystem(), str(root)))
-old = [f"p={p}/0.mosaic" for p in range(4)]
-for number in range(1, count):
-    staged = [f"_mosaic_jobs/j{number}/0/p={p}/{number}.mosaic" for p in range(4)]
-    for path in staged:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(b"x")
-    add = tuple(Addition(path, path.split("/", 3)[3]) for path in staged)
-    commit = Commit(f"j{number}", add, tuple(map(Removal, old)), number=2 * number - 1)
-    log.publish(commit)
-    log.carry_out(commit)
-    old = [f"p={p}/{number}.mosaic" for p in range(4)]
-"""
-
-
-def test_listings_while_commits_go_on(tmp_path: Path) -> None:
-    """Every listing finds the four files of one commit, whatever moment it falls into."""
-    for number in range(4):
-        (tmp_path / f"p={number}").mkdir()
-        (tmp_path / f"p={number}/0.mosaic").write_bytes(b"x")
-    seen_commits = set()
-    with subprocess.Popen([sys.executable, "-c", COMMITTING, str(tmp_path), "150"]) as committing:
-        while committing.poll() is None:
-            files = list_files(str(tmp_path)).files
-            assert sorted(file.partition["p"] for file in files) == ["0", "1", "2", "3"]
-            names = {Path(file.name).name for file in files}
-            assert len(names) == 1, files
-            seen_commits |= names
-    assert committing.returncode == 0
-    assert len(seen_commits) > 5
 
 
 # --- jobs, and object stores ----------------------------------------------------------------------------------------

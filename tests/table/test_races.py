@@ -31,6 +31,7 @@ from smalti.io import locate
 from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
 from smalti.spark.task.read import read_split
+from smalti.table.listing import list_files
 from smalti.table.log import CommitLog
 from smalti.table.splits import Piece
 from tests.support import racing_child
@@ -365,3 +366,52 @@ def test_races_with_a_process_that_is_killed(name: str, tmp_path: Path) -> None:
         jobs.clean(table, timedelta(0))
         assert rows_of(str(table)) == listed_rows(str(table))
     assert not wrong, show(wrong, rounds)
+
+
+# --- readers and listings beside commits ----------------------------------------------------------------------------
+
+#: Overwrites the four files of a table, one in each partition, as fast as it can, until it is killed.
+COMMITTING = """
+import sys
+from itertools import count
+from pathlib import Path
+import pyarrow as pa
+import smalti
+from smalti.io import locate
+from smalti.table.listing import list_files
+from smalti.table.log import CommitLog
+from smalti.table.records import Addition, Commit, Removal
+root = Path(sys.argv[1])
+log, old = CommitLog(locate(root)), [f"p={p}/0.mosaic" for p in range(4)]
+for number in count(1):
+    staged = [f"_mosaic_jobs/j{number}/0/p={p}/{number}.mosaic" for p in range(4)]
+    for path in staged:
+        (root / path).parent.mkdir(parents=True)
+        smalti.write_table(pa.table({"x": [number]}), root / path)
+    add = tuple(Addition(path, path.split("/", 3)[3]) for path in staged)
+    commit = Commit(f"j{number}", add, tuple(map(Removal, old)), number=2 * number - 1)
+    assert log.publish(commit)
+    log.carry_out(commit)
+    old = [each.final for each in add]
+"""
+
+
+@pytest.mark.parametrize("kind", ["listing", "reading"])
+def test_while_a_table_is_overwritten(tmp_path: Path, kind: str) -> None:
+    """Every listing has the four files of one commit, and every read the four rows, whatever moment it falls into."""
+    for partition in range(4):
+        (tmp_path / f"p={partition}").mkdir()
+        smalti.write_table(pa.table({"x": [0]}), tmp_path / f"p={partition}/0.mosaic")
+    seen: set[int] = set()
+    with subprocess.Popen([sys.executable, "-c", COMMITTING, str(tmp_path)]) as committing:
+        try:
+            while len(seen) < 5 * ROUNDS:
+                assert committing.poll() is None
+                if kind == "listing":
+                    found = [int(Path(file.name).stem) for file in list_files(tmp_path).files]
+                else:
+                    found = smalti.dataset(tmp_path).to_table()["x"].to_pylist()
+                assert (len(found), len(set(found))) == (4, 1), found
+                seen |= set(found)
+        finally:
+            committing.kill()
