@@ -190,7 +190,8 @@ def pack_schema_block(list names not None, list descriptors not None, list order
                     chosen = &merged
         _put(out, len(names))
         _put(out, num_buckets)
-        out.append(BPE if chosen == &merged else FRONT)
+        # One byte. Not by `append`: with shared utility code, Cython 3.3 leaves out a macro that its `append` needs.
+        _put(out, BPE if chosen == &merged else FRONT)
         if chosen == &merged:
             _put(out, n_rules)
             out += rules[:2 * n_rules]
