@@ -14,7 +14,7 @@ from smalti.errors import ConflictError
 from smalti.io.locations import Location
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_table
-from smalti.table.log import CommitLog
+from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import Selection, attempt_directory
 from smalti.table.records import Addition, Commit, FileId, Mode, plan_changes, plan_removals
 
@@ -97,14 +97,16 @@ class Change:
             if stream is not None and batch is not None and batch <= state.last_batch(stream):
                 log.discard(set(map(attempt_directory, names)))
                 return False
-            staged = log.staged(list(names))
+            staged = log.files(list(names))
+            if missing := names.keys() - staged.keys():
+                raise staged_error(log.path(min(missing)))
             existing = {} if listing is None or self.mode == "append" else dict(self.replaceable(listing))
             removed = plan_changes(names.values(), existing, self.mode, self.read)
             files = {path: existing[path] for path in removed} | (listing.leftovers if listing else {})
-            now = max([state.time, *(entry.modified // 10**9 for entry in staged.values())])
+            now = max([state.time, *(staged[path].modified // 10**9 for path in names)])
             commit = Commit(
                 job,
-                tuple(Addition(path, names[path], entry.size) for path, entry in staged.items()),
+                tuple(Addition(path, final, staged[path].size) for path, final in names.items()),
                 plan_removals(files, now, copies=log.copies),
                 time=now,
                 is_listed=listing is not None,

@@ -109,7 +109,7 @@ class CommitLog:
         return sorted((number, entry) for number, entry in numbers if number is not None)
 
     def entries(self, directory: str, *, recursive: bool = False) -> Sequence[Entry]:
-        return self._location(directory).entries(recursive=recursive)
+        return Location(self._root.filesystem, self.path(directory).rstrip("/")).entries(recursive=recursive)
 
     def _find(self, name: str) -> Entry | None:
         """Return an entry of the directory of jobs, as this log has last listed it."""
@@ -143,24 +143,14 @@ class CommitLog:
                 streams[stream] = max(int(entry.name), streams.get(stream, -1))
         return Checkpoint(checkpoint.hidden, streams)
 
-    def staged(self, paths: Sequence[str]) -> dict[str, Entry]:
-        """Find staged files; on an object store with one listing for each job.
-
-        Raises
-        ------
-        ConflictError
-            If one has gone.
-        """
-        if self._root.stores is None:
+    def files(self, paths: Sequence[str]) -> dict[str, Entry]:
+        """Find the files at some paths; on an object store one listing finds many."""
+        if self._root.stores is None or len(paths) < 2:
             entries: Iterable[Entry] = self._root.infos([self.path(path) for path in paths])
         else:
-            jobs = sorted({"/".join(path.split("/")[:2]) for path in paths})
-            entries = [entry for job in jobs for entry in self.entries(job, recursive=True)]
-        found = {entry.path: entry for entry in entries if entry.is_file}
-        for path in paths:
-            if self.path(path) not in found:
-                raise staged_error(self.path(path))
-        return {path: found[self.path(path)] for path in paths}
+            entries = self.entries(os.path.commonpath(map(_parent, paths)), recursive=True)
+        start = len(self.path(""))
+        return {entry.path[start:]: entry for entry in entries if entry.is_file}
 
     def refuse_pending(self) -> None:
         """Raise if a commit is pending and the file system cannot tell whether its process is still at work on it."""
@@ -199,11 +189,10 @@ class CommitLog:
         except OSError:
             # A store may have created the record without an answer, or may still do so. A record of the same number
             # that changes nothing prevents the latter; the next writer finishes it.
-            if self._create(record, Commit(new_token(), time=commit.time, number=commit.number).to_json()):
+            nothing = Commit(new_token(), time=commit.time, number=commit.number)
+            if self._create(record, nothing.to_json()) or record.read_bytes() != data:
                 raise
-            is_created = record.read_bytes() == data
-            if not is_created:
-                raise
+            is_created = True
         if not is_created:
             return False
         if self._is_late(commit):
@@ -406,32 +395,29 @@ class CommitLog:
 
     def _add(self, commit: Commit, addition: Addition) -> None:
         """Bring a staged file to its final path. On an object store the staged copy stays until all files are there."""
-        staged, final = self.path(addition.staged), self.path(addition.final)
+        staged, final = addition.staged, addition.final
         try:
-            if self._root.stores is not None:
-                self._root.stores.copy_file(staged, final)
-                return
             if self._root.is_local:
-                keep_access(Path(staged), Path(final))
-            self._root.filesystem.move(staged, final)
+                keep_access(Path(self.path(staged)), Path(self.path(final)))
+            self._move(staged, final)
         except OSError:  # Not all file systems raise FileNotFoundError for a missing file.
-            if self._location(addition.staged).is_file():
+            if self._location(staged).is_file():
                 if self.is_exclusive:
                     raise
                 self._copy(staged, final)  # A file system that is passed may refuse to move a large object.
-                self._delete([addition.staged])
-            elif not self._location(addition.final).is_file() and self._is_pending(commit):
+                self._delete([staged])
+            elif not self._location(final).is_file() and self._is_pending(commit):
                 raise MosaicError(
                     "a committed file has gone; to give the commit up, delete its record",
-                    path=staged,
+                    path=self.path(staged),
                     found=self.path(f"{JOBS}/{commit.record}"),
                 ) from None
 
     def _copy(self, staged: str, final: str) -> None:
         """Copy a file through this machine; a copy that fails leaves the file that was at `final` before."""
-        sink = open_sink(final, self._root.filesystem)
+        sink = open_sink(self.path(final), self._root.filesystem)
         try:
-            with self._root.filesystem.open_input_stream(staged, compression=None) as source:
+            with self._root.filesystem.open_input_stream(self.path(staged), compression=None) as source:
                 shutil.copyfileobj(source, sink, COPY_BYTES)
             sink.commit()
         except BaseException:
@@ -440,8 +426,9 @@ class CommitLog:
 
     def _remove(self, commit: Commit, pool: ThreadPoolExecutor) -> dict[str, OSError]:
         """Delete the files that a commit removes, or move them to where they are kept. Return those that stay."""
-        found = self._ids([each.path for each in commit.remove if each.id is not None])
-        paths = [each.path for each in commit.remove if each.is_at(found.get(each.path))]
+        found = self.files([each.path for each in commit.remove if each.id is not None])
+        ids = {path: file_id(entry) for path, entry in found.items()}
+        paths = [each.path for each in commit.remove if each.is_at(ids.get(each.path))]
         failed: dict[str, OSError] = {}
         if commit.kept is not None:
             self._make_directories({f"{commit.kept}/{_parent(path)}".rstrip("/") for path in paths})
@@ -450,26 +437,21 @@ class CommitLog:
             paths = [path for path in paths if path not in failed] if self._root.stores is not None else []
         return failed | self._delete(paths)
 
-    def _ids(self, paths: list[str]) -> dict[str, FileId]:
-        """Return which files are at some paths now; on an object store one listing finds many."""
-        if self._root.stores is not None and len(paths) > _PARALLEL:
-            entries: Iterable[Entry] = self._root.entries(recursive=True)
-        else:
-            entries = self._root.infos([self.path(path) for path in paths])
-        start = len(self.path(""))
-        return {entry.path[start:]: file_id(entry) for entry in entries if entry.is_file}
-
     def _keep(self, path: str, kept: str) -> OSError | None:
-        """Move a file to where it is kept, on an object store by a copy. Return the error if the file stays."""
+        """Move a file to where it is kept. Return the error if the file stays."""
         try:
-            if self._root.stores is None:
-                self._root.filesystem.move(self.path(path), self.path(kept))
-            else:
-                self._root.stores.copy_file(self.path(path), self.path(kept))
+            self._move(path, kept)
         except OSError as error:
             # If the file has gone, another process that carries out the same commit was faster.
             return error if self._location(path).is_file() else None
         return None
+
+    def _move(self, source: str, target: str) -> None:
+        """Move a file, on an object store by a copy, after which both are there."""
+        if self._root.stores is not None:
+            self._root.stores.copy_file(self.path(source), self.path(target))
+        else:
+            self._root.filesystem.move(self.path(source), self.path(target))
 
     def _make_directories(self, directories: Iterable[str]) -> None:
         """Make directories on a disk, and raise if no file can be put there."""
