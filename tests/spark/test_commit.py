@@ -36,7 +36,7 @@ def test_a_commit_is_seen_from_its_record_on(tmp_path: Path) -> None:
         assert rows_of(planned_files(tmp_path), tmp_path) == NEW
     (tmp_path / "old.mosaic").unlink()
     assert rows_of(planned_files(tmp_path), tmp_path) == NEW
-    log.settle()
+    log.finish_pending()
     assert rows_of(planned_files(tmp_path), tmp_path) == NEW
 
 
@@ -45,5 +45,5 @@ def test_tasks_find_files_that_moved_after_planning(tmp_path: Path) -> None:
     log.publish(planned("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
     files = planned_files(tmp_path)
     assert all(JOBS in file.path for file in files)
-    log.settle()
+    log.finish_pending()
     assert rows_of(files, tmp_path) == NEW

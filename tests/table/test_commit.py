@@ -69,7 +69,7 @@ def planned(
 
 def commit(log: CommitLog, what: Commit) -> Commit:
     """Commit something that is right whatever else has happened to the table."""
-    numbered = replace(what, number=log.settle()[0].number + 1)
+    numbered = replace(what, number=log.finish_pending()[0].number + 1)
     assert log.publish(numbered)
     log.carry_out(numbered)
     return numbered
@@ -313,7 +313,7 @@ def test_cleaning_gets_past_broken_records(tmp_path: Path, data: bytes, name: st
     table.mkdir()
     log = table_in(table)
     (table / JOBS / name).write_bytes(data)
-    for use in (log.settle, log.settle, lambda: smalti.dataset(table)):
+    for use in (log.finish_pending, log.finish_pending, lambda: smalti.dataset(table)):
         with pytest.raises(MosaicError, match=f"{name}: (not a commit record|a commit names)"):
             use()
     assert clean_log(log, timedelta(days=1)) == [name]
@@ -366,12 +366,12 @@ def test_cleaning_gets_past_paths_that_cannot_be(tmp_path: Path, hostile: dict[s
     (table / "p=1").mkdir()
     commit = Commit("hostile", **hostile, number=number)
     (table / JOBS / commit.record).write_bytes(commit.to_json())
-    for use in (log.settle, lambda: clean_log(log, timedelta(days=1))):
+    for use in (log.finish_pending, lambda: clean_log(log, timedelta(days=1))):
         with pytest.raises(MosaicError, match=f"{commit.record}: a commit cannot be carried out"):
             use()
     assert commit.record in clean_log(log, timedelta(0))
     assert seen(table) == OLD
-    assert log.settle()[0].number == 2 * number + 2
+    assert log.finish_pending()[0].number == 2 * number + 2
 
 
 @pytest.mark.parametrize("number", [0, 10**16 - 1, 10**30])
@@ -511,7 +511,7 @@ def test_a_committer_that_is_killed_at_any_step(tmp_path: Path) -> None:
         rows = seen(table)
         outcomes.append(rows)
         assert rows in (OLD, NEW), f"killed before change {step}"
-        log.settle()
+        log.finish_pending()
         assert seen(table) == rows
         jobs.clean(table, timedelta(0))
         assert seen(table) == rows
@@ -560,7 +560,7 @@ def test_batches_of_a_stream_are_remembered(tmp_path: Path) -> None:
     assert last() == -1
     log.publish(Commit("j1", stream="q", batch=0, number=1))
     assert last() == 0
-    log.settle()
+    log.finish_pending()
     assert (last(), last("other")) == (0, -1)
     for batch in range(1, 40):
         commit(log, Commit(f"j{batch}", stream="q", batch=batch))
@@ -695,7 +695,7 @@ def test_a_slow_process_leaves_the_next_run_of_the_same_job_alone(tmp_path: Path
     log.carry_out(first)
     assert (tmp_path / "old.mosaic").exists()
     assert log.state()[:2] == (3, (again,))
-    log.settle()
+    log.finish_pending()
     assert rows_of(tmp_path) == [*OLD, *NEW]
 
 
@@ -721,7 +721,7 @@ def test_symbolic_links_do_not_lead_out(tmp_path: Path) -> None:
         log.publish(hostile)
     (table / JOBS / record_name(1)).write_bytes(hostile.to_json())
     with pytest.raises(MosaicError, match="leads out of its table"):
-        log.settle()
+        log.finish_pending()
     (table / JOBS / record_name(1)).unlink()
     clean_log(log, timedelta(0))
     assert (elsewhere / "keys").read_text() == "precious"
@@ -793,7 +793,7 @@ def test_parts_of_a_table(tmp_path: Path, path: str, expected: list[tuple[int, i
 
     before = smalti.dataset(f"{tmp_path}/{path}")
     assert rows() == expected
-    log.settle()
+    log.finish_pending()
     assert rows() == expected
     # What was found before its files were moved finds them still.
     assert sorted(before.to_table()["x"].to_pylist()) == [x for x, _ in expected]
@@ -819,7 +819,7 @@ def test_other_paths_to_a_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path / "t/day=1")
     for path in (".", "../day=1", "new.mosaic", tmp_path / "link", tmp_path / "t/day=1/new.mosaic"):
         assert smalti.dataset(path).to_table()["x"].to_pylist() == [10], path
-    log.settle()
+    log.finish_pending()
     for path in (".", "../day=1", "new.mosaic", tmp_path / "link"):
         assert smalti.dataset(path).to_table()["x"].to_pylist() == [10], path
 

@@ -87,7 +87,7 @@ def recover(directory: AnyPath, *, filesystem: AnyFileSystem = None) -> list[Job
     Every job that writes does this to its target before anything else. A commit is left to its own process for two
     seconds, and then finished here.
     """
-    return list(job_summaries(CommitLog(locate(directory, filesystem).absolute()).settle()[1]).values())
+    return list(job_summaries(CommitLog(locate(directory, filesystem).absolute()).finish_pending()[1]).values())
 
 
 def job_summaries(commits: Iterable[Commit]) -> dict[str, JobSummary]:

@@ -122,7 +122,7 @@ def _drop_jobs(log: CommitLog, limit: float, in_use: set[str]) -> list[str]:
     elif old:
         is_published = False
         while not is_published:
-            state, _ = log.settle()
+            state, _ = log.finish_pending()
             commit = Commit(new_token(), discard=tuple(old), time=state.time, number=state.number + 1)
             is_published = log.publish(commit)
         log.carry_out(commit)

@@ -90,7 +90,7 @@ class Change:
         for attempt in range(_MAX_ATTEMPTS):
             # The state is read first. If anything happens to the table after that, the next number is taken.
             listing = None if self.mode == "append" else list_table(self.root, self.suffix)
-            state = log.settle()[0] if listing is None else listing.state
+            state = log.finish_pending()[0] if listing is None else listing.state
             if listing is None and state.memory.hidden:
                 listing = list_table(self.root, self.suffix)
                 state = listing.state

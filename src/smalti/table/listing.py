@@ -207,13 +207,13 @@ def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
         except FileNotFoundError as error:
             if error.filename != root.path:  # A link in the table leads to nothing.
                 raise
-            return Listing(root.filesystem, [], root.path, finished=finished, state=CommitLog(root).settle()[0])
+            return Listing(root.filesystem, [], root.path, finished=finished, state=CommitLog(root).finish_pending()[0])
         if listing.directory is None:
             raise FileExistsError(17, "A file, where a directory is to be written", root.path)
         if not listing.pending:
             return replace(listing, finished=finished)
         for table in sorted(listing.pending):  # This one, and tables within it and above it.
-            finished += CommitLog(Location(root.filesystem, table)).settle()[1]
+            finished += CommitLog(Location(root.filesystem, table)).finish_pending()[1]
     raise MosaicError("the files keep changing while they are listed", path=root.path)
 
 

@@ -238,7 +238,7 @@ class CommitLog:
 
     # --- carrying out -----------------------------------------------------------------------------------------------
 
-    def settle(self) -> tuple[State, tuple[Commit, ...]]:
+    def finish_pending(self) -> tuple[State, tuple[Commit, ...]]:
         """Finish pending commits. Return the state without any, and the commits that were finished here.
 
         Raises
@@ -264,8 +264,9 @@ class CommitLog:
         raise ConflictError("commits keep coming; run this job again when fewer are running", path=self._root.path)
 
     def wait_for(self, state: State) -> None:
-        """Wait until the pending commits are finished by their own processes, or the last record is old enough."""
-        end, pause = time.monotonic() + min(PATIENCE, state.time + PATIENCE - time.time()), 0.005
+        """Wait until the pending commits are finished by their own processes, or the last record is `PATIENCE` old."""
+        age = time.time() - state.time - 1  # The state has whole seconds.
+        end, pause = time.monotonic() + min(PATIENCE, PATIENCE - age), 0.005
         while time.monotonic() < end and any(map(self._is_pending, state.pending)):
             time.sleep(pause)
             pause = min(2 * pause, 0.1)
