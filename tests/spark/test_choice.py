@@ -10,10 +10,11 @@ import pytest
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
 from smalti.spark.driver.choice import choose_files, fit_partitions
-from smalti.spark.driver.facts import FileFacts, sorted_columns
+from smalti.spark.driver.facts import sorted_columns
 from smalti.spark.files import spell_alike
 from smalti.spark.options import ReadOptions
 from smalti.table.listing import FoundFile
+from smalti.table.snapshot import FileFacts
 
 HOUR = 3_600 * 10**9
 FILES = [
@@ -93,8 +94,9 @@ def test_names_that_differ_in_case_are_spelled_alike() -> None:
     ],
 )
 def test_columns_that_row_groups_are_sorted_by(bounds: list[list[tuple[int, int]]], expected: bool) -> None:
+    kinds = {"k": pa.int64()}
     facts = [
-        FileFacts(tuple(1 for _ in file), tuple({"k": ColumnStatistics(0, *each)} for each in file), {"k": pa.int64()})
+        FileFacts((1,) * len(file), (9,) * len(file), tuple({"k": ColumnStatistics(0, *each)} for each in file), kinds)
         for file in bounds
     ]
     assert sorted_columns(facts) == ({"k"} if expected else set())

@@ -104,8 +104,8 @@ class SnapshotTable:
     def num_row_groups(self) -> None:
         """Not known without opening files."""
 
-    def by_row_group(self, piece: Piece) -> list[Piece]:
-        return [piece]
+    def by_row_group(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        return pieces
 
     def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
         """Splits, and bytes of their files."""

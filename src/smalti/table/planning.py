@@ -6,8 +6,8 @@ This is the only place that rules out files. Row groups are ruled out by the sta
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import compress
+from dataclasses import dataclass, replace
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,10 +18,13 @@ from smalti.logical.mapping import field_in_list
 from smalti.logical.tree import project_schema
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import infer_type, partition_value
+from smalti.table.snapshot import FileFacts
+from smalti.table.splits import Piece, cut
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
+    from smalti.predicate.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,128 @@ def _may_match(partitions: Sequence[Mapping[str, pa.Scalar]], filter_: Filter) -
         return prune_partitions(fit_values(filter_, types).tree, partitions) if types else [True] * len(partitions)
     except SchemaError:
         return [True] * len(partitions)
+
+
+# --- row groups that cannot have a matching row -----------------------------------------------------------------------
+
+
+def matching_row_groups(
+    files: Sequence[FoundFile],
+    facts: Mapping[str, FileFacts],
+    values: Mapping[str, Mapping[str, pa.Scalar]],
+    types: Mapping[str, pa.DataType],
+    tree_of: Callable[[Mapping[str, pa.DataType]], Tree | None],
+) -> dict[str, list[int] | None]:
+    """The row groups that may have matching rows, for the files that have any; None if those of a file are not known.
+
+    Parameters
+    ----------
+    files : sequence of FoundFile
+    facts : mapping of path to FileFacts
+        Of the files that were looked into.
+    values : mapping of path to mapping of column to scalar
+        Partition values of each file. They are bounds of all its row groups.
+    types : mapping of column to type
+        The columns that are compared, and the types that they are compared in.
+    tree_of : callable
+        Makes the filter, given the types of the columns that have bounds; None if these decide nothing.
+    """
+    from smalti.predicate.prune import GroupStatistics, Outcome, prune  # slow to import, see smalti.mosaic.filtering
+
+    groups: list[tuple[str, int | None]] = []
+    for file in files:
+        known = facts.get(file.path)
+        groups.extend((file.path, group) for group in (range(len(known.rows)) if known else [None]))
+    statistics = {}
+    for name, type_ in types.items():
+        records = [_bounds(name, values[path], facts.get(path), group) for path, group in groups]
+        try:
+            statistics[name] = GroupStatistics(
+                pa.array([record[0] for record in records], pa.int64()),
+                pa.array([record[1] for record in records], type_),
+                pa.array([record[2] for record in records], type_),
+            )
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            continue  # Bounds that the type cannot hold decide nothing; a reader of the file will say so.
+    tree = tree_of({name: types[name] for name in statistics})
+    rows = [1 if group is None else facts[path].rows[group] for path, group in groups]
+    outcomes = [Outcome.SOME] * len(rows) if tree is None else prune(tree, statistics, rows)
+    found: dict[str, list[int] | None] = {}
+    for (path, group), outcome in zip(groups, outcomes, strict=True):
+        if outcome is not Outcome.NONE:
+            kept = found.setdefault(path, None if group is None else [])
+            if kept is not None and group is not None:
+                kept.append(group)
+    return found
+
+
+def _bounds(
+    name: str, values: Mapping[str, pa.Scalar], known: FileFacts | None, group: int | None
+) -> tuple[int | None, Any, Any]:
+    """Nulls and bounds of a column in a row group. Of a partition column, one null stands for any number."""
+    if name in values:
+        value = values[name].as_py()
+        return int(value is None), value, value
+    found = known.statistics[group].get(name) if known is not None and group is not None else None
+    return (None, None, None) if found is None else (found.null_count, found.min, found.max)
+
+
+# --- pieces of files ------------------------------------------------------------------------------------------------
+
+
+def cut_files(
+    files: Sequence[FoundFile],
+    facts: Mapping[str, FileFacts],
+    row_groups: Mapping[str, Sequence[int] | None],
+    limit: int,
+) -> list[Piece]:
+    """Pieces of about `limit` bytes, of the row groups that `matching_row_groups` has left."""
+    pieces = []
+    for file in files:
+        known, kept = facts.get(file.path), row_groups[file.path]
+        if known is None or kept is None:
+            pieces.append(Piece.whole(file))
+            continue
+        parts = cut(file, known.group_bytes, limit) if file.size > limit else [Piece.whole(file)]
+        pieces += [smaller for piece in parts for smaller in _narrow(piece, known, set(kept))]
+    return pieces
+
+
+def _narrow(piece: Piece, known: FileFacts, kept: set[int]) -> list[Piece]:
+    """A piece without the row groups that cannot match; none if nothing is left of it."""
+    groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+    left = [group for group in groups if group in kept]
+    if len(left) == len(groups):
+        return [piece]
+    share = sum(known.rows[group] for group in left) / max(1, sum(known.rows[group] for group in groups))
+    return [replace(piece, row_groups=tuple(left), num_bytes=int(piece.num_bytes * share))] if left else []
+
+
+def rows_of(piece: Piece, facts: Mapping[str, FileFacts]) -> int | None:
+    """How many rows a piece has, if its file was looked into."""
+    known = facts.get(piece.file.path)
+    if known is None:
+        return None
+    return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
+
+
+def first_pieces(pieces: Sequence[Piece], facts: Mapping[str, FileFacts], limit: int) -> list[Piece]:
+    """The first pieces that together have `limit` rows, as far as it is known how many they have."""
+    before = accumulate((rows_of(piece, facts) or 0 for piece in pieces), initial=0)
+    return [piece for piece, rows in zip(pieces, before, strict=False) if rows < limit]
+
+
+def by_row_group(pieces: Sequence[Piece], facts: Mapping[str, FileFacts]) -> list[Piece]:
+    """A piece for each row group of pieces, as far as these are known."""
+    found = []
+    for piece in pieces:
+        known = facts.get(piece.file.path)
+        if known is None:
+            found.append(piece)
+            continue
+        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+        found += [replace(piece, row_groups=(each,), num_bytes=piece.num_bytes // len(groups)) for each in groups]
+    return found
 
 
 # --- filters over the columns of a table ----------------------------------------------------------------------------

@@ -8,14 +8,15 @@ and read at the same time: at worst two of them open the same file.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from smalti.file.reader import MosaicFile
+from smalti.format.statistics import ColumnStatistics
 from smalti.io.locations import is_local
 from smalti.logical.mapping import ColumnMapping, SharedSchemas
 from smalti.logical.widen import unify_schemas
@@ -29,6 +30,69 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 #: Unions of schemas that a snapshot keeps: those of the queries that are asked again and again.
 _MAX_UNIONS = 16
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What the index of one file tells before a row is read.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Of each row group.
+    group_bytes : tuple of int
+        Bytes of each row group, all columns.
+    statistics : tuple of mappings of str to ColumnStatistics
+        Of each row group, for the columns that have some; empty if they were not asked for.
+    types : mapping of str to pyarrow.DataType
+        The types of columns with statistics.
+    stored_partitions : frozenset of str
+        The partition columns that the file stores itself.
+    """
+
+    rows: tuple[int, ...]
+    group_bytes: tuple[int, ...]
+    statistics: tuple[Mapping[str, ColumnStatistics], ...]
+    types: Mapping[str, pa.DataType]
+    stored_partitions: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, opened: MosaicFile, partitions: Sequence[str], *, has_statistics: bool) -> FileFacts:
+        groups = [opened.row_group(group) for group in range(opened.num_row_groups)]
+        found = [group.statistics if has_statistics else {} for group in groups]
+        names = list(dict.fromkeys(name for group in found for name in group))
+        names = opened.columns.whole(names)  # Fields of structs have statistics, too, under names that are no columns.
+        types = dict(zip(names, opened.schema_of(names).types, strict=True)) if names else {}
+        return cls(
+            tuple(group.num_rows for group in groups),
+            tuple(group.num_bytes for group in groups),
+            tuple({name: _as_python(group[name]) for name in names if name in group} for group in found),
+            types,
+            frozenset(opened.columns.present(list(partitions))),
+        )
+
+    def only(self, groups: Sequence[int]) -> FileFacts:
+        """What the index tells about some row groups."""
+        return replace(
+            self,
+            rows=tuple(self.rows[group] for group in groups),
+            group_bytes=tuple(self.group_bytes[group] for group in groups),
+            statistics=tuple(self.statistics[group] for group in groups),
+        )
+
+    def without_statistics(self) -> FileFacts:
+        return replace(self, statistics=({},) * len(self.rows), types={})
+
+    @property
+    def num_values(self) -> int:
+        """How many statistics there are, over all row groups."""
+        return sum(map(len, self.statistics))
+
+
+def _as_python(statistics: ColumnStatistics) -> ColumnStatistics:
+    """Statistics without bounds that Python cannot hold, such as dates before the year 1."""
+    is_held = not isinstance(statistics.min, pa.Scalar) and not isinstance(statistics.max, pa.Scalar)
+    return statistics if is_held else ColumnStatistics(statistics.null_count)
 
 
 @dataclass(frozen=True)
@@ -55,6 +119,8 @@ class Snapshot:
         False if a listing has left out directories that a filter ruled out.
     columns : dict of str to ColumnMapping
         The columns of the files that were opened so far, by path. Files with equal columns share the object.
+    facts : dict of str to FileFacts
+        What the index of files tells, by path, as far as somebody has asked for it.
     """
 
     filesystem: FileSystem
@@ -63,6 +129,7 @@ class Snapshot:
     settings: ReadSettings = ReadSettings()
     is_whole: bool = True
     columns: dict[str, ColumnMapping] = field(default_factory=dict)
+    facts: dict[str, FileFacts] = field(default_factory=dict)
     _schemas: SharedSchemas = field(default_factory=SharedSchemas)
     _unions: dict[Any, pa.Schema] = field(default_factory=dict)
 
@@ -142,14 +209,16 @@ class Snapshot:
         self.learn(self.files)
         return self.union(self.files)
 
-    def stored_partitions(self, files: Iterable[FoundFile]) -> set[str]:
+    def stored_partitions(self, files: Sequence[FoundFile]) -> set[str]:
         """The partition columns that files store themselves, among files that were learnt.
 
         The stored value counts, so the name of a directory decides nothing about these columns.
         """
         names = self.partitions.names
-        variants = {self.columns[file.path] for file in files} if names else set()
-        return {name for columns in variants for name in columns.present(names)}
+        known = [self.facts[file.path].stored_partitions for file in files if file.path in self.facts] if names else []
+        rest = [file for file in files if file.path not in self.facts] if names else []
+        variants = {self.columns[file.path] for file in rest}
+        return set().union(*known, *(columns.present(names) for columns in variants))
 
     def __getstate__(self) -> dict[str, Any]:
         """Files are opened again where the snapshot arrives."""

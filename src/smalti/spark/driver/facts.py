@@ -8,64 +8,22 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.file.reader import MosaicFile
-from smalti.format.statistics import ColumnStatistics
-from smalti.predicate.prune import GroupStatistics, Outcome, prune
-from smalti.predicate.tree import Tree
 from smalti.spark.filters import SparkFilter, columns_of, comparable_values, filter_tree
 from smalti.spark.types import is_exact
+from smalti.table import planning
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import partition_value
+from smalti.table.snapshot import FileFacts
 
 _EPOCH = dt.datetime(1970, 1, 1)
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """What the index of one file tells: the rows of each row group, and the statistics of columns that have some."""
-
-    rows: tuple[int, ...]
-    statistics: tuple[Mapping[str, ColumnStatistics], ...]
-    #: The types that columns with statistics are stored in.
-    types: Mapping[str, pa.DataType]
-
-    @classmethod
-    def of(cls, opened: MosaicFile, has_statistics: bool = True) -> FileFacts:
-        groups = [opened.row_group(group) for group in range(opened.num_row_groups)]
-        found = [group.statistics if has_statistics else {} for group in groups]
-        # Fields of structs have statistics, too, under names that are no columns.
-        columns = set(opened.column_names) if any(found) else set()
-        statistics = tuple({name: _bounds(group[name]) for name in group if name in columns} for group in found)
-        names = list(dict.fromkeys(name for group in statistics for name in group))
-        names = opened.columns.whole(names)  # Spark asks for statistics of columns, not of the fields of structs.
-        return cls(tuple(group.num_rows for group in groups), statistics, _types(opened, names))
-
-    def only(self, groups: Sequence[int]) -> FileFacts:
-        """What the index tells about some row groups."""
-        rows, statistics = ([values[group] for group in groups] for values in (self.rows, self.statistics))
-        return FileFacts(tuple(rows), tuple(statistics), self.types)  # type: ignore[arg-type]
-
-    @property
-    def num_values(self) -> int:
-        return sum(map(len, self.statistics))
-
-
-def _bounds(statistics: ColumnStatistics) -> ColumnStatistics:
-    """Without bounds that Python cannot hold, such as dates before the year 1."""
-    held = not isinstance(statistics.min, pa.Scalar) and not isinstance(statistics.max, pa.Scalar)
-    return statistics if held else ColumnStatistics(statistics.null_count)
-
-
-def _types(opened: MosaicFile, names: list[str]) -> dict[str, pa.DataType]:
-    return dict(zip(names, opened.schema_of(names).types, strict=True)) if names else {}
 
 
 def sorted_columns(facts: Sequence[FileFacts]) -> set[str]:
@@ -88,87 +46,16 @@ def _are_apart(bounds: Sequence[tuple[Any, Any]]) -> bool:
 def matching_row_groups(
     files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema, filters: Sequence[SparkFilter]
 ) -> dict[str, list[int] | None]:
-    """The row groups that may have matching rows, for the files that have any; None if those of a file are not known.
-
-    Parameters
-    ----------
-    files : sequence of FoundFile
-    facts : mapping of path to FileFacts
-        Of the files that were looked into.
-    schema : pyarrow.Schema
-        As Spark asks for it.
-    filters : sequence of SparkFilter
-    """
-    places: list[tuple[FoundFile, int | None]] = []
-    for file in files:
-        known = facts.get(file.path)
-        places.extend((file, group) for group in (range(len(known.rows)) if known else [None]))
-    statistics, types = _statistics(places, facts, schema, columns_of(filters))
-    tree = filter_tree(filters, types)
-    rows = [1 if group is None else facts[file.path].rows[group] for file, group in places]
-    kept = _decide(tree, statistics, rows)
-    found: dict[str, list[int] | None] = {}
-    for (file, group), keep in zip(places, kept, strict=True):
-        if keep and group is None:
-            found[file.path] = None
-        elif keep:
-            groups = found.setdefault(file.path, [])
-            assert groups is not None
-            groups.append(group)  # type: ignore[arg-type]
-    return found
-
-
-def _decide(tree: Tree | None, statistics: Mapping[str, GroupStatistics], rows: list[int]) -> list[bool]:
-    if tree is None:
-        return [True] * len(rows)
-    return [outcome is not Outcome.NONE for outcome in prune(tree, statistics, rows)]
-
-
-def _statistics(
-    places: Sequence[tuple[FoundFile, int | None]],
-    facts: Mapping[str, FileFacts],
-    schema: pa.Schema,
-    names: set[str],
-) -> tuple[dict[str, GroupStatistics], dict[str, pa.DataType]]:
-    """Statistics of columns over all row groups, in the types in which Spark compares them.
-
-    A partition value is a bound of every row group of its file.
-    """
-    partitions = {file.path: comparable_values(file.partition, schema) for file, _ in places}
-    statistics, types = {}, {}
-    for name in names & set(schema.names):
+    """`smalti.table.planning.matching_row_groups` for Spark's filters, in the types of the schema that it asks for."""
+    types = {}
+    for name in columns_of(filters) & set(schema.names):
         type_ = schema.field(name).type
-        if any(not is_exact(known.types[name]) for known in facts.values() if name in known.types):
-            continue
-        if (
-            not pt.is_date(type_)
-            and not pt.is_primitive(type_)
-            and not pt.is_string(type_)
-            and not pt.is_decimal(type_)
-        ):
-            continue
-        records = [_record(name, partitions[file.path], facts.get(file.path), group) for file, group in places]
-        try:
-            statistics[name] = GroupStatistics(
-                pa.array([record[0] for record in records], pa.int64()),
-                pa.array([record[1] for record in records], type_),
-                pa.array([record[2] for record in records], type_),
-            )
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            continue  # Bounds that do not fit the type that Spark asks for: a task will say so.
-        types[name] = type_
-    return statistics, types
-
-
-def _record(
-    name: str, partition: Mapping[str, pa.Scalar], known: FileFacts | None, group: int | None
-) -> tuple[int | None, Any, Any]:
-    """Nulls and bounds of a column in a row group. Of a partition column, one null stands for any number."""
-    if name in partition:
-        value = partition[name].as_py()
-        return int(value is None), value, value
-    found = known.statistics[group].get(name) if known is not None and group is not None else None
-    return (None, None, None) if found is None else (found.null_count, found.min, found.max)
+        is_stored_exactly = all(is_exact(known.types[name]) for known in facts.values() if name in known.types)
+        kinds = (pt.is_date, pt.is_primitive, pt.is_string, pt.is_decimal)
+        if is_stored_exactly and any(is_kind(type_) for is_kind in kinds):
+            types[name] = type_
+    values = {file.path: comparable_values(file.partition, schema) for file in files}
+    return planning.matching_row_groups(files, facts, values, types, partial(filter_tree, filters))
 
 
 # --- aggregates -----------------------------------------------------------------------------------------------------

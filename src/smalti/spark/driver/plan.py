@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import compress, islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,25 +19,19 @@ import pyarrow as pa
 from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
-from smalti.logical.mapping import SharedSchemas
 from smalti.logical.widen import unify_schemas
 from smalti.spark.driver.choice import choose_files, fit_partitions
-from smalti.spark.driver.facts import (
-    FileFacts,
-    aggregate,
-    column_statistics,
-    matching_row_groups,
-    sorted_columns,
-    to_json,
-)
+from smalti.spark.driver.facts import aggregate, column_statistics, matching_row_groups, sorted_columns, to_json
 from smalti.spark.driver.unchanged import check_unchanged
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter, columns_of, matching_partitions
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
-from smalti.table.listing import FoundFile, list_files, open_found, read_again
+from smalti.table.listing import FoundFile, list_files, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
-from smalti.table.splits import Piece, cut, pack
+from smalti.table.planning import by_row_group, cut_files, first_pieces, rows_of
+from smalti.table.snapshot import FileFacts, Snapshot
+from smalti.table.splits import Piece, pack
 
 if TYPE_CHECKING:
     from smalti.spark.paimon import SnapshotTable
@@ -49,11 +44,12 @@ _MAX_STATISTICS = 200_000
 
 
 class Table:
-    """The table that read options name, as it is when this object is made.
+    """A snapshot of the table that read options name, read by Spark's rules.
 
-    Spark derives the schema in one process and plans the scan in another. The object travels between them, so that the
-    second one finds what the first has learnt. A table whose schema is known `may_be_empty`; at the start of a stream,
-    and in a catalog, even its directory `may_be_missing`.
+    Options choose files, names may differ in case, partition columns have the types that Spark infers, and files that
+    cannot be read may be passed over. Spark derives the schema in one process and plans the scan in another. The object
+    travels between them, so that the second one finds what the first has learnt. A table whose schema is known
+    `may_be_empty`; at the start of a stream, and in a catalog, even its directory `may_be_missing`.
     """
 
     def __init__(self, options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False) -> None:
@@ -73,21 +69,24 @@ class Table:
 
     def _list(self) -> None:
         """Find the files, and forget what is known of the files that were found before."""
-        #: All files, sorted by name.
-        self.files: list[FoundFile] = []
+        files: list[FoundFile] = []
         with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
             base = self.options.base_path
             base = None if base is None else locate(base, storage=self.options.storage).path
             found = list_files(self._locations, plain=self.options.plain).files
-            self.files = choose_files(found, [location.path for location in self._locations], base, self.options)
-        if not self.files and not self._may_be_empty:
+            files = choose_files(found, [location.path for location in self._locations], base, self.options)
+        if not files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
-        self._schemas = SharedSchemas()
-        self._pieces: dict[str, list[Piece]] = {}  # of the files that were opened; none if a file is skipped
-        self._facts: dict[str, FileFacts] = {}
+        infer = infer_partition_type if self.options.infer_partition_types else lambda _: pa.string()
+        self._snapshot = Snapshot(self._filesystem, files, partition_schema(files, infer))
+        self._skipped: set[str] = set()  # files that cannot be read, if options allow that
         self._values_of_a_file: int | None = None
         self._has_derived_schema = False
-        self._stored_partitions: set[str] | None = None
+
+    @property
+    def files(self) -> Sequence[FoundFile]:
+        """All files, sorted by name."""
+        return self._snapshot.files
 
     def schema(self) -> pa.Schema:
         """The union of the schemas of all files, or the schema of the first file; then the partition columns."""
@@ -96,8 +95,7 @@ class Table:
     def _find_schema(self) -> pa.Schema:
         merge = self.options.merge_schema
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            limit = self._split_bytes(self.files)
-            found = (pool.map if merge else map)(lambda file: self._examine(file, limit), self.files)
+            found = (pool.map if merge else map)(self._examine, self.files)
             pairs = zip(self.files, found, strict=True)
             readable = ((file.path, schema) for file, schema in pairs if schema is not None)
             schemas = list(readable if merge else islice(readable, 1))
@@ -115,13 +113,12 @@ class Table:
 
     def partitions(self) -> pa.Schema:
         """The partition columns, as Spark infers them from the names of directories."""
-        infer = self.options.infer_partition_types
-        return partition_schema(self.files, infer_partition_type if infer else lambda _: pa.string())
+        return self._snapshot.partitions
 
     def partition_values(self, schema: pa.Schema) -> list[list[object]]:
         """The values of each partition that has rows, as JSON has them."""
-        files = fit_partitions(self.files, schema, self.options)
-        filled = [file for file in files if file.path not in self._facts or any(self._facts[file.path].rows)]
+        files, facts = fit_partitions(self.files, schema, self.options), self._snapshot.facts
+        filled = [file for file in files if file.path not in facts or any(facts[file.path].rows)]
         found = [[to_json(partition_value(file.partition, field).as_py()) for field in schema] for file in filled]
         return [json.loads(text) for text in dict.fromkeys(map(json.dumps, found))]
 
@@ -144,27 +141,26 @@ class Table:
         limit : int, optional
             How many rows are enough. Files after those that have them are left out, if it is known how many they have.
         """
-        unchecked = {file.path for file in self._unchecked()} if files is None else set()
+        unchecked = self._unchecked() if files is None else ()
         files = fit_partitions(self.files if files is None else files, schema, self.options)
+        facts = self._snapshot.facts
         unstored = self._unstored(files) if filters else files
-        groups = matching_row_groups(unstored, self._facts, schema, filters)
-        kept = [file for file in files if file.path in groups]
-        if any(file.path in self._facts for file in files if file.path not in groups):
+        groups = matching_row_groups(unstored, facts, schema, filters)
+        if any(file.path in facts for file in files if file.path not in groups):
             named = matching_row_groups(unstored, {}, schema, filters)  # by the names of directories alone
             ruled_out = [file for file in files if file.path in named and file.path not in groups]
             check_unchanged(ruled_out, self._locations, self.options)
+        kept = [file for file in files if file.path in groups]
         limit_bytes = self._split_bytes(kept)
-        large = {file.path for file in kept if file.size > limit_bytes}
-        to_open = [file for file in files if file.path not in self._pieces and file.path in unchecked | large]
+        large = [file for file in kept if file.size > limit_bytes and file.path not in facts]
+        to_open = {file.path: file for file in (*unchecked, *large) if file.path not in self._skipped}
         with ThreadPoolExecutor(_PARALLEL) as pool:
-            list(pool.map(lambda file: self._examine(file, limit_bytes, schema), to_open))
-        pieces = [
-            smaller
-            for file in kept
-            for piece in self._pieces.get(file.path, [_whole(file)])
-            for smaller in self._narrow(_fitted(piece, file), groups[file.path])
-        ]
-        pieces = pieces if limit is None or self._may_skip else self._enough(pieces, limit)
+            list(pool.map(partial(self._examine, wanted=schema), to_open.values()))
+        if large:  # Their row groups are known now.
+            groups = matching_row_groups(unstored, facts, schema, filters)
+        readable = [file for file in kept if file.path in groups and file.path not in self._skipped]
+        pieces = cut_files(readable, facts, groups, limit_bytes)
+        pieces = pieces if limit is None or self._may_skip else first_pieces(pieces, facts, limit)
         # As Spark packs files: opening one more costs nothing where there is room for its bytes.
         cost = self.options.open_cost_bytes
         packed = pack([piece.num_bytes + cost for piece in pieces], limit_bytes + cost)
@@ -175,9 +171,9 @@ class Table:
 
         Every file must have been looked into, because one that stores a partition column has values of its own.
         """
-        if any(file.path not in self._facts for file in self.files):
+        if any(file.path not in self._snapshot.facts for file in self.files):
             return [False] * len(filters)
-        stored = self._find_stored_partitions()
+        stored = self._stored_partitions()
         files = fit_partitions(self.files, schema, self.options)
         partitions = [file.partition for file in files]
         return [
@@ -186,11 +182,11 @@ class Table:
         ]
 
     def narrow(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> None:
-        """Leave the files that filters let through which `decides` has promised to decide."""
+        """Keep files whose partition values match. Pass only filters for which `decides` returned True."""
         files = fit_partitions(self.files, schema, self.options)
         matching = matching_partitions([file.partition for file in files], schema, filters)
         assert matching is not None
-        self.files = [file for file, matches in zip(self.files, matching, strict=True) if matches]
+        self._snapshot = replace(self._snapshot, files=list(compress(self.files, matching)))
 
     def _split_bytes(self, files: Sequence[FoundFile]) -> int:
         """How much a task reads at most: less than asked for where that would leave cores idle."""
@@ -198,64 +194,27 @@ class Table:
         total = sum(file.size + cost for file in files)
         return min(self.options.max_partition_bytes, max(cost, total // self.options.min_partitions))
 
-    def _narrow(self, piece: Piece, matching: Sequence[int] | None) -> list[Piece]:
-        """A piece without the row groups that cannot match; none if nothing is left of it."""
-        known = self._facts.get(piece.file.path)
-        if matching is None or known is None:
-            return [piece]
-        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
-        kept = [group for group in groups if group in set(matching)]
-        if len(kept) == len(groups):
-            return [piece]
-        share = sum(known.rows[group] for group in kept) / max(1, sum(known.rows[group] for group in groups))
-        return [replace(piece, row_groups=tuple(kept), num_bytes=int(piece.num_bytes * share))] if kept else []
-
     @property
     def _may_skip(self) -> bool:
         """Whether tasks may pass over files, whose rows then do not count, although they have an index."""
         return self.options.ignore_corrupt_files or self.options.ignore_missing_files
 
-    def _enough(self, pieces: Sequence[Piece], limit: int) -> list[Piece]:
-        enough: list[Piece] = []
-        rows = 0
-        for piece in pieces:
-            if rows >= limit:
-                break
-            enough.append(piece)
-            rows += self.num_rows(piece) or 0
-        return enough
-
-    def num_rows(self, piece: Piece) -> int | None:
-        """How many rows a piece has, if its file was looked into."""
-        known = self._facts.get(piece.file.path)
-        if known is None:
-            return None
-        return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
-
-    def by_row_group(self, piece: Piece) -> list[Piece]:
-        """A piece for each row group of a piece."""
-        known = self._facts.get(piece.file.path)
-        if known is None:
-            return [piece]
-        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
-        return [replace(piece, row_groups=(group,), num_bytes=piece.num_bytes // len(groups)) for group in groups]
+    def by_row_group(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """A piece for each row group of pieces."""
+        return by_row_group(pieces, self._snapshot.facts)
 
     def learn(self, most: int | None = None) -> None:
         """Look into the files that were not opened for their schema, unless there are more than `most`."""
-        files = [file for file in self.files if file.path not in self._facts]
+        facts = self._snapshot.facts
+        files = [file for file in self.files if file.path not in facts]
         if most is None or len(files) <= most:
             with ThreadPoolExecutor(_PARALLEL) as pool:
                 list(pool.map(self._learn, files))
-        if sum(known.num_values for known in self._facts.values()) > _MAX_STATISTICS:
-            empty = {
-                path: replace(known, statistics=({},) * len(known.rows), types={})
-                for path, known in self._facts.items()
-            }
-            self._facts = empty
+        if sum(known.num_values for known in facts.values()) > _MAX_STATISTICS:
+            facts.update({path: known.without_statistics() for path, known in facts.items()})
 
     def _learn(self, file: FoundFile) -> None:
-        with suppress(*UNREADABLE, OSError), MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
-            self._note_stored(opened, file)
+        with suppress(*UNREADABLE, OSError), self._snapshot.open(file) as opened:
             self._note_facts(opened, file)
 
     def _note_facts(self, opened: MosaicFile, file: FoundFile) -> None:
@@ -264,14 +223,10 @@ class Table:
         Making them takes far longer than opening a file, so the first one stands for all.
         """
         is_little = (self._values_of_a_file or 0) * len(self.files) <= _MAX_STATISTICS
-        facts = FileFacts.of(opened, is_little)
+        facts = FileFacts.of(opened, self.partitions().names, has_statistics=is_little)
         if self._values_of_a_file is None:
             self._values_of_a_file = facts.num_values
-        self._facts[file.path] = facts
-
-    def _note_stored(self, opened: MosaicFile, file: FoundFile) -> None:
-        stored = set(opened.columns.present(list(file.partition)))
-        self._stored_partitions = stored | (self._stored_partitions or set())
+        self._snapshot.facts[file.path] = facts
 
     def filterable(self) -> set[str]:
         """The columns by which values that a join has found may rule out files or row groups.
@@ -279,24 +234,25 @@ class Table:
         Spark waits for those values, so a column must promise something: it is a partition column, or the row groups
         are sorted by it.
         """
-        return {*self.partitions().names, *sorted_columns(list(self._facts.values()))}
+        return {*self.partitions().names, *sorted_columns(list(self._snapshot.facts.values()))}
 
     def summarize(self, pieces: Sequence[Piece]) -> dict[str, int]:
         """Files, bytes and, as far as they are known, rows and row groups of what a scan reads."""
-        facts = {"files": len({piece.file.path for piece in pieces}), "bytes": sum(piece.num_bytes for piece in pieces)}
-        rows = [self.num_rows(piece) for piece in pieces]
+        summary = {
+            "files": len({piece.file.path for piece in pieces}),
+            "bytes": sum(piece.num_bytes for piece in pieces),
+        }
+        facts = self._snapshot.facts
+        rows = [rows_of(piece, facts) for piece in pieces]
         if None not in rows:
-            facts["rows"] = sum(row for row in rows if row is not None)
-            known = self._facts
-            facts["groups"] = sum(
-                len(known[piece.file.path].rows if piece.row_groups is None else piece.row_groups) for piece in pieces
-            )
-        return facts
+            summary["rows"] = sum(row for row in rows if row is not None)
+            summary["groups"] = len(by_row_group(pieces, facts))
+        return summary
 
     @property
     def num_row_groups(self) -> int | None:
         """All row groups of the table, if they are known."""
-        known = [self._facts.get(file.path) for file in self.files]
+        known = [self._snapshot.facts.get(file.path) for file in self.files]
         return None if None in known else sum(len(facts.rows) for facts in known if facts is not None)
 
     def aggregate(
@@ -308,41 +264,40 @@ class Table:
         """
         if self._may_skip:
             return None
-        check_unchanged([file for file in self.files if file.path in self._facts], self._locations, self.options)
+        facts = self._snapshot.facts
+        check_unchanged([file for file in self.files if file.path in facts], self._locations, self.options)
         self.learn()
         names = set(self.partitions().names) if self.files else set(groups)
-        if set(groups) - names or set(groups) & self._find_stored_partitions():
+        if set(groups) - names or set(groups) & self._stored_partitions():
             return None
         files = fit_partitions(self._unstored(self.files), schema, self.options)
-        return aggregate(files, self._facts, schema, functions, groups)
+        return aggregate(files, facts, schema, functions, groups)
 
     def statistics(self, schema: pa.Schema, pieces: Sequence[Piece]) -> dict[str, dict[str, object]]:
         """What the index tells about the values of what a scan reads; see `facts.column_statistics`."""
-        if any(piece.file.path not in self._facts for piece in pieces):
+        facts = self._snapshot.facts
+        if any(piece.file.path not in facts for piece in pieces):
             return {}
         files = {piece.file.path: piece.file for piece in pieces}
         groups: dict[str, list[int]] = {}
-        for piece in pieces:
-            known = range(len(self._facts[piece.file.path].rows))
-            groups.setdefault(piece.file.path, []).extend(known if piece.row_groups is None else piece.row_groups)
-        facts = {path: self._facts[path].only(chosen) for path, chosen in groups.items()}
-        return column_statistics(self._unstored(list(files.values())), facts, schema)
+        for piece in by_row_group(pieces, facts):
+            groups.setdefault(piece.file.path, []).extend(piece.row_groups or ())
+        chosen = {path: facts[path].only(kept) for path, kept in groups.items()}
+        return column_statistics(self._unstored([files[path] for path in chosen]), chosen, schema)
 
-    def _find_stored_partitions(self) -> set[str]:
+    def _stored_partitions(self) -> set[str]:
         """The partition columns that files store too, so that the text of a directory decides nothing about them.
 
         The first file stands for those that were not looked into.
         """
-        if self._stored_partitions is None:
-            if self.files and self.files[0].partition:
-                with MosaicFile(open_found(self.files[0], self._filesystem)) as opened:
-                    self._note_stored(opened, self.files[0])
-            self._stored_partitions = self._stored_partitions or set()
-        return self._stored_partitions
+        known = [file for file in self.files if file.path in self._snapshot.facts] or self.files[:1]
+        if len(self.partitions()):
+            self._snapshot.learn(file for file in known if file.path not in self._snapshot.facts)
+        return self._snapshot.stored_partitions(known)
 
     def _unstored(self, files: Sequence[FoundFile]) -> list[FoundFile]:
         """Files with the partition values that they do not store themselves."""
-        stored = self._find_stored_partitions()
+        stored = self._stored_partitions()
         return [replace(file, partition={n: v for n, v in file.partition.items() if n not in stored}) for file in files]
 
     def _unchecked(self) -> Sequence[FoundFile]:
@@ -355,44 +310,24 @@ class Table:
             return ()
         return self.files[:1] if self.options.is_planned or not self.options.merge_schema else self.files
 
-    def _examine(self, file: FoundFile, limit: int, wanted: pa.Schema | None = None) -> pa.Schema | None:
-        """Open a file, remember the pieces that it is cut into, and return its columns; None if it is skipped.
+    def _examine(self, file: FoundFile, wanted: pa.Schema | None = None) -> pa.Schema | None:
+        """Open a file, remember what its index tells, and return its columns; None if it is skipped.
 
-        `wanted` is the schema that Spark asks for, which the file must fit; without it, the whole file is looked at.
-        A file of more than `limit` bytes is cut.
+        `wanted` is the schema that Spark asks for, which the file must fit.
         """
-        self._pieces[file.path] = []
         try:
-            with MosaicFile(open_found(file, self._filesystem), self._schemas) as opened:
+            with self._snapshot.open(file) as opened:
                 sensitive = self.options.case_sensitive
-                stored = (
-                    opened.schema
-                    if wanted is None
-                    else stored_columns(opened, file, wanted, case_sensitive=sensitive).schema
-                )
-                self._pieces[file.path] = [_whole(file)]
-                self._note_stored(opened, file)
-                if self.options.is_planned:
-                    self._note_facts(opened, file)
-                if file.size > limit:
-                    columns = set(stored.names)
-                    if wanted is None and self.options.columns is not None:
-                        columns &= set(self.options.columns)
-                    self._pieces[file.path] = cut(file, _row_group_bytes(opened, columns), limit)
-                return stored
+                fitting = None if wanted is None else stored_columns(opened, file, wanted, case_sensitive=sensitive)
+                self._note_facts(opened, file)
+                return opened.schema if fitting is None else fitting.schema
         except UNREADABLE as error:
             skip_unreadable(file, error, self.options)
-            return None
         except FileNotFoundError:
             if not self.options.ignore_missing_files:
                 raise
-            return None
-
-
-def _fitted(piece: Piece, file: FoundFile) -> Piece:
-    """A piece that was cut before it was known how a schema has the partition columns."""
-    partition = file.partition
-    return piece if piece.file.partition == partition else replace(piece, file=replace(piece.file, partition=partition))
+        self._skipped.add(file.path)
+        return None
 
 
 def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | SnapshotTable:
@@ -409,15 +344,3 @@ def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | Sna
     from smalti.spark.paimon import SnapshotTable
 
     return SnapshotTable(options)
-
-
-def _whole(file: FoundFile) -> Piece:
-    """A file in one piece. A task that finds another file in its place fails, by size, time or what else is known."""
-    return Piece(file, file.size)
-
-
-def _row_group_bytes(opened: MosaicFile, columns: set[str]) -> list[int]:
-    """How many bytes reading some columns takes, for each row group."""
-    if len(columns) == opened.num_columns:  # The index knows the sum, so no name needs to be searched for.
-        return [sum(bucket.size for bucket in group.buckets) for group in opened.layout(()).row_groups]
-    return [opened.row_group(group).stored_bytes(list(columns)) for group in range(opened.num_row_groups)]

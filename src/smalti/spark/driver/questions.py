@@ -61,7 +61,7 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
     if stored_part(schema) is not schema:  # The hidden column tells of row groups, so they are read one by one.
         table.learn()
-        splits = [tuple(group for piece in split for group in table.by_row_group(piece)) for split in splits]
+        splits = [tuple(table.by_row_group(split)) for split in splits]
     scan = Scan(table.options, schema, filters, limit, [tuple(key) for key in order])
     pieces = [piece for split in splits for piece in split]
     facts: dict[str, Any] = {**table.summarize(pieces)}
