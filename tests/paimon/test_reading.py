@@ -23,7 +23,6 @@ from smalti.io.sources import WrappedSource
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import PaimonTable, open_table, pypaimon_options
 from smalti.predicate import filter_batch, normalize_filters
-from smalti.readahead import Budget
 from smalti.table.listing import FoundFile
 from tests.paimon.kinds import BASIC, KINDS, MOSAIC, Maker, in_order, read_by_pypaimon, rows
 
@@ -148,7 +147,7 @@ def test_filters_leave_out_row_groups(tmp_path: Path, monkeypatch: pytest.Monkey
     def read(filters: Any) -> tuple[list[int], int]:
         Counting.read = 0
         reader = SplitReader(opened, BASIC, None if filters is None else normalize_filters(filters))
-        batches = list(reader.batches([split], Budget.choose(None, None, is_remote=False, unit_bytes=1)))
+        batches = list(reader.batches([split]))
         return [i for batch in batches for i in batch["id"].to_pylist()], Counting.read
 
     everything, all_bytes = read(None)
@@ -233,9 +232,7 @@ def test_deletion_vectors_of_append_tables(tmp_path: Path) -> None:
     for names in (BASIC.names, ["x"], []):
         reader = SplitReader(opened, pa.schema([BASIC.field(name) for name in names]))
         assert reader.is_raw(split)
-        found = pa.Table.from_batches(
-            list(reader.batches([split], Budget.choose(None, None, is_remote=False, unit_bytes=1)))
-        )
+        found = pa.Table.from_batches(list(reader.batches([split])))
         assert found.num_rows == expected.num_rows == 3000 - len(gone)
         assert not names or found.to_pylist() == expected.select(names).to_pylist()
 

@@ -13,14 +13,12 @@ from smalti.file.streams import Scan
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
-from smalti.readahead import Budget
 from smalti.table.dataset import Dataset
 from smalti.table.planning import fit_filter, parse_filter
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
-    from smalti.progress import Listener
 
 
 class PaimonDataset(Dataset):
@@ -58,7 +56,7 @@ class PaimonDataset(Dataset):
         counts = [(split, split.merged_row_count()) for split in self.splits()]
         known = sum(int(rows) for _, rows in counts if rows is not None)
         uncounted = [split for split, rows in counts if rows is None]
-        return known + sum(batch.num_rows for batch in self._read(uncounted, pa.schema([])))
+        return known + sum(batch.num_rows for batch in self._reader(pa.schema([])).batches(uncounted))
 
     def splits(self, filters: Filter | None = None) -> list[Split]:
         """What pypaimon plans to read; files that cannot have matching rows are left out."""
@@ -77,27 +75,15 @@ class PaimonDataset(Dataset):
 
     # --- how a scan is read -----------------------------------------------------------------------------------------
 
-    def _read(
-        self,
-        splits: Sequence[Split],
-        output: pa.Schema,
-        filter_: Filter | None = None,
-        progress: Listener | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        sizes = [file.file_size for split in splits for file in split.files]
-        unit_bytes = sum(sizes) // max(1, len(sizes))
-        budget = Budget.choose(
-            self._readahead, self._memory_limit, is_remote=self.table.is_remote, unit_bytes=unit_bytes
-        )
-        reader = SplitReader(self.table, output, filter_, self._memory_limit)
-        return reader.batches(splits, budget, progress)
+    def _reader(self, output: pa.Schema, filter_: Filter | None = None) -> SplitReader:
+        return SplitReader(self.table, output, filter_, self._readahead, self._memory_limit)
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema if columns is None else self.table.schema_of(columns)
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         output, filter_ = self._scan_schema(scan.columns), parse_filter(scan.filters)
-        return self._read(self.splits(filter_), output, filter_, scan.progress)
+        return self._reader(output, filter_).batches(self.splits(filter_), scan.progress)
 
 
 def dataset(

@@ -1,6 +1,6 @@
 """smalti inside pypaimon: its reader and writer of Mosaic files import a module `mosaic`, which can be ours.
 
-Modules are replaced in this process only, and put back; no distribution of ours claims the name.
+Modules are replaced in this process only, and put back. No distribution of smalti claims the name.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 
 from pypaimon.read.reader import data_file_batch_reader
@@ -19,10 +19,10 @@ from smalti.paimon import mosaic
 
 _NAME = "mosaic"
 _lock = threading.Lock()
-#: How many uses of `engine` are under way, and whether `install` was called.
+#: How many uses of `engine` are under way. What `install` began is one of them.
 _uses = 0
-_is_installed = False
-#: What had the name before; None if nothing had.
+_installed = ExitStack()
+#: The module that had the name before; None if there was none.
 _replaced: ModuleType | None = None
 
 
@@ -38,47 +38,36 @@ def install() -> None:
     >>> smalti.paimon.install()
     >>> smalti.paimon.uninstall()
     """
-    global _is_installed
-    with _lock:
-        _is_installed = True
-        _put()
+    earlier = _installed.pop_all()
+    _installed.enter_context(engine())
+    earlier.close()
 
 
 def uninstall() -> None:
     """Undo `install`."""
-    global _is_installed
-    with _lock:
-        _is_installed = False
-        _take_back()
+    _installed.close()
 
 
 @contextmanager
 def engine() -> Iterator[None]:
     """pypaimon uses smalti as long as this is open, in all threads."""
-    global _uses
+    global _uses, _replaced
     with _lock:
         _uses += 1
-        _put()
+        if sys.modules.get(_NAME) is not mosaic:
+            _replaced = sys.modules.get(_NAME)
+            sys.modules[_NAME] = mosaic
+            data_file_batch_reader.PyarrowFieldParser = KeptFields
     try:
         yield
     finally:
         with _lock:
             _uses -= 1
-            _take_back()
+            if _uses == 0 and sys.modules.get(_NAME) is mosaic:
+                _put_back()
 
 
-def _put() -> None:
-    global _replaced
-    if sys.modules.get(_NAME) is not mosaic:
-        _replaced = sys.modules.get(_NAME)
-        sys.modules[_NAME] = mosaic
-    if hasattr(data_file_batch_reader, "PyarrowFieldParser"):
-        data_file_batch_reader.PyarrowFieldParser = KeptFields
-
-
-def _take_back() -> None:
-    if _is_installed or _uses or sys.modules.get(_NAME) is not mosaic:
-        return
+def _put_back() -> None:
     KeptFields.known = {}
     mosaic.forget_schemas()
     data_file_batch_reader.PyarrowFieldParser = PyarrowFieldParser

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from smalti.errors import UnsupportedFeatureError
 from smalti.file.writer import MosaicWriter
 from smalti.io.locations import AnyFileSystem
 from smalti.jobs.formats.registry import format_of_source
@@ -142,13 +143,16 @@ def _travel(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mosaic_files(opened: PaimonDataset) -> tuple[list[str], AnyFileSystem]:
-    """The Mosaic files of a snapshot, and where they are."""
-    files = [path for path in opened.files if path.endswith(FILE_SUFFIX)]
-    location = opened.table.location
-    if location is None:
-        file_io = opened.table.table.file_io
-        return [file_io.to_filesystem_path(path) for path in files], file_io.filesystem
-    return [found.path for found in map(opened.table.at, files) if found is not None], location.filesystem
+    """The Mosaic files of a snapshot, and the file system that they are on."""
+    paths, filesystem = [], None
+    for path in opened.files:
+        location = opened.table.locate(path)
+        if location is None:
+            raise UnsupportedFeatureError("only pypaimon reaches the files of this table", path=opened.table.path)
+        filesystem = location.filesystem
+        if path.endswith(FILE_SUFFIX):
+            paths.append(location.path)
+    return paths, filesystem
 
 
 def _files_are_rows(opened: PaimonDataset) -> bool:

@@ -50,8 +50,8 @@ class SplitReader:
         Columns of the table, in the order of the batches.
     filter_ : Filter, optional
         Which rows to keep. Its columns need not be among those of `output`.
-    memory_limit : int, optional
-        Bytes that reading a file may hold at a time; see `smalti.open`.
+    readahead, memory_limit : int, optional
+        As in `smalti.paimon.dataset`.
     """
 
     def __init__(
@@ -59,10 +59,11 @@ class SplitReader:
         table: PaimonTable,
         output: pa.Schema,
         filter_: Filter | None = None,
+        readahead: int | None = None,
         memory_limit: int | None = None,
     ) -> None:
         self._table = table
-        self._memory_limit = memory_limit
+        self._readahead, self._memory_limit = readahead, memory_limit
         self._shared = SharedSchemas()
         needed = table.schema_of([*output.names, *(() if filter_ is None else filter_.columns)])
         filter_ = None if filter_ is None else fit_filter(filter_, needed)
@@ -105,15 +106,13 @@ class SplitReader:
             names[field.name] = stored.name
         return names
 
-    def batches(
-        self, splits: Sequence[Split], budget: Budget, progress: Listener | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, splits: Sequence[Split], progress: Listener | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of splits in their order, in batches of the output."""
         for is_raw, group in groupby(splits, self.is_raw):
             found = list(group)
-            yield from self._raw(found, budget, progress) if is_raw else self._merged(found)
+            yield from self._raw(found, progress) if is_raw else self._merged(found)
 
-    def _raw(self, splits: list[Split], budget: Budget, progress: Listener | None) -> Iterator[pa.RecordBatch]:
+    def _raw(self, splits: list[Split], progress: Listener | None) -> Iterator[pa.RecordBatch]:
         """The rows of raw splits, with files and row groups read ahead."""
         reads = {
             str(file.physical_path()): (split, file, deletions)
@@ -128,6 +127,9 @@ class SplitReader:
             return self._plan_file(opened, *reads[piece.file.path])
 
         pieces = [Piece.whole(FoundFile(path, file.file_size)) for path, (_, file, _) in reads.items()]
+        unit_bytes = sum(piece.num_bytes for piece in pieces) // max(1, len(pieces))
+        limits = self._readahead, self._memory_limit
+        budget = Budget.choose(*limits, is_remote=self._table.is_remote, unit_bytes=unit_bytes)
         with closing(read_pieces(pieces, open_piece, plan_piece, budget, progress)) as reading:
             for _, batch in reading:
                 yield batch

@@ -1,4 +1,4 @@
-"""Paimon tables found by path: opened as of a snapshot, created, and made safe for several committers at once."""
+"""Paimon tables by path: opened as of a snapshot, created, and made safe for commits at the same moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 import pyarrow as pa
-from pypaimon.common.file_io import FileIO
+from pypaimon.common.file_io import FileIO, pread
 from pypaimon.common.options import Options
 from pypaimon.schema.data_types import PyarrowFieldParser
 from pypaimon.schema.schema import Schema
@@ -29,7 +29,7 @@ from smalti.logical.patterns import check_columns, match_names
 from smalti.paimon.mosaic import refuse_rows
 from smalti.table.paimon_layout import refuse_writing_inside
 
-#: A table as users pass it: where it is, or a table that a catalog of pypaimon's has found.
+#: A table as users pass it: where it is, or a table that a catalog of pypaimon has opened.
 AnyTable: TypeAlias = "AnyPath | FileStoreTable | PaimonTable"
 #: A moment: milliseconds since 1970, a time, or a text such as "2026-11-16 12:00:00" in local time.
 AnyTime: TypeAlias = "int | datetime | str"
@@ -53,6 +53,7 @@ _NAMES: dict[str, dict[str, str]] = {
     "gs": {"access_token": "gcs.access-token", "project_id": "gcs.project-id"},
     "hdfs": {},
 }
+#: Options of pypaimon that choose a snapshot.
 _TRAVELS = ("scan.snapshot-id", "scan.tag-name", "scan.version", "scan.timestamp", "scan.timestamp-millis")
 
 
@@ -96,20 +97,20 @@ def pypaimon_options(uri: str, storage: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_own(name: str) -> bool:
-    """Whether an option of a store is one of pypaimon's."""
+    """Whether an option of a store is one of pypaimon."""
     return "." in name
 
 
 @dataclass(frozen=True)
 class PaimonTable:
-    """A table of pypaimon's, and how smalti reaches its files.
+    """A table of pypaimon, and how smalti reaches its files.
 
     Attributes
     ----------
     table : pypaimon.table.file_store_table.FileStoreTable
     location : Location, optional
-        Where it is. Without it, as for a table of somebody's catalog that is not on this machine, files are reached
-        through pypaimon.
+        The directory of the table. It is None, and files are reached through pypaimon, if smalti does not reach the
+        directory by itself, or if a catalog has opened a table that is not on this machine.
     """
 
     table: FileStoreTable
@@ -126,7 +127,7 @@ class PaimonTable:
     @property
     def snapshot(self) -> Any:
         """The snapshot that a read reads; None if the table has none yet."""
-        return _resolve(self.table)
+        return TimeTravelUtil.resolve_snapshot(self.table)
 
     def schema_of(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """The Arrow schema of the columns that names and patterns ask for; by default of all columns.
@@ -141,26 +142,26 @@ class PaimonTable:
         schema: pa.Schema = PyarrowFieldParser.from_paimon_schema([self.table.field_dict[name] for name in names])
         return schema
 
-    def at(self, path: str) -> Location | None:
-        """The place of a file of the table, by the path that pypaimon has for it."""
-        return None if self.location is None else _location_of(self.location, path)
+    def locate(self, path: str) -> Location | None:
+        """Where a file of the table is, by the path that pypaimon has for it; None if only pypaimon reaches it."""
+        file_io = self.table.file_io
+        if self.location is not None:
+            return _location_of(self.location, path)
+        if hasattr(file_io, "filesystem"):
+            return Location(file_io.filesystem, file_io.to_filesystem_path(path))
+        return None
 
     def open(self, path: str) -> Source:
         """Open a file of the table for reading."""
-        location = self.at(path)
+        location, file_io = self.locate(path), self.table.file_io
         if location is not None:
             return open_source(location.path, location.filesystem)
-        file_io = self.table.file_io
-        if hasattr(file_io, "filesystem"):
-            return open_source(file_io.to_filesystem_path(path), file_io.filesystem)
         stream, size = file_io.new_input_stream(path), file_io.get_file_size(path)
-        from pypaimon.common.file_io import pread
-
         return ReadAt(lambda offset, length: pread(stream, length, offset), size, name=path, is_remote=True)
 
 
 def _location_of(root: Location, path: str) -> Location:
-    """The place of a file by the path that pypaimon has for it, on the file system of `root`."""
+    """Where a file is, by the path that pypaimon has for it, on the file system of `root`."""
     return Location(root.filesystem, local_path(path) or path.partition("://")[2])
 
 
@@ -191,64 +192,53 @@ def _open(source: AnyTable, storage: Mapping[str, str] | None) -> PaimonTable:
         return source
     if isinstance(source, FileStoreTable):
         return PaimonTable(source, locate(source.table_path) if local_path(source.table_path) is not None else None)
-    path, options = _where(source, storage)
+    path, options, location = _find(source, storage)
     try:
-        return PaimonTable(FileStoreTable.from_path(path, options), _reach(source, storage))
+        return PaimonTable(FileStoreTable.from_path(path, options), location)
     except ValueError as error:
         if "No schema found" not in str(error):
             raise
         raise FileNotFoundError(2, "No Paimon table, which has a file schema/schema-0", path) from None
 
 
-def _reach(path: AnyPath, storage: Mapping[str, str] | None) -> Location | None:
-    """Where smalti reaches a table itself; None if pypaimon has to: on other services, and by options of its own."""
-    service = service_of(os.fspath(path))
-    if service not in (None, *OBJECT_SERVICES) or any(map(_is_own, storage or ())):
-        return None
-    return locate(path, storage=storage)
+def _find(path: AnyPath, storage: Mapping[str, str] | None) -> tuple[str, dict[str, str], Location | None]:
+    """The path and the options that pypaimon takes; and the directory, if smalti reaches it by itself.
 
-
-def _where(path: AnyPath, storage: Mapping[str, str] | None) -> tuple[str, dict[str, str]]:
-    """The path that pypaimon takes, and its options."""
+    It does not on services that only pypaimon knows, and if options of pypaimon say how a store is reached.
+    """
     text = os.fspath(path)
     local = local_path(text)
     if local is not None:
-        return str(Path(local).absolute()), {}
+        return str(Path(local).absolute()), {}, locate(path)
     uri, _, query = text.partition("?")
-    return uri.rstrip("/"), pypaimon_options(uri, {**dict(parse_qsl(query)), **(storage or {})})
+    options = pypaimon_options(uri, {**dict(parse_qsl(query)), **(storage or {})})
+    is_reached = service_of(text) in OBJECT_SERVICES and not any(map(_is_own, storage or ()))
+    return uri.rstrip("/"), options, locate(path, storage=storage) if is_reached else None
 
 
 def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timestamp: AnyTime | None) -> FileStoreTable:
-    """The table as of a snapshot. It stays the same however often it is planned, whatever is committed meanwhile."""
-    chosen = {"scan.snapshot-id": snapshot, "scan.tag-name": tag, **_moment(timestamp)}
+    """The table as of a snapshot. It stays at this snapshot, whatever is committed meanwhile."""
+    if isinstance(timestamp, datetime):
+        timestamp = int(timestamp.timestamp() * 1000)
+    is_text = isinstance(timestamp, str) and not timestamp.isdigit()
+    moment = "scan.timestamp" if is_text else "scan.timestamp-millis"
+    chosen = {"scan.snapshot-id": snapshot, "scan.tag-name": tag, moment: timestamp}
     travels = {key: str(value) for key, value in chosen.items() if value is not None}
     if len(travels) > 1:
         raise MosaicError("snapshot, tag and timestamp exclude each other", found=", ".join(travels))
     if travels:
         try:
             travelled = table.copy(travels)
-            _resolve(travelled)
+            TimeTravelUtil.resolve_snapshot(travelled)
             return travelled
         except ValueError as error:
             found = " ".join(map(" = ".join, travels.items()))
             raise MosaicError(f"no such snapshot: {error}", path=table.table_path, found=found) from None
     if any(key in table.options.options.to_map() for key in _TRAVELS):
-        return table  # The caller has travelled already.
+        return table  # The caller has chosen a snapshot already.
     latest = table.snapshot_manager().get_latest_snapshot()
     # The schema stays the newest one, which may be newer than the snapshot.
     return table if latest is None else table.copy_without_time_travel({"scan.snapshot-id": str(latest.id)})
-
-
-def _resolve(table: FileStoreTable) -> Any:
-    """The snapshot that a table is read at; a ValueError if there is no such snapshot."""
-    return TimeTravelUtil.resolve_snapshot(table)
-
-
-def _moment(timestamp: AnyTime | None) -> dict[str, object]:
-    if isinstance(timestamp, datetime):
-        return {"scan.timestamp-millis": int(timestamp.timestamp() * 1000)}
-    is_text = isinstance(timestamp, str) and not timestamp.isdigit()
-    return {"scan.timestamp" if is_text else "scan.timestamp-millis": timestamp}
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -262,9 +252,8 @@ def open_for_commit(source: AnyTable, storage: Mapping[str, str] | None = None) 
     opened = _open(source, storage)
     if opened.location is None:
         return opened
-    return PaimonTable(
-        with_exclusive_commits(opened.table, partial(_create_exclusively, opened.location)), opened.location
-    )
+    create = partial(_create_exclusively, opened.location)
+    return replace(opened, table=with_exclusive_commits(opened.table, create))
 
 
 def _create_exclusively(root: Location, path: str, content: str) -> bool:
@@ -293,7 +282,7 @@ def create(
     partition_by, primary_key : sequence of str
         A primary key includes the columns that the table is partitioned by.
     options : mapping, optional
-        Paimon's, such as ``{"bucket": "4"}``; ``file.format`` is ``mosaic`` unless it says otherwise.
+        Of Paimon, such as ``{"bucket": "4"}``; ``file.format`` is ``mosaic`` unless it is given.
     storage : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
 
@@ -317,8 +306,7 @@ def create(
     >>> smalti.paimon.dataset(path).to_table().num_rows
     2
     """
-    where, file_options = _where(path, storage)
-    location = _reach(path, storage)
+    where, file_options, location = _find(path, storage)
     if location is not None:
         refuse_writing_inside(location)
     for name in (*partition_by, *primary_key):

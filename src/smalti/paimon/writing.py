@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -128,26 +129,21 @@ def commit(table: FileStoreTable, job: Job, messages: Sequence[CommitMessage]) -
         If another commit has changed the same rows meanwhile. Nothing of this one is visible then.
     """
     committed = _Committed()
-    operation = job.builder(table).new_commit()
-    operation.add_commit_callback(committed)
-    try:
-        operation.commit(list(messages))
-    except RuntimeError as error:
-        if "onflict" not in str(error):
-            raise
-        raise ConflictError(f"Paimon refuses the commit: {error}", path=table.table_path) from error
-    finally:
-        operation.close()
+    with closing(job.builder(table).new_commit()) as operation:
+        operation.add_commit_callback(committed)
+        try:
+            operation.commit(list(messages))
+        except RuntimeError as error:
+            if "onflict" not in str(error):
+                raise
+            raise ConflictError(f"Paimon refuses the commit: {error}", path=table.table_path) from error
     return committed.snapshot
 
 
 def discard(table: FileStoreTable, job: Job, messages: Sequence[CommitMessage]) -> None:
     """Remove the files of writers whose job is not committed."""
-    operation = job.builder(table).new_commit()
-    try:
+    with closing(job.builder(table).new_commit()) as operation:
         operation.abort(list(messages))
-    finally:
-        operation.close()
 
 
 def replaced_partition(mode: str, partition: Mapping[str, object] | None = None) -> dict[str, str] | None:

@@ -25,7 +25,6 @@ from smalti.paimon.reading import SplitReader
 from smalti.paimon.tables import PaimonTable, open_for_commit, open_table
 from smalti.paimon.writing import Job, check_names, commit, discard, write_files
 from smalti.predicate import Filter, normalize_filters
-from smalti.readahead import Budget
 from smalti.spark.filters import SparkFilter, filter_tree
 from smalti.spark.options import ReadOptions, WriteOptions
 from smalti.spark.task.read import OwnPiece
@@ -50,10 +49,9 @@ class SplitPiece(OwnPiece):
         names = [name for name in schema.names if name in self.table.table.field_dict]
         output = self.table.schema_of(names)
         adapter = Adapter(schema, names, convert=partial(_to_spark, self.table.path))
-        budget = Budget.choose(None, self.memory_limit, is_remote=self.table.is_remote, unit_bytes=self.num_bytes)
         # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
         wanted = as_filter(output, [each for each in filters if each[0] != "IsNotNull"])
-        for batch in SplitReader(self.table, output, wanted, self.memory_limit).batches([self.split], budget):
+        for batch in SplitReader(self.table, output, wanted, memory_limit=self.memory_limit).batches([self.split]):
             yield adapter.adapt(batch)
 
 
