@@ -27,10 +27,10 @@ LOCAL = {
     "compact": (41, ["error", "full", "dead", "stays full", "all short"]),
 }
 REMOTE = {
-    "write": (1, ["refused", "cut"]),
+    "write": (2, ["refused", "cut"]),
     "read": (1, ["error", "half an answer"]),
-    "convert": (7, ["error", "lost answer", "half an answer"]),
-    "compact": (9, ["cut", "lost answer"]),
+    "convert": (11, ["error", "lost answer", "half an answer"]),
+    "compact": (13, ["cut", "lost answer"]),
 }
 
 

@@ -426,16 +426,16 @@ def test_cleaning_takes_leftovers_of_killed_writers(tmp_path: Path) -> None:
 
 # --- a table, and processes that die --------------------------------------------------------------------------------
 
-#: Commits two files over one, and dies before its n-th change of the file system, whatever that change is.
+#: For each line with a table and a number n: a child commits two files over one, and dies before its n-th change of the
+#: file system, whatever that change is. The answer is how the child has ended.
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem, LocalFileSystem
+from pyarrow.fs import LocalFileSystem
 from smalti.io import Location, sinks
 from smalti.table import log as commit_log
 from smalti.table.records import Addition, Commit, Removal
-from smalti.table.log import CommitLog
-root, left = sys.argv[1], int(sys.argv[2])
+left = 0
 
 def dying(change):
     def step(*arguments, **named):
@@ -455,16 +455,25 @@ class Dying:
         changes = ("move", "delete_file", "delete_dir", "create_dir", "open_output_stream")
         return dying(found) if name in changes else found
 
+def commit(root):
+    log = commit_log.CommitLog(Location(Dying(), root))
+    add = tuple(Addition(f"_mosaic_jobs/job/0/new{n}.mosaic", f"new{n}.mosaic") for n in (1, 2))
+    commit = Commit("job", add, (Removal("old.mosaic"),), number=1)
+    log.publish(commit)
+    log.carry_out(commit)
+
 commit_log._PARALLEL = 1
 os.link, Path.unlink = dying(os.link), dying(Path.unlink)
 sinks.LocalSink.commit = dying(sinks.LocalSink.commit)
 Path.rmdir = dying(Path.rmdir)
 sinks.resolve = lambda path, filesystem: path
-log = CommitLog(Location(Dying(), root))
-add = tuple(Addition(f"_mosaic_jobs/job/0/new{n}.mosaic", f"new{n}.mosaic") for n in (1, 2))
-commit = Commit("job", add, (Removal("old.mosaic"),), number=1)
-log.publish(commit)
-log.carry_out(commit)
+for line in sys.stdin:
+    root, left = line.split()[0], int(line.split()[1])
+    child = os.fork()
+    if not child:
+        commit(root)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 OLD, NEW = [1, 2], [10, 20]
 STAGED_FILES = [f"{staging_directory('job', '0')}/new{n}.mosaic" for n in (1, 2)]
@@ -502,25 +511,30 @@ def seen(root: Path) -> list[int]:
 
 def test_a_committer_that_is_killed_at_any_step(tmp_path: Path) -> None:
     """Old rows until some step, new rows from it on, never a mixture; the next job, or cleaning, finishes the rest."""
-    outcomes = []
-    for step in range(40):
-        table = tmp_path / f"at-{step}/table"
-        table.mkdir(parents=True)
-        log = table_in(table)
-        done = subprocess.run([sys.executable, "-c", CHILD, str(table), str(step)], check=False, capture_output=True)
-        rows = seen(table)
-        outcomes.append(rows)
-        assert rows in (OLD, NEW), f"killed before change {step}"
-        log.finish_pending()
-        assert seen(table) == rows
-        jobs.clean(table, timedelta(0))
-        assert seen(table) == rows
-        files = sorted(path.name for path in table.rglob("*") if path.is_file())
-        assert files == [*RECORDS, *(["old.mosaic"] if rows == OLD else ["new1.mosaic", "new2.mosaic"])]
-        if done.returncode == 0:
-            break
-        assert done.returncode == -9, done.stderr.decode()
-    assert done.returncode == 0
+    outcomes, ended = [], -9
+    command = [sys.executable, "-c", CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as committing:
+        assert committing.stdin is not None
+        assert committing.stdout is not None
+        while ended == -9:
+            step = len(outcomes)
+            table = tmp_path / f"at-{step}/table"
+            table.mkdir(parents=True)
+            log = table_in(table)
+            committing.stdin.write(f"{table} {step}\n")
+            committing.stdin.flush()
+            ended = int(committing.stdout.readline())
+            rows = seen(table)
+            outcomes.append(rows)
+            assert rows in (OLD, NEW), f"killed before change {step}"
+            log.finish_pending()
+            assert seen(table) == rows
+            jobs.clean(table, timedelta(0))
+            assert seen(table) == rows
+            files = sorted(path.name for path in table.rglob("*") if path.is_file())
+            assert files == [*RECORDS, *(["old.mosaic"] if rows == OLD else ["new1.mosaic", "new2.mosaic"])]
+        committing.stdin.close()
+    assert ended == 0
     first_new = outcomes.index(NEW)
     assert outcomes == [OLD] * first_new + [NEW] * (len(outcomes) - first_new)
     assert first_new >= 1
