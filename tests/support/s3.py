@@ -6,7 +6,9 @@ tests.support.s3 PORT`` is that process; the tests and the benchmark use `S3Serv
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -40,10 +42,21 @@ class Request:
     sent: int
 
 
+@functools.cache
+def shared_server() -> S3Server:
+    """Return the server that all tests of this process share, because it takes seconds to start. Use own buckets."""
+    server = S3Server(buckets=[]).__enter__()
+    atexit.register(server.__exit__, None, None, None)
+    return server
+
+
 @contextlib.contextmanager
 def s3_by_uri(bucket: str) -> Iterator[S3Server]:
-    """Run a server with one bucket, which this process reaches by ``s3://`` alone while the block lasts."""
-    with S3Server(buckets=[bucket]) as server, mock.patch.dict(os.environ, server.environment):
+    """Make a bucket in the shared server, which this process reaches by ``s3://`` alone while the block lasts."""
+    server = shared_server()
+    server.make(bucket)
+    server.reset()
+    with mock.patch.dict(os.environ, server.environment):
         yield server
 
 
@@ -90,18 +103,20 @@ class S3Server:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.s3", str(self.port)],
             cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
             for bucket in self._buckets:
-                self._make(bucket)
+                self.make(bucket)
         except BaseException:
             self._stop()
             raise
         return self
 
-    def _make(self, bucket: str) -> None:
+    def make(self, bucket: str) -> None:
+        """Make a bucket, as soon as the server has started."""
         end = time.monotonic() + 60
         while True:
             try:
@@ -142,6 +157,8 @@ class S3Server:
     def _stop(self) -> None:
         self._process.terminate()
         self._process.wait(20)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -231,6 +248,8 @@ def serve(port: int) -> None:
     class Handler(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"  # connections are kept, as services keep them
 
+    # Its standard input ends with the process that has started the server, even if that process was killed.
+    threading.Thread(target=lambda: os._exit(len(sys.stdin.read())), daemon=True).start()
     application = Counting(DomainDispatcherApplication(create_backend_app))
     run_simple("127.0.0.1", port, application, threaded=True, request_handler=Handler)
 

@@ -46,7 +46,7 @@ from smalti.table.records import (
     record_name,
     visible_files,
 )
-from tests.support.s3 import S3Server
+from tests.support.s3 import s3_by_uri
 
 STAGED = ["_mosaic_jobs/j/1/p=1/b", "_mosaic_jobs/j/0/p=3/a"]
 
@@ -982,23 +982,25 @@ def test_readers_move_nothing(tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=["obstore", "pyarrow"])
-def s3(request: pytest.FixtureRequest) -> Iterator[FileSystem]:
+def s3(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
+    """A table on an object store, by a URI and by a file system that is passed."""
     options = {"access_key": "test", "secret_key": "test", "region": "us-east-1", "scheme": "http"}
-    with S3Server(buckets=["bucket"]) as server:
+    with s3_by_uri("commit") as server:
+        location = locate(f"s3://commit/{tmp_path.name}/t")
         if request.param == "pyarrow":
-            yield S3FileSystem(**options, endpoint_override=server.address)
-        else:
-            yield locate("s3://bucket", storage={**options, "endpoint_override": server.address}).filesystem
+            location = Location(S3FileSystem(**options, endpoint_override=server.address), location.path)
+        yield location
 
 
-def test_on_an_object_store(s3: FileSystem) -> None:
+def test_on_an_object_store(s3: Location) -> None:
     """The same without renames and directories: a table, a commit half carried out, a job, its overwriting."""
-    for name, value in [("t/old.mosaic", 1), (f"t/{JOBS}/job/0/new1.mosaic", 10), (f"t/{JOBS}/job/0/new2.mosaic", 20)]:
-        smalti.write_table(pa.table({"x": [value]}), f"bucket/{name}", filesystem=s3)
-    log = CommitLog(Location(s3, "bucket/t"))
+    fs, table = s3.filesystem, s3.path
+    for name, value in [("old.mosaic", 1), (f"{JOBS}/job/0/new1.mosaic", 10), (f"{JOBS}/job/0/new2.mosaic", 20)]:
+        smalti.write_table(pa.table({"x": [value]}), f"{table}/{name}", filesystem=fs)
+    log = CommitLog(s3)
 
     def rows() -> list[int]:
-        return sorted(smalti.dataset("bucket/t", filesystem=s3).to_table()["x"].to_pylist())
+        return sorted(smalti.dataset(table, filesystem=fs).to_table()["x"].to_pylist())
 
     assert rows() == [1]
     made = planned("job", [f"{JOBS}/job/0/new1.mosaic", f"{JOBS}/job/0/new2.mosaic"], ["old.mosaic"], "overwrite")
@@ -1008,40 +1010,40 @@ def test_on_an_object_store(s3: FileSystem) -> None:
     assert rows() == [10, 20]
     if not log.is_exclusive:  # pyarrow's own S3: whoever has written the record may still be at work.
         with pytest.raises(smalti.ConflictError, match="only one process may write at a time"):
-            jobs.compact("bucket/t", filesystem=s3)
+            jobs.compact(table, filesystem=fs)
         with pytest.raises(smalti.ConflictError, match=r"finish the commit with smalti\.jobs\.recover"):
-            jobs.clean("bucket/t", filesystem=s3)
-        jobs.recover("bucket/t", filesystem=s3)
-    summary = jobs.compact("bucket/t", filesystem=s3)
+            jobs.clean(table, filesystem=fs)
+        jobs.recover(table, filesystem=fs)
+    summary = jobs.compact(table, filesystem=fs)
     assert (summary.source_files, summary.num_rows) == (2, 2)
     assert rows() == [10, 20]
-    assert len(list_files("bucket/t", s3).files) == 1
+    assert len(list_files(table, fs).files) == 1
     assert log.state()[1] == ()
-    smalti.write_table(pa.table({"x": [0]}), f"bucket/t/{JOBS}/dead/0/part.mosaic", filesystem=s3)
+    smalti.write_table(pa.table({"x": [0]}), f"{table}/{JOBS}/dead/0/part.mosaic", filesystem=fs)
     assert clean_log(log, timedelta(days=1)) == []
     assert clean_log(log, timedelta(0)) == ["dead"]
     assert rows() == [10, 20]
 
 
-def test_large_objects_are_copied_in_parts(s3: FileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_objects_are_copied_in_parts(s3: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 copies up to 5 GB in one go; here it refuses all."""
-    location = Location(s3, "bucket/t")
-    log = CommitLog(location)
-    smalti.write_table(pa.table({"x": [1]}), f"bucket/t/{JOBS}/job/0/a.mosaic", filesystem=s3)
+    fs, table, stores = s3.filesystem, s3.path, s3.stores
+    log = CommitLog(s3)
+    smalti.write_table(pa.table({"x": [1]}), f"{table}/{JOBS}/job/0/a.mosaic", filesystem=fs)
 
     def refuse(*_: object, **__: object) -> None:
         raise obstore.exceptions.GenericError("EntityTooLarge")
 
-    if location.stores is None:
+    if stores is None:
         log._copy(f"{JOBS}/job/0/a.mosaic", "a.mosaic")
     else:
         with monkeypatch.context() as patched:
             patched.setattr(obstore, "copy", refuse)
             with pytest.raises(OSError, match="EntityTooLarge"):  # A small one must not go through this machine.
-                location.stores.copy_file(f"bucket/t/{JOBS}/job/0/a.mosaic", "bucket/t/a.mosaic")
+                stores.copy_file(f"{table}/{JOBS}/job/0/a.mosaic", f"{table}/a.mosaic")
             patched.setattr("smalti.io.stores._COPIED_AT_ONCE", 10)
-            location.stores.copy_file(f"bucket/t/{JOBS}/job/0/a.mosaic", "bucket/t/a.mosaic")
-    assert smalti.dataset("bucket/t", filesystem=s3).to_table()["x"].to_pylist() == [1]
+            stores.copy_file(f"{table}/{JOBS}/job/0/a.mosaic", f"{table}/a.mosaic")
+    assert smalti.dataset(table, filesystem=fs).to_table()["x"].to_pylist() == [1]
     assert log.state()[1] == ()
 
 
