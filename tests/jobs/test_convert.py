@@ -19,6 +19,7 @@ import smalti
 from smalti import jobs
 from smalti.io.locations import locate
 from smalti.jobs.staging import Staging
+from smalti.table import splits
 from smalti.table.names import JOBS, is_ours
 from tests.jobs.data import hidden, mixed, mosaic_files, partitioned, rows_of, stems, visible
 from tests.support.children import ROOT
@@ -228,6 +229,29 @@ def test_a_killed_job_is_resumed(tmp_path: Path, done: int) -> None:
     assert again.resumed_splits == done
     kept = {path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.mosaic")}
     assert set(finished.values()) <= kept
+    assert rows_of(tmp_path / "out").equals(table)
+    assert hidden(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 16), (16, 1)])
+def test_a_job_is_resumed_on_a_machine_with_other_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, second: int
+) -> None:
+    """A split is smaller where there are more cores. The later run goes on with the splits of the earlier one."""
+    monkeypatch.setattr(splits, "MIN_SPLIT_BYTES", 1)
+    table = partitioned(tmp_path / "raw")
+    broken = tmp_path / "raw/day=1/f1.parquet"
+    whole, modified = broken.read_bytes(), broken.stat()
+    broken.write_bytes(bytes(len(whole)))
+    os.utime(broken, ns=(modified.st_atime_ns, modified.st_mtime_ns))  # It is the same work, so the file must look so.
+    with pytest.raises(jobs.JobError):
+        jobs.convert(tmp_path / "raw", tmp_path / "out", workers=first)
+    done = len(list((tmp_path / "out").rglob("done/*.json")))
+    assert done
+    broken.write_bytes(whole)
+    os.utime(broken, ns=(modified.st_atime_ns, modified.st_mtime_ns))
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", workers=second)
+    assert summary.resumed_splits == done
     assert rows_of(tmp_path / "out").equals(table)
     assert hidden(tmp_path / "out") == []
 

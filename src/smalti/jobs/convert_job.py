@@ -129,9 +129,7 @@ def convert(
         location = Location(location.filesystem, str(follow_links(location.path)))
     goal = Target(location, format_, suffix, is_file)
     goal.refuse_overlap(listing)
-    # The same work has the same id, by which it finds what an earlier run has finished.
-    executor = choose_executor(engine, spark, workers)
-    split_bytes = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)
+    # The same work has the same id on every machine, by which it finds what an earlier run has finished.
     work = {
         "job": "convert",
         "files": fingerprint(listing),
@@ -144,7 +142,10 @@ def convert(
     if isinstance(change, JobSummary):
         return change
     # Which task writes which files, and how.
-    splits = _plan(listing, formats, goal, split_bytes=split_bytes, roll_bytes=target_file_bytes)
+    executor = choose_executor(engine, spark, workers)
+    split_bytes = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)
+    staging = staging.planned(split_bytes)
+    splits = _plan(listing, formats, goal, split_bytes=staging.split_bytes, roll_bytes=target_file_bytes)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),
         batch_rows=batch_rows,

@@ -2,11 +2,13 @@
 
 In the directory that `smalti.table.records` gives it, a job has::
 
-    _mosaic_jobs/<id>/<split>-<attempt>/...   the files of one attempt at one split; no attempt touches another's files
-    _mosaic_jobs/<id>/done/<split>.json       written last, and whole: the split is finished, and these are its files
+    _mosaic_jobs/<id>/<split>-<attempt>/...            the files of one attempt; no attempt touches another's files
+    _mosaic_jobs/<id>/done/<split bytes>-<split>.json  written last, and whole: the split is finished, with these files
 
 The id of a job is a digest of its work: sources with their sizes and times, target and options. So the same work finds
-what an earlier run has finished, and different work does not.
+what an earlier run has finished, and different work does not. How many bytes a split has depends on the cores of the
+machine, so it is not part of the id but of the names of records: a run on another machine goes on with the splits that
+it finds, and two runs at once that have planned different splits do not mix them up.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import contextlib
 import hashlib
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath
@@ -37,6 +40,7 @@ class Staging:
 
     root: Location
     job_id: str
+    split_bytes: int = 0
 
     @property
     def log(self) -> CommitLog:
@@ -59,9 +63,15 @@ class Staging:
 
     def mark_done(self, split: int, result: SplitResult) -> None:
         """Record that a split is finished. If two attempts finish, both are right, and the later record counts."""
-        write_whole(self._done.child(f"{split:06d}.json"), json.dumps(asdict(result)).encode())
+        write_whole(self._done.child(f"{self.split_bytes}-{split:06d}.json"), json.dumps(asdict(result)).encode())
 
     # --- in the driver --------------------------------------------------------------------------------------------
+
+    def planned(self, split_bytes: int) -> Staging:
+        """The same with the size of splits that an earlier run has planned with, or else with `split_bytes`."""
+        sizes = Counter(info.name.partition("-")[0] for info in self._done.entries() if info.name.endswith(".json"))
+        found = [int(size) for size, _ in sizes.most_common(1) if size.isdecimal()]
+        return replace(self, split_bytes=found[0] if found else split_bytes)
 
     def finished_splits(self) -> dict[int, SplitResult]:
         """The splits that an earlier run has finished and whose files are still complete."""
@@ -69,7 +79,9 @@ class Staging:
         for info in self._done.entries():
             # A record that is damaged, or not ours, means that the split is done again.
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                number = int(info.name.removesuffix(".json"))
+                split_bytes, number = map(int, info.name.removesuffix(".json").split("-"))
+                if split_bytes != self.split_bytes:
+                    continue
                 result = SplitResult.from_dict(json.loads(self._done.child(info.name).read_bytes()))
                 infos = self.root.infos([self.root.child(file.staged).path for file in result.files])
                 if all(info.size == file.num_bytes for info, file in zip(infos, result.files, strict=True)):
