@@ -20,11 +20,13 @@ from annotate import companion_listing, listing, tiny_file
 from benchmarks.measure import Measurement
 
 from benchmarks import report
+from smalti import sizes as default_sizes
 from smalti import spec
 from smalti.cli.commands import COMMANDS
 from smalti.errors import SchemaError
 from smalti.format.types import has_statistics, pack_descriptor
 from smalti.logical.tree import plan_column, stored_columns
+from smalti.units import show_bytes
 
 DOCS = Path(__file__).parent
 PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -134,6 +136,16 @@ LIMITS = [
 ]
 
 
+def sizes() -> str:
+    """The sizes that are used by default, with the reasons that stand before them in their module."""
+    found = re.findall(r"((?:^#: .*\n)+)^(\w+) = ", Path(default_sizes.__file__).read_text(), re.MULTILINE)
+    reasons = [(name, " ".join(line.removeprefix("#: ") for line in text.splitlines())) for text, name in found]
+    return markdown(
+        ["size", "of what, and why", "`smalti.sizes`"],
+        ([show_bytes(getattr(default_sizes, name)), reason, f"`{name}`"] for name, reason in reasons),
+    )
+
+
 def limits() -> str:
     """The limits, from the module that holds them."""
     return markdown(["limit", "", "`smalti.spec`"], ([f"{getattr(spec, n):,}", t, f"`{n}`"] for n, t in LIMITS))
@@ -216,6 +228,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "round-trips-arrow": partial(round_trips, "arrow"),
     "round-trips-pandas": partial(round_trips, "pandas"),
     "limits": limits,
+    "sizes": sizes,
     "bytes": bytes_of_a_file,
     "companion": bytes_of_a_companion,
     "layouts": layouts,

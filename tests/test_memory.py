@@ -229,7 +229,7 @@ def test_slices_hold_the_rows_of_the_row_group(layout: str, monkeypatch: pytest.
         table = matrix(rng.randrange(1 << 30), num_rows)
         data = written(table, num_buckets=7, page_size_threshold=0 if layout == "paged" else 1 << 30)
         for size in (1, 1000, 30_000, 200_000):
-            monkeypatch.setattr(scan, "SLICE_BYTES", size)
+            monkeypatch.setattr(scan, "BATCH_BYTES", size)
             with smalti.open(data) as file:
                 whole = file.read()
                 batches = list(file.iter_batches(rng.choice([None, 3, 64])))

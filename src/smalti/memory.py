@@ -112,19 +112,19 @@ def default_limit(stored_bytes: int, most: int) -> int:
     return min(most, LEAST_LIMIT + EXPANSION * stored_bytes)
 
 
-def rows_per_slice(num_rows: int, num_bytes: int, target: int, batch_rows: int | None = None) -> int:
+def rows_per_slice(num_rows: int, num_bytes: int, target: int, batch_size: int | None = None) -> int:
     """Return how many rows to decode at a time so that they take about `target` bytes, if all take `num_bytes`.
 
-    If possible the number is a multiple of `batch_rows`, so that batches of that size need no second slice.
+    If possible the number is a multiple of `batch_size`, so that batches of that size need no second slice.
 
     Examples
     --------
     >>> rows_per_slice(1000, 50_000, 64_000)
     1000
-    >>> rows_per_slice(1000, 1_000_000, 64_000), rows_per_slice(1000, 1_000_000, 64_000, batch_rows=10)
+    >>> rows_per_slice(1000, 1_000_000, 64_000), rows_per_slice(1000, 1_000_000, 64_000, batch_size=10)
     (64, 60)
     """
     if num_bytes <= target:
         return num_rows
     rows = max(1, num_rows * target // num_bytes)
-    return rows - rows % batch_rows if batch_rows is not None and batch_rows <= rows else rows
+    return rows - rows % batch_size if batch_size is not None and batch_size <= rows else rows

@@ -15,14 +15,13 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from smalti.memory import asked_limit, default_limit, most_memory
+from smalti.sizes import AHEAD_BYTES
 from smalti.threads import cpu_count, start
 
 Result = TypeVar("Result")
 
 #: Units begun ahead of their turn where each costs round trips.
 REMOTE_READAHEAD = 32
-#: Bytes that units hold before their turn, by estimate, if the caller sets no limit. One unit is always begun.
-AHEAD_BYTES = 512 << 20
 #: Handing a smaller unit of a local file to another thread costs more than it brings.
 MIN_LOCAL_BYTES = 1 << 20
 

@@ -632,7 +632,7 @@ def test_rows_that_are_deleted_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: list[int], slice_bytes: int
 ) -> None:
     """With and without filters and columns, in whole row groups and in slices, kept, ahead and one at a time."""
-    monkeypatch.setattr("smalti.mosaic.scan.SLICE_BYTES", slice_bytes)
+    monkeypatch.setattr("smalti.mosaic.scan.BATCH_BYTES", slice_bytes)
     table = pa.table({"id": range(300), "x": [f"x{i % 7}" for i in range(300)]})
     path = tmp_path / "a.mosaic"
     smalti.write_table(table, path, row_group_max_rows=100, stats_columns=["id"])

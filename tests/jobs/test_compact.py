@@ -99,7 +99,7 @@ def test_schemas_that_do_not_fit(tmp_path: Path) -> None:
     "keys", ["reading", ["city", ("id", "descending")], [("day", "descending"), "flag"]], ids=["one", "two", "ties"]
 )
 def test_sorting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int, keys: object) -> None:
-    monkeypatch.setattr(sorting, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(sorting, "SORT_CHUNK_BYTES", chunk)
     table = small_files(tmp_path / "d")
     jobs.compact(tmp_path / "d", sort_by=keys, workers=1)  # type: ignore[arg-type]
     order = [(key, "ascending") if isinstance(key, str) else key for key in ([keys] if isinstance(keys, str) else keys)]  # type: ignore[attr-defined]

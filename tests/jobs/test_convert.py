@@ -56,7 +56,7 @@ def test_large_files_are_cut_at_row_groups(tmp_path: Path) -> None:
 def test_files_are_rolled_at_a_size(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     pq.write_table(mixed(1000), tmp_path / "raw/a.parquet")
-    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", batch_rows=100, target_file_bytes=4000)
+    summary = jobs.convert(tmp_path / "raw", tmp_path / "out", batch_size=100, target_file_bytes=4000)
     assert len(summary.files) > 1
     assert rows_of(tmp_path / "out").equals(mixed(1000))
 
@@ -145,7 +145,7 @@ def test_no_part_of_a_broken_file_is_kept(tmp_path: Path) -> None:
         ({"target_format": "parquet"}, smalti.MosaicError, "another format"),
         ({"on_error": "ignore"}, smalti.MosaicError, "on_error"),
         ({"workers": 0}, smalti.MosaicError, "workers"),
-        ({"batch_rows": 0}, smalti.MosaicError, "batch_rows"),
+        ({"batch_size": 0}, smalti.MosaicError, "batch_size"),
     ],
 )
 def test_bad_arguments(tmp_path: Path, arguments: dict[str, object], error: type[Exception], message: str) -> None:

@@ -90,7 +90,7 @@ def test_numbers_that_json_lacks(
     written = (tmp_path / "b.jsonl").read_text()
     assert written == capsys.readouterr().out
     assert '"few": "NaN"' in written
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", block)
+    monkeypatch.setattr(text_module, "TEXT_BLOCK_BYTES", block)
     jobs.convert(tmp_path / "b.jsonl", tmp_path / "c.mosaic")
     found = smalti.read_table(tmp_path / "c.mosaic").drop_columns(["day"])
     assert repr(found.to_pylist()) == repr(table.drop_columns(["day"]).to_pylist())
@@ -210,7 +210,7 @@ def test_no_rows(tmp_path: Path, suffix: str) -> None:
 def test_columns_in_the_order_asked_for(tmp_path: Path, suffix: str) -> None:
     smalti.write_table(mixed(20), tmp_path / "a.mosaic")
     jobs.convert(tmp_path / "a.mosaic", tmp_path / f"b{suffix}")
-    jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic", columns=["flag", "id"], batch_rows=3)
+    jobs.convert(tmp_path / f"b{suffix}", tmp_path / "c.mosaic", columns=["flag", "id"], batch_size=3)
     assert smalti.read_table(tmp_path / "c.mosaic").equals(mixed(20).select(["flag", "id"]))
 
 
@@ -262,7 +262,7 @@ def test_suffixes() -> None:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_module, "TEXT_BLOCK_BYTES", 64)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -304,7 +304,7 @@ def test_integers_of_64_bits_there_and_back(tmp_path: Path, suffix: str) -> None
 
 
 def test_large_integers_that_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_module, "TEXT_BLOCK_BYTES", 64)
     values = [*range(40), (1 << 64) - 1]
     (tmp_path / "a.csv").write_text("x\n" + "".join(f"{value}\n" for value in values))
     jobs.convert(tmp_path / "a.csv", tmp_path / "b.mosaic")

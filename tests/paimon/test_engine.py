@@ -69,7 +69,7 @@ def test_both_read_what_either_writes(writer: Any) -> None:
 
 def test_a_row_group_is_one_batch_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large row groups are cut where they are iterated over, and this is not where."""
-    monkeypatch.setattr("smalti.mosaic.scan.SLICE_BYTES", 1000)
+    monkeypatch.setattr("smalti.mosaic.scan.BATCH_BYTES", 1000)
     table = rows(0, 2000)
     data = encoded(ours, table, num_buckets=2)
     with opened(ours, data) as mine:

@@ -77,7 +77,7 @@ class TestConvert:
 
     def test_text_that_does_not_fit_the_table(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Also far down, where types that were guessed would be widened: those of the table are given."""
-        monkeypatch.setattr(text, "BLOCK_BYTES", 64)
+        monkeypatch.setattr(text, "TEXT_BLOCK_BYTES", 64)
         path = smalti.paimon.create(tmp_path / "t", BASIC)
         (tmp_path / "b.csv").write_text("x,id,n\n" + "word,77,\n" * 50 + "word,many,\n")
         with pytest.raises(smalti.SchemaError, match=r"b\.csv: values do not fit the types of the table"):

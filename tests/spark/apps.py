@@ -143,7 +143,7 @@ def enable(directory: str) -> None:
     found["planned"] = "PushedFilters" in read._jdf.queryExecution().toString()  # type: ignore[operator]
     many = spark.range(0, 400_000, numPartitions=1).selectExpr("id", "uuid() AS u")
     many.write.format("mosaic").option("rowGroupMaxRows", 10_000).save(f"{directory}/many")
-    few = spark.read.format("mosaic").option("batchRows", 5_000).load(f"{directory}/many").where("length(u) > id % 2")
+    few = spark.read.format("mosaic").option("batchSize", 5_000).load(f"{directory}/many").where("length(u) > id % 2")
     print("limit begins", flush=True)
     found["limit"] = [len(few.limit(2).collect()), len(few.head(3)), len(few.take(1))]
     time.sleep(1)  # A worker that still had something to say would say it now.

@@ -366,7 +366,7 @@ class TestLess:
         assert "milliseconds in Python" in found
 
     def test_metrics_of_a_task_that_a_limit_ends(self, spark: Any, table: Path) -> None:
-        few = load(spark, table, batchRows=10).where("length(s) > id % 2").limit(1)
+        few = load(spark, table, batchSize=10).where("length(s) > id % 2").limit(1)
         assert len(few.collect()) == 1
         scan = few._jdf.queryExecution().executedPlan()
         while scan.children().size():

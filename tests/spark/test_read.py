@@ -152,9 +152,9 @@ def test_splits(spark: Any, tmp_path: Path) -> None:
     assert some.rdd.getNumPartitions() in (2, 3)
 
 
-def test_batch_rows(spark: Any, tmp_path: Path) -> None:
+def test_batch_size(spark: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "t.mosaic", {"x": list(range(1000))})
-    sizes = load(spark, path, batchRows="300").mapInArrow(lambda batches: batches, "x bigint")
+    sizes = load(spark, path, batchSize="300").mapInArrow(lambda batches: batches, "x bigint")
     assert sizes.count() == 1000
 
 
@@ -170,8 +170,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"batchSize": "3"}, r"unknown option 'batchSize' for reading Mosaic; there are .*batchRows.*storage"),
-            ({"batchRows": "0"}, r"option batchRows cannot be read: found '0', expected a positive whole number"),
+            ({"batchRows": "3"}, r"unknown option 'batchRows' for reading Mosaic; there are .*batchSize.*storage"),
+            ({"batchSize": "0"}, r"option batchSize cannot be read: found '0', expected a positive whole number"),
             ({"mergeSchema": "maybe"}, r"option mergeSchema .* expected true or false"),
             ({"columns": "x,y"}, r"option columns names a column the table does not have: found y"),
             ({"storage.accessKey": "k"}, r"storage options are for remote paths"),

@@ -27,6 +27,7 @@ from smalti.mosaic.scan import Scanner, ScanPlan, plan_scan
 from smalti.mosaic.tail import parse_schema, read_tail
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
+from smalti.sizes import CACHE_BYTES
 from smalti.units import show_count
 
 if TYPE_CHECKING:
@@ -405,7 +406,7 @@ def open_file(
     filesystem: AnyFileSystem = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
-    cache_bytes: int = 32 << 20,
+    cache_bytes: int = CACHE_BYTES,
     logical: bool = True,
 ) -> MosaicFile:
     """Open a Mosaic file for reading.

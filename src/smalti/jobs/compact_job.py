@@ -19,19 +19,17 @@ from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.progress import Listener
+from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import list_table
 from smalti.table.log import CommitLog
-
-#: Large enough to be worth opening, and small enough to be copied without trouble.
-TARGET_FILE_BYTES = 256 << 20
 
 
 def compact(
     source: AnyPath,
     target: AnyPath | None = None,
     *,
-    target_file_bytes: int = TARGET_FILE_BYTES,
+    target_file_bytes: int = FILE_BYTES,
     sort_by: str | Sequence[str | tuple[str, str]] | None = None,
     options: WriterOptions | None = None,
     engine: str = "local",
@@ -40,7 +38,7 @@ def compact(
     keep: float | None = None,
     resume: bool = True,
     on_error: str = "raise",
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
@@ -68,7 +66,7 @@ def compact(
     keep : float, optional
         For how many hours the replaced files are kept where only smalti finds them, so that whoever has listed the
         table before can read on.
-    engine, spark, overwrite, resume, on_error, batch_rows, workers, progress, filesystem, plain
+    engine, spark, overwrite, resume, on_error, batch_size, workers, progress, filesystem, plain
         As for `convert`.
 
     Examples
@@ -79,7 +77,7 @@ def compact(
     (3, 1)
     """
     check_on_error(on_error)
-    check_positive(target_file_bytes=target_file_bytes, batch_rows=batch_rows, keep=keep)
+    check_positive(target_file_bytes=target_file_bytes, batch_size=batch_size, keep=keep)
     keys = parse_sort(sort_by)
     in_place = target is None
     # What is read, and where it goes.
@@ -106,7 +104,7 @@ def compact(
             raise MosaicError("target lies in the source; leave it out to compact in place", path=location.path)
         goal.refuse_overlap(listing)
     # The first half of the id says what is asked for, the second half of which files.
-    request = job_digest(["compact", location.path, repr((options, keys, target_file_bytes, batch_rows))])[:8]
+    request = job_digest(["compact", location.path, repr((options, keys, target_file_bytes, batch_size))])[:8]
     staging = Staging(location, request + job_digest(fingerprint(listing))[:8])
     change = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
     if isinstance(change, JobSummary):
@@ -131,10 +129,10 @@ def compact(
         staging,
         goal,
         options_for(executor, options),
-        ReadRequest(batch_rows=batch_rows, threads=executor.task_threads is None),
+        ReadRequest(batch_size=batch_size, threads=executor.task_threads is None),
         sort_by=keys,
         keeps_statistics=options is None,
         skip_errors=on_error == "skip",
     )
     job = JobSummary("compact", executor.name, listing.directory, location.path)
-    return run_copy(job, splits, settings, change, executor, progress)
+    return run_copy(job, splits, staging.finished_splits().get(0, {}), settings, change, executor, progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -22,8 +23,9 @@ from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.progress import Listener
+from smalti.sizes import FILE_BYTES, SPLIT_BYTES
 from smalti.table.listing import Listing
-from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
+from smalti.table.splits import fit_split_bytes
 
 
 def convert(
@@ -41,9 +43,9 @@ def convert(
     keep: float | None = None,
     resume: bool = True,
     on_error: str = "raise",
-    target_file_bytes: int | None = None,
+    target_file_bytes: int | None = FILE_BYTES,
     split_bytes: int = SPLIT_BYTES,
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
@@ -83,11 +85,11 @@ def convert(
         What to do about files that cannot be read: raise an error with path and reason, or leave them out and list them
         in the summary.
     target_file_bytes : int, optional
-        Begin a new file when one has reached about this size.
+        In a directory, begin a new file when one has reached about this size; None for no limit.
     split_bytes : int
         About how many bytes of the source each task reads; less if cores would be idle.
-    batch_rows : int, optional
-        Rows in memory at once; by default as many as 32 MiB hold.
+    batch_size : int, optional
+        Rows in memory at once; by default as many as 64 MiB hold.
     workers : int, optional
         Tasks at once, with engine "local"; by default one for each core.
     progress : callable, optional
@@ -111,7 +113,7 @@ def convert(
     3
     """
     check_on_error(on_error)
-    check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_rows=batch_rows, keep=keep)
+    check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_size=batch_size, keep=keep)
     # What is read, and where it goes.
     listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
@@ -135,7 +137,7 @@ def convert(
         "files": fingerprint(listing),
         "formats": [found.name for found, _ in formats],
         "target": [location.path, format_.name, is_file],
-        "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_rows)),
+        "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_size)),
     }
     staging = Staging(goal.root, job_digest(work))
     change = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
@@ -143,12 +145,14 @@ def convert(
         return change
     # Which task writes which files, and how.
     executor = choose_executor(engine, spark, workers)
-    split_bytes = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)
-    staging = staging.planned(split_bytes)
-    splits = _plan(listing, formats, goal, split_bytes=staging.split_bytes, roll_bytes=target_file_bytes)
+    fitting = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)
+    finished = staging.finished_splits()
+    split_bytes = max(finished, key=lambda size: len(finished[size]), default=fitting)
+    staging = replace(staging, split_bytes=split_bytes)
+    splits = _plan(listing, formats, goal, split_bytes=split_bytes, roll_bytes=target_file_bytes)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),
-        batch_rows=batch_rows,
+        batch_size=batch_size,
         types=types,
         threads=executor.task_threads is None,
     )
@@ -161,7 +165,7 @@ def convert(
         skip_errors=on_error == "skip",
     )
     job = JobSummary("convert", executor.name, show_source(source), location.path)
-    return run_copy(job, splits, settings, change, executor, progress)
+    return run_copy(job, splits, finished.get(split_bytes, {}), settings, change, executor, progress)
 
 
 def _plan(

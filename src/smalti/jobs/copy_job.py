@@ -25,6 +25,7 @@ from smalti.table.names import new_token, unique_names
 def run_copy(
     job: JobSummary,
     splits: Sequence[Split],
+    finished: Mapping[int, SplitResult],
     settings: CopySettings,
     change: Change,
     executor: Executor,
@@ -36,13 +37,15 @@ def run_copy(
     ----------
     job : JobSummary
         Says which job this is; what was done is filled in.
+    finished : mapping of int to SplitResult
+        The splits that an earlier run has finished.
     change : Change
         What the result replaces. A file stays if it turns out to be a source that cannot be read.
     """
     began = time.monotonic()
     finished = {
         index: result
-        for index, result in settings.staging.finished_splits().items()
+        for index, result in finished.items()
         # Files that an earlier run skipped are tried again, unless they may be skipped again.
         if index < len(splits) and (settings.skip_errors or not result.skipped)
     }

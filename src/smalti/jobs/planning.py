@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from smalti.sizes import SPLIT_BYTES
 from smalti.table.listing import FoundFile
-from smalti.table.splits import SPLIT_BYTES, Piece, cut, pack
+from smalti.table.splits import Piece, cut, pack
 
 #: If the row groups of a Mosaic file are smaller than this, it is worth writing the file anew.
 SMALL_ROW_GROUP = 8 << 20

@@ -27,8 +27,9 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.report.model import Values
 from smalti.report.page import render_table
+from smalti.sizes import SPLIT_BYTES
 from smalti.table.listing import Listing, location_of
-from smalti.table.splits import SPLIT_BYTES, fit_split_bytes
+from smalti.table.splits import fit_split_bytes
 from smalti.units import show_bytes, show_count
 
 #: The most characters shown of a bound.
@@ -80,7 +81,7 @@ def profile(
     overwrite: bool = False,
     on_error: str = "raise",
     split_bytes: int = SPLIT_BYTES,
-    batch_rows: int | None = None,
+    batch_size: int | None = None,
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
@@ -96,7 +97,7 @@ def profile(
         Where to write the table; the suffix says the format.
     html : path or URI, optional
         Where to write a page that shows the table, and how the files are stored if they are Mosaic files.
-    engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_rows, workers, progress, filesystem
+    engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_size, workers, progress, filesystem
         As for `convert`.
     plain : bool
         As for `convert`.
@@ -109,7 +110,7 @@ def profile(
     """
     began = time.monotonic()
     check_on_error(on_error)
-    check_positive(split_bytes=split_bytes, batch_rows=batch_rows)
+    check_positive(split_bytes=split_bytes, batch_size=batch_size)
     table_location, page_location = (
         None if path is None else locate(path, filesystem).absolute() for path in (output, html)
     )
@@ -123,7 +124,7 @@ def profile(
     executor = choose_executor(engine, spark, workers)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),
-        batch_rows=batch_rows,
+        batch_size=batch_size,
         threads=executor.task_threads is None,
     )
     split_bytes = fit_split_bytes(sum(file.size for file in listing.files), executor.slots, split_bytes)

@@ -16,9 +16,8 @@ from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.logical.adapt import widen_array
 from smalti.logical.arrays import as_compared, take_rows
 from smalti.logical.types import storage_kind, with_capacity
+from smalti.sizes import SORT_CHUNK_BYTES
 
-#: Arrow bytes of a chunk of the sorted result.
-CHUNK_BYTES = 128 << 20
 ORDERS = ("ascending", "descending")
 #: More than the rows of a chunk, or entries of its dictionaries.
 MAX_COUNT = (1 << 31) - 1
@@ -61,7 +60,7 @@ def sorted_batches(
     order, row_bytes, source_bytes = _order(batches, keys)
     if len(order) == 0:
         return
-    rows = max(1, CHUNK_BYTES // max(1, row_bytes))
+    rows = max(1, SORT_CHUNK_BYTES // max(1, row_bytes))
     for start in range(0, len(order), rows):
         part = order.slice(start, rows)
         yield _gather(batches, schema, part), source_bytes * len(part) // len(order)

@@ -17,9 +17,8 @@ import contextlib
 import hashlib
 import json
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath
@@ -67,25 +66,17 @@ class Staging:
 
     # --- in the driver --------------------------------------------------------------------------------------------
 
-    def planned(self, split_bytes: int) -> Staging:
-        """The same with the size of splits that an earlier run has planned with, or else with `split_bytes`."""
-        sizes = Counter(info.name.partition("-")[0] for info in self._done.entries() if info.name.endswith(".json"))
-        found = [int(size) for size, _ in sizes.most_common(1) if size.isdecimal()]
-        return replace(self, split_bytes=found[0] if found else split_bytes)
-
-    def finished_splits(self) -> dict[int, SplitResult]:
-        """The splits that an earlier run has finished and whose files are still complete."""
-        found = {}
+    def finished_splits(self) -> dict[int, dict[int, SplitResult]]:
+        """The splits that earlier runs have finished and whose files are still complete, by the size of splits."""
+        found: dict[int, dict[int, SplitResult]] = {}
         for info in self._done.entries():
             # A record that is damaged, or not ours, means that the split is done again.
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 split_bytes, number = map(int, info.name.removesuffix(".json").split("-"))
-                if split_bytes != self.split_bytes:
-                    continue
                 result = SplitResult.from_dict(json.loads(self._done.child(info.name).read_bytes()))
                 infos = self.root.infos([self.root.child(file.staged).path for file in result.files])
                 if all(info.size == file.num_bytes for info, file in zip(infos, result.files, strict=True)):
-                    found[number] = result
+                    found.setdefault(split_bytes, {})[number] = result
         return found
 
     def discard(self) -> dict[str, OSError]:

@@ -15,8 +15,9 @@ from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.sources import AnySource, file_facts, list_sources
 from smalti.jobs.verify_task import CheckTask, FileReport, Problem, check
 from smalti.progress import Listener, Meter
+from smalti.sizes import SPLIT_BYTES
 from smalti.spec import FILE_SUFFIX
-from smalti.table.splits import SPLIT_BYTES, fit_split_bytes, pack
+from smalti.table.splits import fit_split_bytes, pack
 
 __all__ = ["FileReport", "Problem", "VerifyReport", "verify"]
 

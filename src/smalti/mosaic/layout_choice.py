@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean
 
+from smalti.sizes import ROW_GROUP_BYTES
 from smalti.spec import DEFAULT_NUM_BUCKETS, DEFAULT_PAGE_SIZE_THRESHOLD, MAX_ROW_GROUP_SIZE
 
 #: How much larger than the reference's layout a file may become for the sake of faster reads. For `small` the size
@@ -43,9 +44,9 @@ SHORT_COLUMN = 512
 SAMPLE_BYTES, MIN_REGIONS, MAX_REGIONS = 4 << 20, 2, 4
 #: If columns of the first row group have fewer bytes on average (nearly all null), samples do not predict later ones.
 MIN_COLUMN_BYTES = 2
-#: Target bytes per column of a row group, and the smallest row group: long columns compress better one by one and take
+#: Bytes that each column of a row group of many columns should have: long columns compress better one by one and take
 #: fewer reads.
-COLUMN_BYTES, MIN_ROW_GROUP_SIZE = 64 << 10, 256 << 20
+COLUMN_BYTES = 64 << 10
 
 
 def row_group_bytes(num_columns: int) -> int:
@@ -56,7 +57,7 @@ def row_group_bytes(num_columns: int) -> int:
     >>> row_group_bytes(100) >> 20, row_group_bytes(5000) >> 20, row_group_bytes(10_000) >> 20
     (256, 312, 511)
     """
-    return min(max(num_columns * COLUMN_BYTES, MIN_ROW_GROUP_SIZE), MAX_ROW_GROUP_SIZE)
+    return min(max(num_columns * COLUMN_BYTES, ROW_GROUP_BYTES), MAX_ROW_GROUP_SIZE)
 
 
 @dataclass(frozen=True)

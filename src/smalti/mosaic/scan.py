@@ -25,14 +25,13 @@ from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, 
 from smalti.mosaic.columns import Projection
 from smalti.mosaic.tail import Tail
 from smalti.readahead import Unit
+from smalti.sizes import BATCH_BYTES
 
 if TYPE_CHECKING:
     from smalti.mosaic.filtering import FilterPlan
 
 #: If fewer than 1/_FEW_ROWS of the rows match, decode only the matching rows; otherwise decode all, then take those.
 _FEW_ROWS = 4
-#: A row group of more bytes is decoded in slices of about this size where only a batch of it is wanted at a time.
-SLICE_BYTES = 64 << 20
 #: Limit of one slice, with the memory to decode it; a larger slice is retried with fewer rows. A row group above it by
 #: estimate is fetched ahead of its turn, but not decoded.
 MAX_SLICE_BYTES = 256 << 20
@@ -163,7 +162,7 @@ class Scanner:
         """Yield the batches of a scan, in order.
 
         With `kept`, the caller holds all batches: each row group is one batch, counted in `kept`. Without it, the
-        caller holds one batch at a time: a row group that decodes to more than `SLICE_BYTES` by estimate is decoded in
+        caller holds one batch at a time: a row group that decodes to more than `BATCH_BYTES` by estimate is decoded in
         slices while its inflated buckets stay in memory, and a slice that exceeds the limit is retried with a quarter
         of its rows. `fetched` has buckets, by number, that were read already; only for plans of one row group.
         """
@@ -226,7 +225,7 @@ class Scanner:
 
     def _rows_at_once(self, plan: ScanPlan, read: GroupRead, batch_size: int | None) -> int:
         """The number of rows of a row group to decode at a time."""
-        num_rows, target = self.tail.index.rows(read.row_group), min(SLICE_BYTES, self.memory_limit // 4)
+        num_rows, target = self.tail.index.rows(read.row_group), min(BATCH_BYTES, self.memory_limit // 4)
         columns = [part for part in plan.projections(read) if part.buckets]
         if num_rows * MAX_WIDTH * sum(len(part.schema) for part in columns) <= target:
             return num_rows  # Few rows, as in most wide tables: not worth an estimate.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
 from smalti.options import WriterOptions
+from smalti.sizes import FILE_BYTES, MIN_SPLIT_BYTES, SPLIT_BYTES
 from smalti.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -136,10 +137,10 @@ class ReadOptions(_Discreet):
     paths: tuple[str, ...] = _option(_NAMES, ())
     columns: tuple[str, ...] | None = _option(_NAMES, None)
     merge_schema: bool = _option(_BOOL, True)
-    batch_rows: int | None = _option(_COUNT, None)
+    batch_size: int | None = _option(_COUNT, None)
     memory_limit: int | None = _option(_POSITIVE_SIZE, None)
-    max_partition_bytes: int = _option(_POSITIVE_SIZE, 128 << 20)
-    open_cost_bytes: int = _option(_POSITIVE_SIZE, 4 << 20)
+    max_partition_bytes: int = _option(_POSITIVE_SIZE, SPLIT_BYTES)
+    open_cost_bytes: int = _option(_POSITIVE_SIZE, MIN_SPLIT_BYTES)
     #: How many tasks there should be at least, if there are bytes enough.
     min_partitions: int = _option(_COUNT, 1)
     ignore_corrupt_files: bool = _option(_BOOL, False)
@@ -183,7 +184,7 @@ class WriteOptions(_Discreet):
     partition_overwrite_mode: Literal["static", "dynamic"] | None = _option(_OVERWRITE, None)
     #: For how many hours replaced files are kept.
     keep: float | None = _option(_HOURS, None)
-    max_file_bytes: int = _option(_POSITIVE_SIZE, 512 << 20)
+    max_file_bytes: int = _option(_POSITIVE_SIZE, FILE_BYTES)
     #: 0 or less for as many as there are.
     max_records_per_file: int = _option(_INTEGER, 0)
     #: Whether an empty file called _SUCCESS says that a job is done.

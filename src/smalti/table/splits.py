@@ -8,12 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from smalti.sizes import MIN_SPLIT_BYTES
 from smalti.table.listing import FoundFile
-
-#: A task reads about so much: enough to be worth starting, little enough to spread and to repeat.
-SPLIT_BYTES = 128 << 20
-#: Below this, starting a task costs more than another core brings.
-MIN_SPLIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class CFileColumnReader:
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         for block, array in zip(self._file.blocks, self._file.iter_arrays(), strict=True):
             batch = pa.RecordBatch.from_arrays([array.cast(self._full.field(0).type)], schema=self._full)
-            yield from split_batch(batch.select(self.schema.names), self._request.batch_rows, block.pointer.size)
+            yield from split_batch(batch.select(self.schema.names), self._request.batch_size, block.pointer.size)
 
     def close(self) -> None:
         self._file.close()

@@ -14,13 +14,13 @@ from smalti._compat.arrow import extends_dictionaries, size_of
 from smalti.errors import MosaicError
 from smalti.io.locations import Location
 from smalti.jobs.formats.request import (
-    BATCH_BYTES,
     ReadRequest,
     check_columns,
     refuse_row_groups,
     select_fields,
     split_batch,
 )
+from smalti.sizes import BATCH_BYTES
 from smalti.table.splits import rows_per_batch
 
 
@@ -67,7 +67,7 @@ class GroupedReader:
     def _in_pieces(self, batch: pa.RecordBatch, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The columns asked for of a batch, in pieces of the size asked for."""
         selected = batch if self._columns is None else batch.select(self._columns)
-        return split_batch(selected, self._request.batch_rows, num_bytes)
+        return split_batch(selected, self._request.batch_size, num_bytes)
 
 
 class ParquetReader(GroupedReader):
@@ -89,7 +89,7 @@ class ParquetReader(GroupedReader):
         if facts.num_rows == 0:
             return
         row_bytes = facts.total_byte_size / facts.num_rows * len(self.schema) / max(1, facts.num_columns)
-        rows = self._request.batch_rows or rows_per_batch(row_bytes, BATCH_BYTES, least=1, most=1 << 20)
+        rows = self._request.batch_size or rows_per_batch(row_bytes, BATCH_BYTES, least=1, most=1 << 20)
         threads = self._request.threads
         if any(extends_dictionaries(field.type) for field in self.schema):
             table = self._file.read_row_group(group, columns=self._columns, use_threads=threads)
@@ -184,5 +184,5 @@ class MosaicReader(GroupedReader):
 
     def _read_group(self, group: int, num_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         rows = self._file.row_group(group).num_rows
-        for batch in self._file.iter_batches(self._request.batch_rows, self._columns, row_groups=[group]):
+        for batch in self._file.iter_batches(self._request.batch_size, self._columns, row_groups=[group]):
             yield batch, num_bytes * batch.num_rows // rows

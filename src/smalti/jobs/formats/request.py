@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from smalti.errors import CorruptFileError, MosaicError, no_column
 
-#: Bytes that a batch holds, about, unless the caller says how many rows it wants.
-BATCH_BYTES = 32 << 20
 #: Found in messages of Arrow's remote file systems when a request failed. Local failures have an `errno` instead.
 _TRANSPORT = ("AWS Error", "google::cloud", "Azure", "HDFS")
 
@@ -26,7 +24,7 @@ class ReadRequest:
     row_groups : tuple of int, optional
         All of them by default. Formats without row groups refuse a choice.
     columns : tuple of str, optional
-    batch_rows : int, optional
+    batch_size : int, optional
         The most rows of a batch; by default as many as `BATCH_BYTES` hold.
     types : pyarrow.Schema, optional
         Types of columns of text formats that the user has given: they are not guessed.
@@ -39,7 +37,7 @@ class ReadRequest:
 
     row_groups: tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
-    batch_rows: int | None = None
+    batch_size: int | None = None
     types: pa.Schema | None = None
     agreed: pa.Schema | None = None
     threads: bool = True

@@ -115,7 +115,7 @@ class FormatTable(Scannable):
     def _read(
         self, file: FoundFile, format_: Format, names: list[str], rows: int | None
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        request = replace(self._request, columns=tuple(names), batch_rows=rows)
+        request = replace(self._request, columns=tuple(names), batch_size=rows)
         with closing(format_.reader(self._location(file), request)) as reader:
             try:
                 yield from reader.batches()

@@ -30,13 +30,12 @@ from smalti.jobs.formats.request import (
     split_batch,
 )
 from smalti.logical.types import is_binary_like, is_list_like, is_string_like
+from smalti.sizes import TEXT_BLOCK_BYTES
 from smalti.table.listing import Listing
 
 if TYPE_CHECKING:
     from smalti.jobs.formats.registry import Format
 
-#: Bytes of text parsed at once: some hundred lines of a 10,000-column table.
-BLOCK_BYTES = 16 << 20
 #: About how many files are sampled, spread evenly over all text files.
 MAX_SAMPLED = 50
 
@@ -78,7 +77,7 @@ class TextReader:
 
     def _blocks(self) -> Iterator[bytes]:
         with self._location.filesystem.open_input_stream(self._location.path, compression="detect") as stream:
-            yield from line_blocks(stream, BLOCK_BYTES, quoted=self.quoted)
+            yield from line_blocks(stream, TEXT_BLOCK_BYTES, quoted=self.quoted)
 
     def _guess(self, block: bytes) -> pa.Schema:
         """The schema of the first block: types that were given, and guesses for the others."""
@@ -97,7 +96,7 @@ class TextReader:
                     raise
                 raise SchemaDrift(str(error)) from error
             for batch in table.combine_chunks().to_batches():
-                yield from split_batch(batch, self._request.batch_rows, len(block))
+                yield from split_batch(batch, self._request.batch_size, len(block))
 
     def scan_types(self) -> pa.Schema:
         """Types that hold every line of the file, of the columns whose types were not given; reads all of it."""

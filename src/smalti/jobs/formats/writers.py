@@ -17,9 +17,7 @@ from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.adapt import adapt_batch
 from smalti.logical.types import contains_type, is_list_like, map_of, storage_type, with_element
 from smalti.options import WriterOptions
-
-#: Arrow bytes gathered for a row group of Parquet or a stripe of ORC.
-GROUP_BYTES = 64 << 20
+from smalti.sizes import FOREIGN_GROUP_BYTES
 
 
 class FileWriter(Protocol):
@@ -136,7 +134,7 @@ class ParquetFileWriter(StreamWriter):
     """Parquet with zstd, which is also what Mosaic files have; a row group for each gathered table."""
 
     _TITLE, _LACKS = "Parquet", (has_negative_scale, pt.is_run_end_encoded, _is_empty_struct, _is_of_no_bytes)
-    _GATHER = GROUP_BYTES
+    _GATHER = FOREIGN_GROUP_BYTES
 
     def _held(self, schema: pa.Schema) -> pa.Schema:
         held = pa.schema([_without_dictionaries(field, loses_unit) for field in schema])
@@ -155,7 +153,7 @@ class OrcFileWriter(StreamWriter):
     """ORC with zstd. A file without rows keeps its schema. Its library ends the process at a negative scale."""
 
     _TITLE, _LACKS = "ORC", (has_negative_scale, pt.is_time)
-    _GATHER = GROUP_BYTES
+    _GATHER = FOREIGN_GROUP_BYTES
     _PLAIN_TYPES = True
     _wrote = False
 

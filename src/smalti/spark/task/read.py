@@ -27,6 +27,7 @@ from smalti.io.sources import WrappedSource
 from smalti.logical.adapt import Adapter
 from smalti.logical.mapping import SharedSchemas
 from smalti.readahead import Budget
+from smalti.sizes import SPARK_BATCH_BYTES
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, file_uri, stored_part
@@ -36,8 +37,6 @@ from smalti.table.listing import open_found
 from smalti.table.partitions import constants_of
 from smalti.table.reading import FileRead, read_pieces
 from smalti.table.splits import Piece, rows_per_batch
-
-_BATCH_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -221,8 +220,9 @@ class Scan:
         for piece, batch in read_pieces(pieces, open_piece, plan_piece, budget, on_error=self._skip):
             # A batch without columns, as for `count()`, takes no memory and is passed on whole.
             has_columns = bool(len(self.stored))
-            fitting = rows_per_batch(size_of(batch) // batch.num_rows, _BATCH_BYTES) if has_columns else batch.num_rows
-            rows = options.batch_rows or fitting
+            row_bytes = size_of(batch) // batch.num_rows
+            fitting = rows_per_batch(row_bytes, SPARK_BATCH_BYTES) if has_columns else batch.num_rows
+            rows = options.batch_size or fitting
             for start in range(0, batch.num_rows, rows):
                 yield piece, batch.slice(start, rows)
 
