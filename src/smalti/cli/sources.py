@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import smalti
-from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError, without_secrets
+from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError
 from smalti.file.streams import Scannable
 from smalti.io.locations import locate
 from smalti.spec import FILE_SUFFIX, MAGIC
-from smalti.table.opening import open_any
+from smalti.table.opening import open_any, source_name
+from smalti.table.opening import open_each as open_files
 
 if TYPE_CHECKING:
     from smalti.jobs.formats.registry import Format
@@ -173,30 +174,13 @@ def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
             if _is_foreign(path):
                 form = format_of(path)
                 raise MosaicError("this command is about Mosaic files", path=path, found=form and form.title)
-        if len(found) == 1:
-            try:
-                file = smalti.open(found[0])
-            except OSError as error:
-                is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
-                if not is_missing:
-                    raise
-            else:
-                with file:
-                    yield shown_paths(paths), file
-                return
-        from smalti.table.listing import list_files
-
-        listing = list_files(found)
-        if not listing.files:
-            raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", paths[0])
-        for listed in listing.files:
-            with smalti.open(listed.path, filesystem=listing.filesystem) as file:
-                yield listed.name, file
+        for name, file in open_files(found[0] if len(found) == 1 else found):
+            yield shown_paths(paths) if STANDARD_INPUT in paths else name, file
 
 
 def shown_paths(paths: Sequence[str]) -> str:
-    """The paths as they are shown, without what a URI may hold that is nobody's business."""
-    return ", ".join(map(without_secrets, paths))
+    """The paths as they are shown."""
+    return source_name(list(paths))
 
 
 def schema_of(table: Scannable) -> pa.Schema:

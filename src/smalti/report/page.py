@@ -6,7 +6,6 @@ There is one page, which shows the parts that its data has. Its content policy f
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -14,13 +13,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from smalti.errors import without_secrets
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
 from smalti.io.locations import AnyFileSystem, Location
 from smalti.io.sinks import finish_with
 from smalti.report.model import Values, build_model, build_table_model
-from smalti.table.listing import list_files
+from smalti.table.opening import open_any, source_name
 
 #: The scripts, in the order they are joined: each uses only what the ones before it define.
 SCRIPTS = ("page.js", "table.js", "data.js", "map.js", "projection.js", "tree.js", "columns.js", "main.js")
@@ -71,24 +69,9 @@ def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) 
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Of `source`.
     """
-    page = None
-    if not isinstance(source, (list, tuple)):
-        name = without_secrets(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "in memory"
-        try:
-            with open_file(source, filesystem=filesystem) as file:
-                page = render_report(file, name)
-        except OSError as error:
-            is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
-            if not is_missing or not isinstance(source, (str, os.PathLike)):
-                raise
-    if page is None:
-        listing = list_files(source, filesystem)
-        if not listing.files:
-            raise FileNotFoundError(2, "No Mosaic files", str(source))
-        name = ", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source)
-        page = render_table(
-            without_secrets(name), [Location(listing.filesystem, found.path) for found in listing.files]
-        )
+    name = source_name(source)
+    with open_any(source, filesystem) as opened:
+        page = render_report(opened, name) if isinstance(opened, MosaicFile) else render_table(name, opened.locations)
     finish_with(open_sink(target), page.encode())
 
 

@@ -116,6 +116,11 @@ class MosaicDataset(Dataset):
         return [file.path for file in self._table.files]
 
     @property
+    def locations(self) -> list[Location]:
+        """The same files, on their file system."""
+        return [Location(self._table.filesystem, path) for path in self.files]
+
+    @property
     def partition_schema(self) -> pa.Schema:
         """The columns that the names of directories spell."""
         return self._table.partitions

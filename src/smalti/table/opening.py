@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti.file.reader import open_file
-from smalti.file.streams import Scan, Scannable
+from smalti.errors import without_secrets
+from smalti.file.reader import MosaicFile, open_file
+from smalti.file.streams import Scan
 from smalti.io.locations import AnyFileSystem
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
     from smalti.progress import Listener
+    from smalti.table.dataset import MosaicDataset
 
 
 def open_any(
@@ -25,7 +27,7 @@ def open_any(
     memory_limit: int | None = None,
     logical: bool = True,
     filters: AnyFilter = None,
-) -> Scannable:
+) -> MosaicFile | MosaicDataset:
     """Open a file, or a table if the source is a directory, a pattern or a list.
 
     A file is tried first, because it opens without a listing, and listing takes another round trip on object stores.
@@ -51,6 +53,24 @@ def open_any(
 
     settings = ReadSettings(True, readahead, memory_limit, logical)
     return open_dataset(source, filesystem, settings, filters=filters)
+
+
+def open_each(source: Any, filesystem: AnyFileSystem = None) -> Iterator[tuple[str, MosaicFile]]:
+    """The Mosaic file that a source leads to, or each file of a table, open, with its name."""
+    with open_any(source, filesystem) as opened:
+        if isinstance(opened, MosaicFile):
+            yield source_name(source), opened
+            return
+        for location in opened.locations:
+            with open_file(location.path, filesystem=location.filesystem) as file:
+                yield location.path, file
+
+
+def source_name(source: Any) -> str:
+    """What a user has passed, as it is shown: without what a URI may hold that is nobody's business."""
+    if isinstance(source, (list, tuple)):
+        return ", ".join(map(source_name, source))
+    return without_secrets(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "in memory"
 
 
 def scan(
