@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -63,11 +64,17 @@ arguments_count = adding(add_files, add_where, add_output)
 
 def run_head(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
-        columns, condition, schema = _chosen(options, table)
+        columns, condition = _chosen(options, table)
+        limit = _limit(options)
+        if isinstance(table, MosaicDataset) and limit is not None:
+            rows = table.head(limit, columns, condition)
+            show_rows(options, screen, rows.to_batches(), rows.schema)
+            return
+        schema = table.scan(columns, condition).schema
         # Rows on the same terminal show the progress themselves.
         with ProgressBar(screen.err) as show:
             listener = None if screen.is_terminal else show
-            show_rows(options, screen, limited_batches(table, columns, condition, _limit(options), listener), schema)
+            show_rows(options, screen, limited_batches(table, columns, condition, limit, listener), schema)
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
@@ -75,21 +82,22 @@ run_cat = run_head  # they differ only in how many rows they show by default
 
 def run_tail(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
-        columns, condition, schema = _chosen(options, table)
-        rows = last_rows(table, columns, condition, _limit(options))
-        show_rows(options, screen, rows, schema)
+        columns, condition = _chosen(options, table)
+        rows = last_rows(table, columns, condition, _limit(options) or 0)
+        show_rows(options, screen, rows.to_batches(), rows.schema)
 
 
 def run_sample(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
-        columns, condition, schema = _chosen(options, table)
+        columns, condition = _chosen(options, table)
+        schema = table.scan(columns, condition).schema
         with ProgressBar(screen.err) as show:
             rows = list(sampled_batches(table, columns, condition, _limit(options), options.seed, show))
         show_rows(options, screen, rows, schema)
 
 
-def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any, pa.Schema]:
-    """The columns and the condition that are asked for, and the schema of what is shown."""
+def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any]:
+    """The columns and the condition that are asked for."""
     columns = None
     condition = None if options.where is None else _condition(options.where, table)
     if options.columns:
@@ -97,23 +105,20 @@ def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | 
         if not {piece for pattern in options.columns for piece in (pattern, *pattern.split(","))} <= set(names):
             names = [*names, *field_paths(schema_of(table))]  # a field of a struct, maybe
         columns = select_columns(names, options.columns)
-    return columns, condition, table.scan(columns, condition).schema
+    return columns, condition
 
 
 def _condition(text: str, table: Scannable) -> Any:
     """Parse the condition of `--where` for the columns of a table.
 
-    If files disagree on the type of a column, a condition on partition columns may leave only files that agree.
+    For conditions on partition columns alone no file has to be opened, and files that disagree on the type of another
+    column may be among those that it rules out.
     """
+    if isinstance(table, MosaicDataset):
+        with contextlib.suppress(SchemaError):
+            return parse_where(text, table.partition_schema)
     try:
-        schema = schema_of(table)
-    except SchemaError as disagreement:
-        try:
-            return parse_where(text, getattr(table, "partition_schema", pa.schema([])))
-        except SchemaError:
-            raise disagreement from None
-    try:
-        return parse_where(text, schema)
+        return parse_where(text, schema_of(table))
     except SchemaError as error:
         raise MosaicError(f"--where: {error}") from None
 
@@ -160,23 +165,16 @@ def limited_batches(
                 return
 
 
-def last_rows(table: Scannable, columns: list[str] | None, condition: Any, limit: int | None) -> list[pa.RecordBatch]:
-    """Batches of the last `limit` rows, in order. Of Mosaic files, row groups are read from the last one backwards."""
-    found: list[pa.RecordBatch] = []
-    left = limit or 0
-    if not left:
-        return found
+def last_rows(table: Scannable, columns: list[str] | None, condition: Any, limit: int) -> pa.Table:
+    """The last `limit` rows, in order. Of Mosaic files, row groups are read from the last one backwards."""
     if isinstance(table, MosaicDataset):
-        return table.tail(left, columns, condition).to_batches()
-    for part in _from_the_end(table, columns, condition):
-        rows = sum(batch.num_rows for batch in part)
-        if rows > left:
-            part = pa.Table.from_batches(part).slice(rows - left).to_batches()
-        found = [*part, *found]
-        left -= min(rows, left)
-        if not left:
+        return table.tail(limit, columns, condition)
+    found = table.scan(columns, condition).schema.empty_table()
+    for part in _from_the_end(table, columns, condition) if limit else ():
+        found = pa.concat_tables([pa.Table.from_batches(part, found.schema), found])
+        if found.num_rows >= limit:
             break
-    return found
+    return found.slice(max(0, found.num_rows - limit))
 
 
 def _from_the_end(table: Scannable, columns: list[str] | None, condition: Any) -> Iterator[list[pa.RecordBatch]]:
