@@ -71,12 +71,55 @@ def test_every_module_has_a_layer() -> None:
     assert named <= modules
 
 
-def test_the_tree_is_as_it_is_drawn() -> None:
+def drawn_tree() -> tuple[set[str], dict[str, list[str]]]:
+    """What the block `tree` of docs/architecture.md draws: all files and packages, and the modules that packages name.
+
+    A line is a file (``spec.py``) or a package (``table/``) with a few words about it. Lines below a package that are
+    indented further belong to it: packages of its own, and lines that start with a colon, which name its modules
+    without their suffix::
+
+        cli/         arguments and commands
+          : arguments commands main
+          render/    what they print
+            : rows table text
+    """
     page = ROOT / "docs" / "architecture.md"
     (drawn,) = [block.code for block in blocks_of(page) if block.language == "tree"]
-    names = [line.split()[0] for line in drawn.splitlines()[1:]]
-    there = [f"{path.name}/" if path.is_dir() else path.name for path in (SOURCE / "smalti").iterdir()]
-    assert sorted(names) == sorted(set(there) - {"__init__.py", "__main__.py", "__pycache__/", "py.typed"})
+    entries: set[str] = set()
+    modules: dict[str, list[str]] = {}
+    above: list[tuple[int, str]] = []
+    for line in drawn.splitlines()[1:]:
+        indent, (first, *more) = len(line) - len(line.lstrip()), line.split()
+        above = [(depth, package) for depth, package in above if depth < indent]
+        inside = above[-1][1] if above else ""
+        if first == ":":
+            modules.setdefault(inside, []).extend(more)
+            continue
+        entries.add(f"{inside}{first}")
+        if first.endswith("/"):
+            above.append((indent, f"{inside}{first}"))
+    return entries, modules
+
+
+def test_the_tree_is_as_it_is_drawn() -> None:
+    entries, _ = drawn_tree()
+    at_top = {name for name in entries if name.count("/") == name.endswith("/")}
+    there = {f"{path.name}/" if path.is_dir() else path.name for path in (SOURCE / "smalti").iterdir()}
+    assert at_top == there - {"__init__.py", "__main__.py", "__pycache__/", "py.typed"}
+
+
+def test_packages_name_all_their_modules() -> None:
+    """`drawn_tree` says how they are written down."""
+    there: dict[str, set[str]] = {}
+    for path in sources():
+        package = path.parent.relative_to(SOURCE / "smalti").as_posix()
+        if package != "." and path.stem != "__init__":
+            there.setdefault(f"{package}/", set()).add(path.stem)
+    entries, modules = drawn_tree()
+    assert [package for package in there if package not in entries] == [], "a package has a line of its own"
+    wanted = {package: " ".join([":", *sorted(names)]) for package, names in sorted(there.items())}
+    assert {package: " ".join([":", *sorted(modules.get(package, []))]) for package in wanted} == wanted
+    assert all(len(names) == len(set(names)) for names in modules.values())
 
 
 def test_imports_go_one_way() -> None:
