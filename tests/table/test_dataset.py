@@ -25,6 +25,7 @@ from smalti.table.listing import FoundFile, list_files, open_found
 from smalti.table.names import parse_partition
 from smalti.table.partitions import by_directory, partition_schema
 from tests.support.reads import note_reads
+from tests.support.s3 import s3_by_uri
 
 
 @pytest.fixture
@@ -574,3 +575,20 @@ def test_relative_paths_mean_the_directory_of_their_moment(tmp_path: Path, monke
     assert pickle.loads(travelling_cfile).read().to_pylist() == [[1], [2]]
     for each in (*opened, *pickle.loads(travelling)):
         assert pa.table(each) == table
+
+
+def test_one_partition_on_a_store_takes_few_requests() -> None:
+    """A directory of a hundred partitions is listed once, and then the one that the filter leaves."""
+    with s3_by_uri("partitions") as server:
+        for day in range(100):
+            smalti.write_table(pa.table({"x": [day]}), f"s3://partitions/t/day={day}/a.mosaic")
+        server.reset()
+        rows = smalti.read_table("s3://partitions/t", ["x"], [("day", "=", 7)])
+        assert rows["x"].to_pylist() == [7]
+        listings = [request for request in server.requests() if "list-type" in request.query]
+        files = {request.path for request in server.requests() if request.path.endswith(".mosaic")}
+        assert (len(files), len(listings)) == (1, 5), [request.query for request in listings]
+        server.reset()
+        assert smalti.read_table("s3://partitions/t", ["x"], [("day", ">=", 0)]).num_rows == 100
+        listings = [request for request in server.requests() if "list-type" in request.query]
+        assert len(listings) <= 6, "so many partitions match that all files are listed at once"
