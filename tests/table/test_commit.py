@@ -26,7 +26,6 @@ from smalti.errors import MosaicError, ReplacedError
 from smalti.io import Location, Source, locate
 from smalti.io.locations import TEMPORARY_SUFFIX
 from smalti.table import log as commit_log
-from smalti.table.cleaning import clean_log
 from smalti.table.committing import Change
 from smalti.table.listing import FoundFile, list_files, list_table
 from smalti.table.log import CommitLog
@@ -316,7 +315,7 @@ def test_cleaning_gets_past_broken_records(tmp_path: Path, data: bytes, name: st
     for use in (log.finish_pending, log.finish_pending, lambda: smalti.dataset(table)):
         with pytest.raises(MosaicError, match=f"{name}: (not a commit record|a commit names)"):
             use()
-    assert clean_log(log, timedelta(days=1)) == [name]
+    assert jobs.clean(table, timedelta(days=1)) == [name]
     assert seen(table) == OLD
     assert (table / STAGED_FILES[0]).exists(), "the staged files of a broken record are not old yet"
     commit(log, planned("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
@@ -331,9 +330,9 @@ def test_cleaning_gets_past_a_record_that_cannot_be_carried_out(tmp_path: Path) 
     os.utime(tmp_path / staging_directory("dead", "0"), (0, 0))
     os.utime(tmp_path / staging_directory("dead", ""), (0, 0))
     with pytest.raises(MosaicError, match=r"new2\.mosaic: a committed file has gone"):
-        clean_log(log, timedelta(days=1))
+        jobs.clean(tmp_path, timedelta(days=1))
     assert not (tmp_path / JOBS / "dead").exists()
-    assert clean_log(log, timedelta(0)) == [record_name(1), "job"]
+    assert jobs.clean(tmp_path, timedelta(0)) == [record_name(1), "job"]
     assert log.state()[:2] == (4, ()), "the commit that was given up, and the job that was dropped"
 
 
@@ -345,7 +344,7 @@ def test_a_commit_that_is_given_up_has_not_happened(tmp_path: Path) -> None:
     add = (Addition(STAGED_FILES[0], "new1.mosaic"),)
     assert log.publish(Commit("job", add, (Removal("old.mosaic", None, True),), stream="q", batch=0, number=1))
     (table / STAGED_FILES[0]).unlink()
-    assert record_name(1) in clean_log(log, timedelta(0))
+    assert record_name(1) in jobs.clean(table, timedelta(0))
     assert seen(table) == OLD
     assert log.state().last_batch("q") == -1
 
@@ -366,10 +365,10 @@ def test_cleaning_gets_past_paths_that_cannot_be(tmp_path: Path, hostile: dict[s
     (table / "p=1").mkdir()
     commit = Commit("hostile", **hostile, number=number)
     (table / JOBS / commit.record).write_bytes(commit.to_json())
-    for use in (log.finish_pending, lambda: clean_log(log, timedelta(days=1))):
+    for use in (log.finish_pending, lambda: jobs.clean(table, timedelta(days=1))):
         with pytest.raises(MosaicError, match=f"{commit.record}: a commit cannot be carried out"):
             use()
-    assert commit.record in clean_log(log, timedelta(0))
+    assert commit.record in jobs.clean(table, timedelta(0))
     assert seen(table) == OLD
     assert log.finish_pending()[0].number == 2 * number + 2
 
@@ -382,7 +381,7 @@ def test_records_with_the_first_number_and_with_very_large_ones(tmp_path: Path, 
     table.mkdir()
     log = table_in(table)
     (table / JOBS / record_name(number)).write_bytes(data)
-    clean_log(log, timedelta(days=1))
+    jobs.clean(table, timedelta(days=1))
     committed = commit(log, planned("job", STAGED_FILES, ["old.mosaic"], "overwrite"))
     assert committed.number == number + (1 if data == b"" or number == 0 else 2)
     assert seen(table) == NEW
@@ -737,7 +736,7 @@ def test_symbolic_links_do_not_lead_out(tmp_path: Path) -> None:
     with pytest.raises(MosaicError, match="leads out of its table"):
         log.finish_pending()
     (table / JOBS / record_name(1)).unlink()
-    clean_log(log, timedelta(0))
+    jobs.clean(table, timedelta(0))
     assert (elsewhere / "keys").read_text() == "precious"
     assert (elsewhere / "more").exists()
 
@@ -751,7 +750,7 @@ def test_symbolic_links_in_the_place_of_our_directories(tmp_path: Path) -> None:
     table.mkdir()
     (table / JOBS).symlink_to(elsewhere)
     log = CommitLog(locate(table))
-    for use in (lambda: clean_log(log, timedelta(0)), lambda: log.discard([f"{JOBS}/dir"])):
+    for use in (lambda: jobs.clean(table, timedelta(0)), lambda: log.discard([f"{JOBS}/dir"])):
         with pytest.raises(MosaicError, match="out of its table, through a symbolic link"):
             use()
     (table / JOBS).unlink()
@@ -1020,8 +1019,8 @@ def test_on_an_object_store(s3: Location) -> None:
     assert len(list_files(table, fs).files) == 1
     assert log.state()[1] == ()
     smalti.write_table(pa.table({"x": [0]}), f"{table}/{JOBS}/dead/0/part.mosaic", filesystem=fs)
-    assert clean_log(log, timedelta(days=1)) == []
-    assert clean_log(log, timedelta(0)) == ["dead"]
+    assert jobs.clean(table, timedelta(days=1), filesystem=fs) == []
+    assert jobs.clean(table, timedelta(0), filesystem=fs) == ["dead"]
     assert rows() == [10, 20]
 
 

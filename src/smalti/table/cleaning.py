@@ -27,7 +27,7 @@ def clean(
     """Finish commits that were interrupted, and remove the files of jobs that never committed.
 
     This works for jobs and for Spark's writers, and readers see the same rows before and after. It also removes
-    temporary files of writers that were killed, and records of commits that cannot be read.
+    temporary files of writers that were killed, and gives up records that cannot be read, which block everybody.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def clean(
     PaimonTableError
         If there is a Paimon table in the directory or above it.
     MosaicError
-        If a commit cannot be carried out and its record is not old. Everything else is cleaned all the same.
+        If a commit cannot be carried out and is not old enough to be given up. Everything else is cleaned before.
 
     Examples
     --------
@@ -60,23 +60,28 @@ def clean(
     """
     location = locate(directory, filesystem, storage).absolute()
     refuse_writing(location)
-    leftovers = list(_leftovers(location, datetime.now(UTC) - older_than))
-    removed = [name for name in leftovers if _delete(location, name)]
-    return clean_log(CommitLog(location), older_than) + removed
-
-
-def clean_log(log: CommitLog, older_than: timedelta) -> list[str]:
-    """Finish interrupted commits, and drop jobs that never committed and wrote nothing lately; return their ids.
-
-    A record that cannot be read blocks everybody, so it is given up at once, and its name returned too. A commit that
-    can be read but not carried out is given up once it is old. Until then its error is raised, after the rest of the
-    work is done.
-    """
-    log.check_links([JOBS])
     limit = (datetime.now(UTC) - older_than).timestamp() * 10**9
+    leftovers = list(_leftovers(location, limit))
+    for error in location.delete_files([location.child(name).path for name in leftovers]).values():
+        raise error
+    log = CommitLog(location)
+    log.check_links([JOBS])
+    given_up, failures = _finish_commits(log, limit)
+    dropped = _drop_jobs(log, limit, {job for commit, _ in failures for job in commit.jobs})
+    log.delete_expired()
+    if failures:
+        raise failures[0][1]
+    return sorted(given_up + dropped) + leftovers
+
+
+def _finish_commits(log: CommitLog, limit: float) -> tuple[list[str], list[tuple[Commit, MosaicError]]]:
+    """Finish interrupted commits. Return the records that were given up, and the commits that are still pending.
+
+    A record that cannot be read blocks everybody, so it is given up at once. A commit that can be read but not carried
+    out is given up once it is old.
+    """
     given_up: list[str] = []
-    in_use: set[str] = set()
-    failures: list[MosaicError] = []
+    failures: list[tuple[Commit, MosaicError]] = []
     records = log.records()
     for number, entry in [each for each in records if each[0] in (0, records[-1][0])]:
         try:
@@ -93,15 +98,10 @@ def clean_log(log: CommitLog, older_than: timedelta) -> list[str]:
                 if entry.modified <= limit:
                     given_up.append(entry.name)
                 else:
-                    failures.append(error)
-                    in_use |= set(commit.jobs)
+                    failures.append((commit, error))
     for name in given_up:
         log.give_up(name)
-    dropped = _drop_jobs(log, limit, in_use)
-    log.delete_expired()
-    if failures:
-        raise failures[0]
-    return sorted(given_up + dropped)
+    return given_up, failures
 
 
 def _drop_jobs(log: CommitLog, limit: float, in_use: set[str]) -> list[str]:
@@ -129,7 +129,7 @@ def _drop_jobs(log: CommitLog, limit: float, in_use: set[str]) -> list[str]:
     return old
 
 
-def _leftovers(location: Location, limit: datetime) -> Iterator[str]:
+def _leftovers(location: Location, limit: float) -> Iterator[str]:
     """Find temporary files of writers that were killed, except those that are staged and removed with their job.
 
     Object stores have none: an upload that is not completed leaves no object.
@@ -142,7 +142,7 @@ def _leftovers(location: Location, limit: datetime) -> Iterator[str]:
                 raise writing_error(directory)
             for path in (Path(directory, name) for name in names if _is_temporary(name)):
                 with contextlib.suppress(FileNotFoundError):  # The writer has finished meanwhile.
-                    if datetime.fromtimestamp(path.lstat().st_mtime, UTC) <= limit:
+                    if path.lstat().st_mtime_ns <= limit:
                         yield str(path.relative_to(location.path))
     elif not is_object_store(location.filesystem):
         for entry in location.entries(recursive=True):
@@ -150,18 +150,9 @@ def _leftovers(location: Location, limit: datetime) -> Iterator[str]:
             if table is not None and is_paimon_table(Location(location.filesystem, table)):
                 raise writing_error(table)
             inside = entry.path.partition(f"/{JOBS}/")[2]
-            if _is_temporary(entry.name) and "/" not in inside and entry.modified <= limit.timestamp() * 10**9:
+            if _is_temporary(entry.name) and "/" not in inside and entry.modified <= limit:
                 yield entry.path.removeprefix(location.path).lstrip("/")
 
 
 def _is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith(TEMPORARY_SUFFIX)
-
-
-def _delete(location: Location, name: str) -> bool:
-    """Delete a file, unless another process that cleans was faster."""
-    try:
-        location.filesystem.delete_file(location.child(name).path)
-    except FileNotFoundError:
-        return False
-    return True
