@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from smalti.jobs.planning import FileFacts, Output, Split, plan_compact, plan_convert, stems
+from smalti.jobs.planning import Output, SourceFile, Split, plan_compact, plan_convert, stems
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece
 
 MB = 1 << 20
 
 
-def facts(relative: str, size: int, groups: tuple[int, ...] = (), format_: str = "mosaic") -> FileFacts:
-    return FileFacts(FoundFile(f"/data/{relative}", size), relative, format_, groups)
+def facts(relative: str, size: int, groups: tuple[int, ...] = (), format_: str = "mosaic") -> SourceFile:
+    return SourceFile(FoundFile(f"/data/{relative}", size), relative, format_, groups)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.planning import plan_compact
 from smalti.jobs.sorting import parse_sort
-from smalti.jobs.sources import file_facts, fingerprint, list_sources
+from smalti.jobs.sources import fingerprint, list_sources, source_file
 from smalti.jobs.staging import Staging, job_digest, job_summaries
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
@@ -119,7 +119,7 @@ def compact(
             staging.discard()
     # Which task writes which files, and how.
     executor = choose_executor(engine, spark, workers)
-    facts = [file_facts(listing, file, goal.format, count_groups=True) for file in listing.files]
+    facts = [source_file(listing, file, goal.format, count_groups=True) for file in listing.files]
     rewrite_all = not in_place or options is not None or bool(keys)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, rewrite_all=rewrite_all)
     if change is None:

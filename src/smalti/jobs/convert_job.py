@@ -17,7 +17,7 @@ from smalti.jobs.formats.registry import Format, format_of_source, format_of_tar
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.planning import Split, plan_convert, stems
-from smalti.jobs.sources import AnySource, file_facts, fingerprint, is_one_file, list_sources, show_source
+from smalti.jobs.sources import AnySource, fingerprint, is_one_file, list_sources, source_file
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
@@ -25,6 +25,7 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.sizes import FILE_BYTES, SPLIT_BYTES
 from smalti.table.listing import Listing
+from smalti.table.opening import source_name
 from smalti.table.splits import fit_split_bytes
 
 
@@ -164,7 +165,7 @@ def convert(
         with_agreed_types(request, listing, formats),
         skip_errors=on_error == "skip",
     )
-    job = JobSummary("convert", executor.name, show_source(source), location.path)
+    job = JobSummary("convert", executor.name, source_name(source), location.path)
     return run_copy(job, splits, finished.get(split_bytes, {}), settings, change, executor, progress)
 
 
@@ -172,7 +173,7 @@ def _plan(
     listing: Listing, formats: Sequence[tuple[Format, str]], goal: Target, *, split_bytes: int, roll_bytes: int | None
 ) -> list[Split]:
     facts = [
-        file_facts(listing, file, found, count_groups=not goal.is_file and file.size > split_bytes)
+        source_file(listing, file, found, count_groups=not goal.is_file and file.size > split_bytes)
         for file, (found, _) in zip(listing.files, formats, strict=True)
     ]
     if goal.is_file:

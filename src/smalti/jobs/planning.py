@@ -19,7 +19,7 @@ SMALL_ROW_GROUP = 8 << 20
 
 
 @dataclass(frozen=True)
-class FileFacts:
+class SourceFile:
     """What planning knows of a source file.
 
     Attributes
@@ -81,12 +81,12 @@ class Split:
         return sum(output.num_bytes for output in self.outputs)
 
 
-def stems(files: Sequence[FileFacts], suffixes: Sequence[str]) -> list[str]:
+def stems(files: Sequence[SourceFile], suffixes: Sequence[str]) -> list[str]:
     """Relative names without their suffix. If two files would get the same name, both keep the suffix.
 
     Examples
     --------
-    >>> files = [FileFacts(FoundFile(f"/a/{name}", 1), name, "csv") for name in ("x.csv", "y.csv.gz")]
+    >>> files = [SourceFile(FoundFile(f"/a/{name}", 1), name, "csv") for name in ("x.csv", "y.csv.gz")]
     >>> stems(files, [".csv", ".csv.gz"])
     ['x', 'y']
     """
@@ -99,7 +99,7 @@ def stems(files: Sequence[FileFacts], suffixes: Sequence[str]) -> list[str]:
 
 
 def plan_convert(
-    files: Sequence[FileFacts],
+    files: Sequence[SourceFile],
     names: Sequence[str],
     *,
     split_bytes: int = SPLIT_BYTES,
@@ -118,18 +118,18 @@ def plan_convert(
 
 
 def plan_compact(
-    files: Sequence[FileFacts], *, target_bytes: int, rewrite_all: bool
-) -> tuple[list[Split], list[FileFacts]]:
+    files: Sequence[SourceFile], *, target_bytes: int, rewrite_all: bool
+) -> tuple[list[Split], list[SourceFile]]:
     """Put neighbours of one directory together to files of about `target_bytes`; return splits and the files they read.
 
     Without `rewrite_all`, a file that has no neighbour to go with and whose row groups are not small stays as it is.
     Rows keep the order of the file names. Each split is one output.
     """
-    by_directory: dict[str, list[FileFacts]] = {}
+    by_directory: dict[str, list[SourceFile]] = {}
     for file in files:
         by_directory.setdefault(file.directory, []).append(file)
     outputs: list[Output] = []
-    read: list[FileFacts] = []
+    read: list[SourceFile] = []
     for directory in sorted(by_directory):
         number = 0
         members = by_directory[directory]
@@ -145,6 +145,6 @@ def plan_compact(
     return [Split(index, (output,)) for index, output in enumerate(outputs)], read
 
 
-def _has_small_groups(file: FileFacts) -> bool:
+def _has_small_groups(file: SourceFile) -> bool:
     groups = len(file.group_bytes)
     return groups > 1 and file.file.size / groups < SMALL_ROW_GROUP

@@ -20,7 +20,7 @@ from smalti.jobs.formats.registry import Format, format_of_source, format_of_tar
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.profile_task import ColumnMeasure, MeasureResult, MeasureTask, combine, histogram, measure
-from smalti.jobs.sources import AnySource, file_facts, list_sources, show_source
+from smalti.jobs.sources import AnySource, list_sources, source_file
 from smalti.jobs.summary import JobError, Skipped
 from smalti.moments import scalar_text
 from smalti.options import WriterOptions
@@ -29,6 +29,7 @@ from smalti.report.model import Values
 from smalti.report.page import render_table
 from smalti.sizes import SPLIT_BYTES
 from smalti.table.listing import Listing, location_of
+from smalti.table.opening import source_name
 from smalti.table.splits import fit_split_bytes
 from smalti.units import show_bytes, show_count
 
@@ -135,7 +136,7 @@ def profile(
     failed = {path: part.error for path, part in sorted(merged.files.items()) if part.error is not None}
     skipped = tuple(Skipped(path, error.reason) for path, error in failed.items())
     result = Profile(
-        source=show_source(source),
+        source=source_name(source),
         table=_table(dict(sorted(merged.columns.items(), key=lambda item: item[1].first))),
         num_rows=merged.num_rows,
         num_files=len(listing.files) - len(skipped),
@@ -164,7 +165,7 @@ def _plan(
 ) -> list[MeasureTask]:
     planned = []
     for file, (format_, _) in zip(listing.files, formats, strict=True):
-        facts = file_facts(listing, file, format_, count_groups=file.size > split_bytes)
+        facts = source_file(listing, file, format_, count_groups=file.size > split_bytes)
         pieces = list(facts.pieces(split_bytes))
         # The layout is that of the whole file, so only one of its tasks looks at it.
         planned += [(piece, not at and format_.name == "mosaic", len(pieces)) for at, piece in enumerate(pieces)]

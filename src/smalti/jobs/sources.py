@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TypeAlias
 
-from smalti.errors import MosaicError, without_secrets
+from smalti.errors import MosaicError
 from smalti.io.locations import AnyFileSystem, AnyPath, locate
 from smalti.jobs.formats.columnar import GroupedReader
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, content_errors
-from smalti.jobs.planning import FileFacts
+from smalti.jobs.planning import SourceFile
 from smalti.table.listing import FoundFile, Listing, list_files, location_of
 
 #: What users may pass as the source of a job.
@@ -39,18 +39,6 @@ def list_sources(
     return listing
 
 
-def show_source(source: AnySource) -> str:
-    """The source as people are shown it: paths with commas between, without secrets of URIs.
-
-    Examples
-    --------
-    >>> show_source(["a.csv", "b.csv"]), show_source("days/*.csv")
-    ('a.csv, b.csv', 'days/*.csv')
-    """
-    paths = [source] if isinstance(source, (str, os.PathLike)) else source
-    return without_secrets(", ".join(map(str, paths)))
-
-
 def is_one_file(source: AnySource, filesystem: AnyFileSystem, listing: Listing) -> bool:
     """Whether the source is the path of a file, and not a directory, a glob or a list that led to one."""
     if not isinstance(source, (str, os.PathLike)):
@@ -63,7 +51,7 @@ def fingerprint(listing: Listing) -> list[tuple[str, str, int, str]]:
     return [(file.name, listing.relative(file), file.size, file.id.mark) for file in listing.files]
 
 
-def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_groups: bool) -> FileFacts:
+def source_file(listing: Listing, file: FoundFile, format_: Format, *, count_groups: bool) -> SourceFile:
     """What planning needs to know of a file; its row groups are counted only if they matter.
 
     A broken file has no row groups here: the task that reads it will fail and say why.
@@ -77,4 +65,4 @@ def file_facts(listing: Listing, file: FoundFile, format_: Format, *, count_grou
                 sizes = reader.group_bytes()
         except MosaicError:
             sizes = ()
-    return FileFacts(file, listing.relative(file), format_.name, sizes)
+    return SourceFile(file, listing.relative(file), format_.name, sizes)

@@ -12,7 +12,7 @@ from typing import Any
 from smalti.io.locations import AnyFileSystem
 from smalti.jobs.engine import AnySession, choose_executor
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.sources import AnySource, file_facts, list_sources
+from smalti.jobs.sources import AnySource, list_sources, source_file
 from smalti.jobs.verify_task import CheckTask, FileReport, Problem, check
 from smalti.progress import Listener, Meter
 from smalti.sizes import SPLIT_BYTES
@@ -83,7 +83,7 @@ def verify(
     tasks = []
     for file in files:
         # A file that cannot be opened is one task, which says why.
-        sizes = file_facts(listing, file, FORMATS["mosaic"], count_groups=True).group_bytes
+        sizes = source_file(listing, file, FORMATS["mosaic"], count_groups=True).group_bytes
         for number, part in enumerate(pack(sizes, split_bytes) or [()]):
             num_bytes = sum(sizes[group] for group in part) or file.size
             tasks.append(CheckTask(listing.filesystem, file, num_bytes, part, first=number == 0))
