@@ -248,9 +248,10 @@ flips: $(VENV)/.installed
 	@echo ">> every byte of five kinds of files changed in nine ways (a minute)"
 	@$(BIN)/python -m tests.tools.flips
 
-races: $(VENV)/.installed
+races: $(VENV)/.installed $(PAIMON)/.installed
 	@echo ">> pairs of jobs that change one table at the same time, 100 rounds each, and each held at every step (40 minutes)"
 	@SMALTI_RACES=100 $(BIN)/python -m pytest -q -n 0 tests/table/test_races.py -o timeout=3600
+	@SMALTI_RACES=100 PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n 0 tests/paimon/test_spark.py -k killed
 
 faults: $(VENV)/.installed
 	@echo ">> every step of writes, reads and commits fails, in every way (a quarter of an hour)"

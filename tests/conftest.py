@@ -19,7 +19,7 @@ settings.load_profile("fixed")
 
 
 #: Files whose tests stay together on one worker, because they share something that takes long to make.
-TOGETHER = re.compile(r"tests/(test_package|spark/test_(pruning|secrets|servers|storage|tpch))\.py")
+TOGETHER = re.compile(r"tests/(test_package|paimon/test_spark|spark/test_(pruning|secrets|servers|storage|tpch))\.py")
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -21,3 +21,21 @@ def written_by(request: pytest.FixtureRequest) -> Iterator[str]:
         smalti.paimon.install()
     yield request.param
     smalti.paimon.uninstall()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Makes a kind of table once for all tests that only read it, and returns its path."""
+    import smalti.paimon
+    from tests.paimon.kinds import KINDS
+
+    paths: dict[tuple[str, str], str] = {}
+
+    def make(kind: str, written_by: str = "reference") -> str:
+        if (kind, written_by) not in paths:
+            if written_by == "smalti":
+                smalti.paimon.install()
+            paths[kind, written_by] = KINDS[kind](tmp_path_factory.mktemp(kind))
+        return paths[kind, written_by]
+
+    return make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -88,9 +89,9 @@ class TestConvert:
 class TestRows:
     @pytest.mark.parametrize("kind", ["append", "primary_key_updated"])
     def test_commands_show_the_rows_of_the_newest_snapshot(
-        self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, kind: str, made: Callable[..., str], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        path = KINDS[kind](tmp_path)
+        path = made(kind)
         expected = read_by_pypaimon(path)
         assert main(["count", path]) == 0
         assert capsys.readouterr().out == f"{expected.num_rows}\n"
@@ -120,8 +121,10 @@ class TestSnapshots:
         assert "data-" in capsys.readouterr().out
 
     @pytest.mark.parametrize("kind", ["append", "primary_key_updated", "renamed"])
-    def test_profile_is_of_the_rows(self, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        path = KINDS[kind](tmp_path)
+    def test_profile_is_of_the_rows(
+        self, kind: str, made: Callable[..., str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = made(kind)
         expected = read_by_pypaimon(path)
         found = smalti.paimon.profile(path)
         assert (found.num_rows, found.table["column"].to_pylist()) == (expected.num_rows, expected.column_names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from hashlib import md5
 from pathlib import Path
@@ -41,10 +41,9 @@ MERGED = {
 SOME = {"primary_key_partitioned"}
 
 
-@pytest.mark.usefixtures("written_by")
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_what_pypaimon_reads(kind: str, tmp_path: Path) -> None:
-    path = KINDS[kind](tmp_path)
+def test_every_kind_is_what_pypaimon_reads(kind: str, made: Callable[..., str], written_by: str) -> None:
+    path = made(kind, written_by)
     expected = read_by_pypaimon(path)
     dataset = smalti.paimon.dataset(path)
     found = dataset.to_table()
@@ -84,8 +83,8 @@ FILTERS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - {"retyped", "without_snapshot"}))
-def test_filters_keep_the_rows_that_match(kind: str, tmp_path: Path) -> None:
-    path = KINDS[kind](tmp_path)
+def test_filters_keep_the_rows_that_match(kind: str, made: Callable[..., str]) -> None:
+    path = made(kind)
     everything = read_by_pypaimon(path)
     dataset = smalti.paimon.dataset(path)
     asked = [condition for name in everything.column_names for condition in FILTERS.get(name, [])]
@@ -185,13 +184,13 @@ class TestTimeTravel:
         assert (dataset.snapshot_id, dataset.count_rows(), dataset.to_table().num_rows) == (2, 80, 80)
         assert smalti.paimon.dataset(path).count_rows() == 5
 
-    def test_an_old_snapshot_has_its_own_columns(self, tmp_path: Path) -> None:
-        path = KINDS["renamed"](tmp_path)
+    def test_an_old_snapshot_has_its_own_columns(self, made: Callable[..., str]) -> None:
+        path = made("renamed")
         assert smalti.paimon.dataset(path, snapshot=1).schema.names == ["id", "x", "n"]
         assert smalti.paimon.dataset(path).schema.names == ["id", "label", "n"]
 
-    def test_what_is_not_there_is_an_error(self, tmp_path: Path) -> None:
-        path = KINDS["append"](tmp_path)
+    def test_what_is_not_there_is_an_error(self, made: Callable[..., str], tmp_path: Path) -> None:
+        path = made("append")
         for asked in ({"snapshot": 77}, {"tag": "nightly"}, {"timestamp": 1}, {"snapshot": 1, "tag": "x"}):
             with pytest.raises((smalti.MosaicError, FileNotFoundError)):
                 smalti.paimon.dataset(path, **asked).to_table()  # type: ignore[arg-type]
@@ -237,8 +236,8 @@ def test_deletion_vectors_of_append_tables(tmp_path: Path) -> None:
         assert not names or found.to_pylist() == expected.select(names).to_pylist()
 
 
-def test_streams_and_engines(tmp_path: Path) -> None:
-    dataset = smalti.paimon.dataset(KINDS["primary_key_updated"](tmp_path))
+def test_streams_and_engines(made: Callable[..., str]) -> None:
+    dataset = smalti.paimon.dataset(made("primary_key_updated"))
     batches = list(dataset.to_batches(["id"], batch_size=7))
     assert max(batch.num_rows for batch in batches) <= 7
     assert sorted(i for batch in batches for i in batch["id"].to_pylist()) == list(range(40))
