@@ -15,7 +15,7 @@ import pyarrow as pa
 import smalti
 from smalti._compat.arrow import size_of
 from smalti.cli.render.table import heads, table
-from smalti.cli.sources import batches_of, open_table, schema_of
+from smalti.cli.sources import batches_of, open_table
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.writers import plain_field
 from smalti.logical.adapt import adapt_batch
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with open_table(options.files) as rows, tempfile.TemporaryDirectory(prefix="smalti-bench-") as directory:
         results = measure(rows, Path(directory), options.columns, max(1, options.rounds), options.level)
-        shape = f"{show_count(rows.count_rows(), 'row')}, {show_count(len(schema_of(rows)), 'column')}"
+        shape = f"{show_count(rows.count_rows(), 'row')}, {show_count(len(rows.schema), 'column')}"
     mosaic, parquet = results["mosaic"], results["parquet"]
     lines = []
     for key in mosaic:
@@ -54,7 +54,7 @@ def measure(rows: Scannable, directory: Path, columns: int, rounds: int, level: 
 
     mosaic, parquet = directory / "t.mosaic", directory / "t.parquet"
     results = write_both(rows, mosaic, parquet, level)
-    names = schema_of(rows).names
+    names = rows.schema.names
     chosen = sorted(random.Random(SEED).sample(range(len(names)), min(columns, len(names))))
     some = [names[i] for i in chosen]
     one = some[len(some) // 2 :][:1]
@@ -77,7 +77,7 @@ def write_both(rows: Scannable, mosaic: Path, parquet: Path, level: int) -> dict
     """Write both files from the same pieces, a row group for each, so that both have the same number of them."""
     import pyarrow.parquet as pq
 
-    schema = pa.schema([plain_field(field) for field in schema_of(rows)])  # types that both formats have
+    schema = pa.schema([plain_field(field) for field in rows.schema])  # types that both formats have
     spent = {"mosaic": 0.0, "parquet": 0.0}
     parquet_writer = pq.ParquetWriter(parquet, schema, compression="zstd", compression_level=level)
     with smalti.MosaicWriter(mosaic, schema, compression_level=level) as writer, parquet_writer:

@@ -33,29 +33,29 @@ if TYPE_CHECKING:
 
 
 def scan(
-    connection: duckdb.DuckDBPyConnection | None,
     source: Any,
     columns: Sequence[str] | None = None,
     *,
+    connection: duckdb.DuckDBPyConnection | None = None,
     filesystem: AnyFileSystem = None,
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation over a file, directory, pattern or list; DuckDB reads the columns and rows that a query needs.
 
     Parameters
     ----------
-    connection : duckdb.DuckDBPyConnection, optional
-        By default DuckDB's own.
     source : str, os.PathLike, bytes-like, list of paths, MosaicFile or MosaicDataset
     columns : sequence of str, optional
         Columns that the relation shows, patterns included; by default all. On very wide tables name the columns you
         need: DuckDB takes about 0.1 ms for each column.
+    connection : duckdb.DuckDBPyConnection, optional
+        By default DuckDB's own.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
 
     Examples
     --------
     >>> import pyarrow as pa, smalti, smalti.duckdb
     >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5]}), "duck.mosaic")
-    >>> smalti.duckdb.scan(None, "duck.mosaic", ["id"]).filter("id > 1").fetchall()
+    >>> smalti.duckdb.scan("duck.mosaic", ["id"]).filter("id > 1").fetchall()
     [(2,), (3,)]
     """
     origin = _open(source, filesystem)
@@ -63,7 +63,11 @@ def scan(
 
 
 def query(
-    connection: duckdb.DuckDBPyConnection | None, sql: str, *, filesystem: AnyFileSystem = None, **tables: Any
+    sql: str,
+    *,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    filesystem: AnyFileSystem = None,
+    **tables: Any,
 ) -> duckdb.DuckDBPyRelation | None:
     """Run a statement in which Mosaic files and tables may stand where DuckDB expects a table.
 
@@ -73,9 +77,9 @@ def query(
 
     Parameters
     ----------
+    sql : str
     connection : duckdb.DuckDBPyConnection, optional
         By default DuckDB's own.
-    sql : str
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
         Where the paths are looked up.
     **tables : path, list of paths, MosaicFile or MosaicDataset
@@ -96,7 +100,7 @@ def query(
     --------
     >>> import pyarrow as pa, smalti, smalti.duckdb
     >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5]}), "duck.mosaic")
-    >>> smalti.duckdb.query(None, "SELECT sum(x) FROM 'duck.mosaic' WHERE id > 1").fetchall()
+    >>> smalti.duckdb.query("SELECT sum(x) FROM 'duck.mosaic' WHERE id > 1").fetchall()
     [(4.0,)]
     """
     connection = connection or duckdb.default_connection()
@@ -109,9 +113,9 @@ def query(
     sources: dict[str, Any] = {}
     for name, source in {**paths, **tables}.items():
         origin = _open(source, filesystem)
-        columns = None if named is None else [c for c in _column_names(origin) if c.casefold() in named]
+        columns = None if named is None else [c for c in origin.column_names if c.casefold() in named]
         # A query such as count(*) names no column, and DuckDB refuses tables without columns.
-        sources[name] = ArrowTable(origin, columns or (_column_names(origin)[:1] if columns == [] else None))
+        sources[name] = ArrowTable(origin, columns or (origin.column_names[:1] if columns == [] else None))
     return compat.sql_with_tables(connection, sql, sources)
 
 
@@ -124,7 +128,7 @@ def query_reader(sql: str, **tables: Any) -> Iterator[pa.RecordBatchReader | Non
     """
     with duckdb.connect() as connection:
         try:
-            relation = query(connection, sql, **tables)
+            relation = query(sql, connection=connection, **tables)
             if relation is None:
                 yield None
                 return
@@ -133,7 +137,7 @@ def query_reader(sql: str, **tables: Any) -> Iterator[pa.RecordBatchReader | Non
             missing = re.search(r'Referenced column "(.+?)" not found', str(error))
             if missing is None:
                 raise MosaicError(str(error)) from None
-            names = [name for table in tables.values() for name in _column_names(_open(table, None))]
+            names = [name for table in tables.values() for name in _open(table, None).column_names]
             raise no_column(missing[1], names) from None
 
 
@@ -166,8 +170,3 @@ class Scanner(NamedTuple):
 
 def _open(source: Any, filesystem: AnyFileSystem) -> Scannable:
     return source if isinstance(source, Scannable) else open_any(source, filesystem)
-
-
-def _column_names(origin: Scannable) -> list[str]:
-    names = getattr(origin, "column_names", None)
-    return origin.scan().schema.names if names is None else names

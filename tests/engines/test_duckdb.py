@@ -90,7 +90,7 @@ def test_a_query_gives_what_it_gives_on_a_table_of_duckdb(
     connection: duckdb.DuckDBPyConnection, sql: str, table: str
 ) -> None:
     expected = connection.sql(sql.replace("{}", "native"))
-    found = smalti.duckdb.query(connection, sql.replace("{}", table))
+    found = smalti.duckdb.query(sql.replace("{}", table), connection=connection)
     assert found is not None
     assert [name.casefold() for name in found.columns] == [name.casefold() for name in expected.columns]
     assert rows(found) == rows(expected)
@@ -99,31 +99,35 @@ def test_a_query_gives_what_it_gives_on_a_table_of_duckdb(
 def test_tables_by_name(connection: duckdb.DuckDBPyConnection) -> None:
     with smalti.open("t.mosaic") as file:
         statement = "SELECT sum(t.id) FROM t JOIN u USING (id) WHERE t.g = 'a'"
-        assert rows(smalti.duckdb.query(connection, statement, t=file, u=smalti.dataset("many"))) == ["(180,)"]
+        assert rows(smalti.duckdb.query(statement, t=file, u=smalti.dataset("many"), connection=connection)) == [
+            "(180,)"
+        ]
 
 
 def test_a_table_of_duckdbs_is_not_read_instead(connection: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(ValueError, match="'Other' already: pass this one by another name"):
-        smalti.duckdb.query(connection, "SELECT id FROM Other", Other="t.mosaic")
+        smalti.duckdb.query("SELECT id FROM Other", Other="t.mosaic", connection=connection)
 
 
 def test_statements_without_a_result(connection: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
-    smalti.duckdb.query(connection, "CREATE TABLE made AS SELECT id, g FROM 't.mosaic' WHERE id < 3")
+    smalti.duckdb.query("CREATE TABLE made AS SELECT id, g FROM 't.mosaic' WHERE id < 3", connection=connection)
     assert connection.sql("FROM made").fetchall() == [(0, "a"), (1, "b"), (2, None)]
-    smalti.duckdb.query(connection, "INSERT INTO made SELECT id, g FROM 't.mosaic' WHERE id = 3")
+    smalti.duckdb.query("INSERT INTO made SELECT id, g FROM 't.mosaic' WHERE id = 3", connection=connection)
     assert connection.sql("SELECT count(*) FROM made").fetchall() == [(4,)]
-    smalti.duckdb.query(connection, f"COPY (SELECT id FROM 't.mosaic' WHERE id < 2) TO '{tmp_path}/x.csv'")
+    smalti.duckdb.query(f"COPY (SELECT id FROM 't.mosaic' WHERE id < 2) TO '{tmp_path}/x.csv'", connection=connection)
     assert (tmp_path / "x.csv").read_text().split() == ["id", "0", "1"]
-    smalti.duckdb.query(connection, f"COPY 't.mosaic' TO '{tmp_path}/y.csv'")
+    smalti.duckdb.query(f"COPY 't.mosaic' TO '{tmp_path}/y.csv'", connection=connection)
     assert len((tmp_path / "y.csv").read_text().splitlines()) == 41
-    smalti.duckdb.query(connection, "UPDATE made SET g = t.g || 't.mosaic' FROM 't.mosaic' t WHERE made.id = t.id")
+    smalti.duckdb.query(
+        "UPDATE made SET g = t.g || 't.mosaic' FROM 't.mosaic' t WHERE made.id = t.id", connection=connection
+    )
     assert connection.sql("SELECT g FROM made WHERE id = 0").fetchall() == [("at.mosaic",)]
-    smalti.duckdb.query(connection, "DELETE FROM made USING 't.mosaic' t WHERE made.id = t.id AND t.id < 2")
+    smalti.duckdb.query("DELETE FROM made USING 't.mosaic' t WHERE made.id = t.id AND t.id < 2", connection=connection)
     merge = "MERGE INTO made USING 't.mosaic' t ON made.id = t.id WHEN NOT MATCHED AND t.id < 2 THEN INSERT (id, g)"
     assert connection.sql("SELECT id FROM made ORDER BY id").fetchall() == [(2,), (3,)]
-    smalti.duckdb.query(connection, f"{merge} VALUES (t.id, 'new')")
+    smalti.duckdb.query(f"{merge} VALUES (t.id, 'new')", connection=connection)
     assert connection.sql("SELECT id FROM made WHERE g = 'new' ORDER BY id").fetchall() == [(0,), (1,)]
-    smalti.duckdb.query(connection, "CREATE VIEW seen AS SELECT copy FROM (SELECT 1 AS copy)")
+    smalti.duckdb.query("CREATE VIEW seen AS SELECT copy FROM (SELECT 1 AS copy)", connection=connection)
     assert connection.sql("FROM seen").fetchall() == [(1,)]
 
 
@@ -166,12 +170,12 @@ def test_statements_that_duckdb_would_carry_out_otherwise(
     what = "SELECT table_name FROM information_schema.tables UNION ALL SELECT database_name FROM duckdb_databases()"
     before = sorted(directory.iterdir()), rows(connection.sql(what))
     with pytest.raises(smalti.MosaicError, match=reason):
-        smalti.duckdb.query(connection, sql, given="t.mosaic")
+        smalti.duckdb.query(sql, given="t.mosaic", connection=connection)
     assert (sorted(directory.iterdir()), rows(connection.sql(what))) == before
 
 
 def test_a_relation_stays_lazy_and_leaves_nothing_behind(connection: duckdb.DuckDBPyConnection) -> None:
-    relation = smalti.duckdb.query(connection, "SELECT id, x FROM 't.mosaic'")
+    relation = smalti.duckdb.query("SELECT id, x FROM 't.mosaic'", connection=connection)
     assert relation is not None
     assert relation.filter("id = 3").project("x").fetchall() == [(7.0,)]
     assert connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
@@ -179,16 +183,16 @@ def test_a_relation_stays_lazy_and_leaves_nothing_behind(connection: duckdb.Duck
 
 def test_a_name_that_is_no_column(connection: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(duckdb.BinderException, match="nope"):
-        smalti.duckdb.query(connection, "SELECT nope, id FROM 't.mosaic'")
+        smalti.duckdb.query("SELECT nope, id FROM 't.mosaic'", connection=connection)
     with pytest.raises(FileNotFoundError):
-        smalti.duckdb.query(connection, "SELECT id FROM 'nowhere.mosaic'")
+        smalti.duckdb.query("SELECT id FROM 'nowhere.mosaic'", connection=connection)
     with pytest.raises(duckdb.ParserException):
-        smalti.duckdb.query(connection, "SELEC id FROM 't.mosaic'")
+        smalti.duckdb.query("SELEC id FROM 't.mosaic'", connection=connection)
 
 
 def test_a_scan_shows_the_columns_asked_for(connection: duckdb.DuckDBPyConnection) -> None:
-    assert smalti.duckdb.scan(connection, "t.mosaic").columns == TABLE.column_names
-    relation = smalti.duckdb.scan(connection, "many", ["id", "g*"])
+    assert smalti.duckdb.scan("t.mosaic", connection=connection).columns == TABLE.column_names
+    relation = smalti.duckdb.scan("many", ["id", "g*"], connection=connection)
     assert relation.columns == ["id", "g"]
     assert relation.filter("id >= 38").fetchall() == [(38, None), (39, "d")]
 
@@ -197,8 +201,8 @@ def test_a_table_of_other_types_by_now(connection: duckdb.DuckDBPyConnection, tm
     """DuckDB would take four bytes of each number, and what is in memory after them, for eight."""
     smalti.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int64())}), tmp_path / "a.mosaic")
     relations = [
-        smalti.duckdb.scan(connection, tmp_path),
-        smalti.duckdb.query(connection, f"SELECT a FROM '{tmp_path}/'"),
+        smalti.duckdb.scan(tmp_path, connection=connection),
+        smalti.duckdb.query(f"SELECT a FROM '{tmp_path}/'", connection=connection),
     ]
     smalti.write_table(pa.table({"a": pa.array([7] * 10, pa.int32())}), tmp_path / "a.mosaic")
     for relation in relations:
@@ -225,7 +229,9 @@ def test_columns_and_conditions_reach_the_file(
     monkeypatch.setattr(ArrowTable, "scanner", noting)
     for condition, groups in (("id > 34", [5]), ("id IN (1, 22)", [0, 3]), ("id BETWEEN 8 AND 9", [1])):
         sql = f"SELECT g FROM 't.mosaic' WHERE {condition}"
-        assert rows(smalti.duckdb.query(connection, sql)) == rows(connection.sql(sql.replace("'t.mosaic'", "native")))
+        assert rows(smalti.duckdb.query(sql, connection=connection)) == rows(
+            connection.sql(sql.replace("'t.mosaic'", "native"))
+        )
         assert seen.pop() == (["id", "g"], ("g",), groups)
 
 

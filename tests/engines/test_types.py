@@ -98,7 +98,7 @@ def test_duckdb(tmp_path: Path, type_: str) -> None:
         connection.execute("SET arrow_lossless_conversion = true")
         relation = connection.sql(f"SELECT {expression} AS x UNION ALL SELECT NULL")
         smalti.write_table(relation, path)
-        found = smalti.duckdb.query(connection, f"SELECT x FROM '{path}'")
+        found = smalti.duckdb.query(f"SELECT x FROM '{path}'", connection=connection)
         assert found is not None
         assert [str(each) for each in found.types] == [type_]
         assert found.fetchall() == relation.fetchall()
@@ -126,9 +126,7 @@ def test_duckdb_passes_filters_on_fields(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         Scannable, "scan", lambda self, *given, **more: asked.append(given) or scan(self, *given, **more)
     )
-    found = smalti.duckdb.query(
-        None, f"SELECT user.name FROM '{tmp_path / 'x.mosaic'}' WHERE user.age > 98 AND id < 200"
-    )
+    found = smalti.duckdb.query(f"SELECT user.name FROM '{tmp_path / 'x.mosaic'}' WHERE user.age > 98 AND id < 200")
     assert found is not None
     assert found.fetchall() == [("n99",), ("n199",)]
     assert "age" in str(asked[-1][1])

@@ -646,3 +646,20 @@ def test_rows_that_are_deleted_are_left_out(
                 assert [x for batch in batches for x in batch["x"].to_pylist()] == [f"x{i % 7}" for i in matches]
             bare = [batch for unit in file.units([], filters, deleted=deleted) for batch in unit.run()]
             assert sum(batch.num_rows for batch in bare) == len(matches)
+
+
+def test_files_and_tables_have_the_same_verbs(tmp_path: Path) -> None:
+    """The same names, with the same arguments in the same order, and the same rows."""
+    table = pa.table({"a": range(30), "b": [f"v{at}" for at in range(30)]})
+    smalti.write_table(table, tmp_path / "a.mosaic", row_group_max_rows=10)
+    with smalti.open(tmp_path / "a.mosaic") as file:
+        for source in (file, smalti.dataset(tmp_path)):
+            assert source.schema == table.schema
+            assert (source.column_names, source.num_rows, source.count_rows([("a", "<", 5)])) == (["a", "b"], 30, 5)
+            assert_same(source.to_table(["b"], [("a", ">", 27)]), table.slice(28).select(["b"]))
+            assert [batch.num_rows for batch in source.to_batches(["a"], [("a", ">", 7)], 8)] == [2, 8, 2, 8, 2]
+            assert_same(source.head(12, ["a"]), table.slice(0, 12).select(["a"]))
+            assert_same(source.tail(12, ["b"]), table.slice(18).select(["b"]))
+            assert_same(source.tail(2, None, [("a", "<", 15)]), table.slice(13, 2))
+            assert_same(source.head(2, ["b"], [("a", ">=", 19)]), table.slice(19, 2).select(["b"]))
+            assert (source.head(0).num_rows, source.tail(0).num_rows, source.head(99).num_rows) == (0, 0, 30)

@@ -244,7 +244,7 @@ def test_streams_and_engines(made: Callable[..., str]) -> None:
     assert dataset.scan(["x"]).to_table().num_rows == 40
     lazy = smalti.polars.scan_mosaic(dataset).filter(pl.col("id") >= 38).select("x")
     assert sorted(lazy.collect()["x"].to_list()) == ["new38", "new39"]
-    assert smalti.duckdb.query(None, "select count(*) from t where id < 10", t=dataset).fetchall() == [(10,)]
+    assert smalti.duckdb.query("select count(*) from t where id < 10", t=dataset).fetchall() == [(10,)]
     assert len(dataset.to_pandas(["id"])) == 40
 
 

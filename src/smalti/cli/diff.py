@@ -15,7 +15,7 @@ from smalti.cli.arguments import add_columns, add_format, add_output, select_col
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
-from smalti.cli.sources import batches_of, open_table, schema_of, shown_paths
+from smalti.cli.sources import batches_of, open_table, shown_paths
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.arrays import to_stored
@@ -100,7 +100,7 @@ class Differences:
 
 def run_diff(options: argparse.Namespace, screen: Screen) -> int:
     with open_table([options.a], options.source_format) as a, open_table([options.b], options.source_format) as b:
-        found, shared = compare_schemas(schema_of(a), schema_of(b), options.columns)
+        found, shared = compare_schemas(a.schema, b.schema, options.columns)
         if options.schema:
             found.uncompared = []
         else:

@@ -101,13 +101,13 @@ def split_names(texts: list[str] | None) -> list[str]:
 
 def chosen_columns(options: argparse.Namespace) -> list[str] | None:
     """The columns asked for. Globs are matched with the columns of the source, and so are names that have a comma."""
-    from smalti.cli.sources import column_names, list_inputs, open_table
+    from smalti.cli.sources import list_inputs, open_table
     from smalti.jobs.formats.tables import FormatTable
 
     names = split_names(options.columns)
     if any(map(is_pattern, names)):
         with open_table(options.sources, options.source_format) as opened:
-            return select_columns(column_names(opened), options.columns)
+            return select_columns(opened.column_names, options.columns)
     known: set[str] = set()
     if names != (options.columns or []):
         with suppress(MosaicError, OSError):  # The job will say what is wrong with the file.

@@ -26,7 +26,7 @@ from smalti.cli.arguments import (
 from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, schema_of, shown_paths
+from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, shown_paths
 from smalti.errors import MosaicError
 from smalti.format.statistics import ColumnStatistics
 from smalti.jobs.formats.text_values import plain_values
@@ -53,7 +53,7 @@ _NAMES = {"front": "each name stored as its difference from the one before", "bp
 
 def run_schema(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as opened:
-        schema = schema_of(opened)
+        schema = opened.schema
     names = schema.names
     chosen = select_columns(names, options.columns)
     stored = plan_schema(schema).columns if options.stored else {}

@@ -17,7 +17,7 @@ from smalti.cli.arguments import add_columns, add_files, add_output, add_where, 
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import row_table, vertical
 from smalti.cli.screen import Screen
-from smalti.cli.sources import column_names, open_table, schema_of, shown_paths
+from smalti.cli.sources import open_table, shown_paths
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
@@ -83,7 +83,7 @@ run_cat = run_head  # they differ only in how many rows they show by default
 def run_tail(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
         columns, condition = _chosen(options, table)
-        rows = last_rows(table, columns, condition, _limit(options) or 0)
+        rows = table.tail(_limit(options) or 0, columns, condition)
         show_rows(options, screen, rows.to_batches(), rows.schema)
 
 
@@ -101,9 +101,9 @@ def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | 
     columns = None
     condition = None if options.where is None else _condition(options.where, table)
     if options.columns:
-        names = column_names(table)
+        names = table.column_names
         if not {piece for pattern in options.columns for piece in (pattern, *pattern.split(","))} <= set(names):
-            names = [*names, *field_paths(schema_of(table))]  # a field of a struct, maybe
+            names = [*names, *field_paths(table.schema)]  # a field of a struct, maybe
         columns = select_columns(names, options.columns)
     return columns, condition
 
@@ -118,7 +118,7 @@ def _condition(text: str, table: Scannable) -> Any:
         with contextlib.suppress(SchemaError):
             return parse_where(text, table.partition_schema)
     try:
-        return parse_where(text, schema_of(table))
+        return parse_where(text, table.schema)
     except SchemaError as error:
         raise MosaicError(f"--where: {error}") from None
 
@@ -163,28 +163,6 @@ def limited_batches(
             left -= batch.num_rows
             if left <= 0:
                 return
-
-
-def last_rows(table: Scannable, columns: list[str] | None, condition: Any, limit: int) -> pa.Table:
-    """The last `limit` rows, in order. Of Mosaic files, row groups are read from the last one backwards."""
-    if isinstance(table, MosaicDataset):
-        return table.tail(limit, columns, condition)
-    found = table.scan(columns, condition).schema.empty_table()
-    for part in _from_the_end(table, columns, condition) if limit else ():
-        found = pa.concat_tables([pa.Table.from_batches(part, found.schema), found])
-        if found.num_rows >= limit:
-            break
-    return found.slice(max(0, found.num_rows - limit))
-
-
-def _from_the_end(table: Scannable, columns: list[str] | None, condition: Any) -> Iterator[list[pa.RecordBatch]]:
-    """Rows in parts, the last part first; within a part they are in order."""
-    if isinstance(table, smalti.MosaicFile):
-        groups = range(table.num_row_groups) if condition is None else table.matching_row_groups(condition)
-        for group in reversed(groups):
-            yield list(table.iter_batches(columns=columns, filters=condition, row_groups=[group]))
-    else:
-        yield list(table.scan(columns, condition).to_batches())
 
 
 def sampled_batches(

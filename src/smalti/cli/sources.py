@@ -183,15 +183,7 @@ def shown_paths(paths: Sequence[str]) -> str:
     return source_name(list(paths))
 
 
-def schema_of(table: Scannable) -> pa.Schema:
-    return table.scan().schema
-
-
-def column_names(table: Scannable) -> list[str]:
-    return table.column_names if isinstance(table, smalti.MosaicFile) else schema_of(table).names
-
-
 def batches_of(table: Scannable, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Batches of the columns, in the order they are named, small enough to hold a few of them."""
-    width = len(schema_of(table)) if columns is None else len(columns)
+    width = len(table.schema) if columns is None else len(columns)
     return table.scan(columns, batch_size=max(64, CELLS // max(1, width))).to_batches()

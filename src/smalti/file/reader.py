@@ -269,6 +269,10 @@ class MosaicFile(Scannable):
         refuse_fields(set(self.columns.present(names)).difference(whole))
         return whole
 
+    def _from_end(self, scan: Scan) -> Iterator[list[pa.RecordBatch]]:
+        for read in reversed(self._plan(self._project([]), scan.filters).groups):
+            yield list(self._scan_batches(replace(scan, row_groups=(read.row_group,))))
+
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         output = self._project(scan.columns)
         batches = self._batches(self._plan(output, scan.filters, scan.row_groups), kept=kept, progress=scan.progress)

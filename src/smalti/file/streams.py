@@ -107,9 +107,67 @@ class Scannable(ABC):
         """All batches of a read, as a table; they count in `kept`."""
         return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), self._schema_of(scan))
 
+    def _from_end(self, scan: Scan) -> Iterator[list[pa.RecordBatch]]:
+        """The batches of a read in parts, the last part first; within a part they are in order."""
+        yield list(self._scan_batches(scan))
+
+    # --- what files and tables have in common -----------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._scan_schema(None)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of all columns, in the order of `schema`."""
+        return list(self.schema.names)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows, as `count_rows` finds it."""
+        return self.count_rows()
+
     @abstractmethod
     def count_rows(self, filters: AnyFilter = None) -> int:
         """The number of rows, or of those that match."""
+
+    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+        """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
+        return self.scan(columns, filters).to_table()
+
+    def to_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        batch_size: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
+
+        If files of a table are replaced after the first batch was read, an error is raised, because rows would be
+        missing or come twice. If they are replaced before that, and in `to_table`, the table is listed again.
+        """
+        return self.scan(columns, filters, batch_size=batch_size).to_batches()
+
+    def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+        """The first rows, or the first that match. What comes after them is not read."""
+        scan, found, left = self.scan(columns, filters, batch_size=max(1, num_rows)), [], num_rows
+        for batch in scan.to_batches() if left > 0 else ():
+            found.append(batch.slice(0, left))
+            left -= batch.num_rows
+            if left <= 0:
+                break
+        return pa.Table.from_batches(found, scan.schema)
+
+    def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+        """The last rows, or the last that match, in their order. Files are read from their last row group backwards."""
+        scan, found, left = self.scan(columns, filters), list[pa.Table](), num_rows
+        for batches in self._from_end(scan) if left > 0 else ():
+            part = pa.Table.from_batches(batches, scan.schema)
+            found.insert(0, part.slice(max(0, part.num_rows - left)))
+            left -= part.num_rows
+            if left <= 0:
+                break
+        return pa.concat_tables(found) if found else scan.schema.empty_table()
 
     def scan(
         self,

@@ -47,23 +47,6 @@ Result = TypeVar("Result")
 class Dataset(Scannable):
     """What a directory of files and a Paimon table have in common: many files that are read as one table."""
 
-    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
-        return self.scan(columns, filters).to_table()
-
-    def to_batches(
-        self,
-        columns: Sequence[str] | None = None,
-        filters: AnyFilter = None,
-        batch_size: int | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
-
-        If files are replaced after the first batch was read, an error is raised, because rows would be missing or
-        come twice. If they are replaced before that, and in `to_table`, the table is listed again.
-        """
-        return self.scan(columns, filters, batch_size=batch_size).to_batches()
-
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         return cut_batches(self._stream(scan), scan.batch_size)
 
@@ -131,11 +114,6 @@ class MosaicDataset(Dataset):
         if self._given_schema is not None:
             return self._given_schema
         return self._read(lambda table: self._whole(table).schema)
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of all columns, in the order of `schema`."""
-        return list(self.schema.names)
 
     def with_schema(self) -> MosaicDataset:
         """The same table, read in the types of `schema` whichever files are read; for engines that ask for it first."""
