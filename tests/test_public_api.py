@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 import smalti
@@ -76,3 +78,15 @@ print(smalti.read_table(out.getvalue()).num_rows)
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "1"]
+
+
+def test_returned_types_are_exported() -> None:
+    """Whoever gets an object can import its class, from where the function is that returned it."""
+    table = pa.table({"a": [1, 2]})
+    summary = smalti.write_table(table, out := io.BytesIO())
+    with smalti.open(out.getvalue()) as file:
+        layout, statistics = file.layout(), file.row_group(0).statistics
+        found = [summary, summary.layout, file, file.scan(), file.row_group(0), statistics["a"], layout]
+    group = layout.row_groups[0]
+    found += [layout.index, group, group.buckets[0], group.buckets[0].columns[0]]
+    assert [type(each).__name__ for each in found if type(each).__name__ not in smalti.__all__] == []

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
     from smalti.io.sources import ReadAt
+    from smalti.mosaic.layout import BucketLayout, ColumnLayout, FileLayout, RowGroupLayout, Section
+    from smalti.mosaic.layout_choice import LayoutChoice
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.opening import read_table, scan
@@ -30,9 +32,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BucketLayout",
+    "ColumnLayout",
     "ColumnStatistics",
     "ConflictError",
     "CorruptFileError",
+    "FileLayout",
+    "LayoutChoice",
     "MemoryLimitError",
     "MosaicDataset",
     "MosaicError",
@@ -41,8 +47,10 @@ __all__ = [
     "PaimonTableError",
     "ReadAt",
     "RowGroup",
+    "RowGroupLayout",
     "Scan",
     "SchemaError",
+    "Section",
     "UnsupportedFeatureError",
     "WriteSummary",
     "WriterOptions",
@@ -70,6 +78,8 @@ _HOMES = {
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
     "smalti.io.sources": ("ReadAt",),
+    "smalti.mosaic.layout": ("BucketLayout", "ColumnLayout", "FileLayout", "RowGroupLayout", "Section"),
+    "smalti.mosaic.layout_choice": ("LayoutChoice",),
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
     "smalti.table.opening": ("read_table", "scan"),

@@ -49,7 +49,11 @@ def test_public_names() -> None:
         "CFileMetadata",
         "CFileReader",
         "CFileWriter",
+        "Compression",
+        "DataType",
         "Dictionary",
+        "Encoding",
+        "Entry",
         "decode_array_block",
         "encode_array_block",
     ]
