@@ -13,13 +13,14 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 # Tests wait for processes and servers half of the time, so there is one worker more than there are cores.
 WORKERS ?= $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo bench-paimon test test-paimon test-oldest test-spark test-package test-arm wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
+.PHONY: help demo bench-paimon test test-long test-paimon test-oldest test-spark test-package test-arm wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo   run the main job on a wide table and show the result"
 	@echo "make test   lint, type-check and test"
 	@echo "make lint   ruff, mypy, stubtest"
+	@echo "make test-long  the tests in their long forms (half an hour)"
 	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
 	@echo "make wheel  build sdist and wheel in dist/, for this Python and manylinux"
 	@echo "make test-package  install sdist and wheel in fresh environments, with dependencies from the network"
@@ -132,6 +133,11 @@ test:
 	@echo ">> pytest"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 	@$(MAKE) --no-print-directory test-paimon
+
+# The long forms of the same tests: more examples, more rounds, all of TPC-H, the benchmark of Spark in short.
+test-long: $(PAIMON)/.installed $(VENV)/reference-0.1.0 browser
+	@echo ">> pytest, in the long form"
+	@SMALTI_LONG=1 SMALTI_RACES=5 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # pypaimon allows no newer pyarrow than 19, so its tests have an environment of their own.
 test-paimon: $(PAIMON)/.installed

@@ -9,17 +9,31 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# "fixed" tries the same examples in every run, so that a failure is found again. "explore" (`make fuzz`) tries ten
-# times as many, and others each time; it remembers examples that failed in .hypothesis. Machines differ, so there is no
-# deadline for an example.
+from tests.support.long import LONG
+
+# "fixed" tries the same examples in every run, so that a failure is found again, and more of them in the long form.
+# "explore" (`make fuzz`) tries ten times as many as that, and others each time; it remembers examples that failed in
+# .hypothesis. Machines differ, so there is no deadline for an example.
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-settings.register_profile("fixed", COMMON, derandomize=True, database=None)
+settings.register_profile("fixed", COMMON, derandomize=True, database=None, max_examples=100 if LONG else 35)
 settings.register_profile("explore", COMMON, derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("fixed")
 
 
-#: Files whose tests stay together on one worker, because they share something that takes long to make.
-TOGETHER = re.compile(r"tests/(test_package|paimon/test_spark|spark/test_(pruning|secrets|servers|storage|tpch))\.py")
+#: The tests of a file stay together on one worker, because they share what takes long to make. These go further: two
+#: groups of files share a session of Spark each, so that all tests together start and warm up two sessions.
+GROUPS = {
+    "spark, as used every day": r"tests/spark/test_(day|tpch)\.py",
+    "spark": r"tests/(spark/test_(?!kill|secrets|servers|storage)|jobs/test_spark_engine)",
+}
+#: What takes longest comes first, so that no worker is left alone with it at the end.
+FIRST = [
+    *GROUPS.values(),
+    r"tests/paimon/test_spark",
+    r"tests/spark/",
+    r"tests/table/test_races",
+    r"tests/(mosaic/test_wide|docs/test_blocks|test_package|faults/|table/|io/test_stores|report/test_browser)",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +54,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first, so that no worker is left alone with it at the end."""
-    items.sort(key=lambda item: "tests/spark/" not in item.nodeid)
+    def rank(item: pytest.Item) -> int:
+        return next((rank for rank, pattern in enumerate(FIRST) if re.match(pattern, item.nodeid)), len(FIRST))
+
+    items.sort(key=rank)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Every test goes to the worker that is free, except those that stay together.
+    """With ``--dist loadgroup``: files stay together, groups of files too, in the order in which they were collected.
 
     `xdist_group` marks would say the same, but xdist 3.8 writes groups where pytest 9.2 no longer looks for them.
     """
@@ -53,9 +69,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
+    config.option.loadscopereorder = False  # It would put files with many tests first, which are not the slow ones.
+
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            together = TOGETHER.match(nodeid)
-            return together[0] if together else nodeid
+            return next((name for name, files in GROUPS.items() if re.match(files, nodeid)), nodeid.partition("::")[0])
 
     return Scheduling(config, log)

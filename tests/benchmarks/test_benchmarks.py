@@ -34,6 +34,7 @@ import smalti
 from benchmarks import measure, remote, report, tables
 from tests.docs.test_pages import script
 from tests.support.children import ROOT
+from tests.support.long import long_only
 
 HERE = [peer.name for peer in installed(PEERS)[0]]
 
@@ -340,6 +341,7 @@ def test_short_run_on_s3(tmp_path):
     assert all(cost["bytes"] > 0 for cost in costs if cost["work"] in ("open", "open and read", "row groups", "files"))
 
 
+@long_only  # It starts six sessions of Spark.
 def test_short_run_of_spark(tmp_path):
     """A process of its own, because it starts and stops sessions."""
     command = [sys.executable, "-m", "benchmarks.spark", "--columns=20", "--rows=40", "--files=2", "--rounds=1"]

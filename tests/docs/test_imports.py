@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,12 @@ def sources() -> list[Path]:
     return sorted(path for suffix in ("py", "pyx", "pxd") for path in (SOURCE / "smalti").rglob(f"*.{suffix}"))
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def imports(path: Path) -> list[tuple[str, bool]]:
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, bool]]:
     """Every module imported, and whether as the module itself is loaded (not in a function, not for types only)."""
     if path.suffix != ".py":
         for found in re.finditer(r"^\s*from (smalti[\w.]*) c?import (\w+)", path.read_text(), re.M):

@@ -23,14 +23,14 @@ LOCAL = {
     "cfile": (2, ["error", "full"]),
     "read": (1, ["error", "short"]),
     "dataset": (5, ["error", "all short"]),
-    "convert": (41, ["error", "full", "dead", "stays full", "all short"]),
-    "compact": (41, ["error", "full", "dead", "stays full", "all short"]),
+    "convert": (97, ["error", "full", "dead", "stays full", "all short"]),
+    "compact": (97, ["error", "full", "dead", "stays full", "all short"]),
 }
 REMOTE = {
     "write": (2, ["refused", "cut"]),
     "read": (1, ["error", "half an answer"]),
-    "convert": (11, ["error", "lost answer", "half an answer"]),
-    "compact": (13, ["cut", "lost answer"]),
+    "convert": (23, ["error", "lost answer", "half an answer"]),
+    "compact": (29, ["cut", "lost answer"]),
 }
 
 

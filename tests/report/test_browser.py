@@ -71,7 +71,7 @@ def load(browser: Any, files: dict[str, Path]) -> Callable[[str], Any]:
     return open_page
 
 
-def wait(condition: Callable[[], Any], seconds: float = 20) -> Any:
+def wait(condition: Callable[[], Any], seconds: float = 60) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := condition():

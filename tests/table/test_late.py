@@ -372,7 +372,7 @@ def test_two_conversions_to_a_directory_of_another_format(table: str, monkeypatc
 
 def test_commits_in_bulk_are_few_requests(server: S3Server, tmp_path: Path) -> None:
     """At most 1.1 requests for a file that is added, and 0.01 for one that is removed, beyond a constant."""
-    table, count = f"s3://late/{tmp_path.name}", 120
+    table, count = f"s3://late/{tmp_path.name}", 60
     location = locate(table)
 
     def stage(job: str) -> tuple[dict[str, str], str]:

@@ -38,7 +38,7 @@ from tests.support import racing_child
 from tests.support.children import ROOT
 from tests.support.s3 import s3_by_uri
 
-ROUNDS = int(os.environ.get("SMALTI_RACES", "2"))
+ROUNDS = int(os.environ.get("SMALTI_RACES", "1"))
 #: The longest that a process waits before it commits, in seconds.
 LONGEST = 0.02
 Row = tuple[int, int]

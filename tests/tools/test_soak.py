@@ -6,4 +6,4 @@ from tests.tools import soak
 
 
 def test_a_short_soak() -> None:
-    assert soak.main("0.1", "1") == 0
+    assert soak.main("0.05", "1") == 0
