@@ -1,4 +1,4 @@
-"""What Spark's tasks read of a table while a commit is carried out; `tests.table.test_commit` has the protocol."""
+"""What Spark's tasks read of a table while a commit is carried out; `tests.table.test_log` has the protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from smalti.spark.task.read import read_split
 from smalti.table.listing import FoundFile
 from smalti.table.names import JOBS
 from smalti.table.splits import Piece
-from tests.table.test_commit import NEW, OLD, STAGED_FILES, planned, table_in
+from tests.support.commits import NEW, OLD, STAGED_FILES, planned, table_in
 
 
 def planned_files(root: Path) -> tuple[FoundFile, ...]:
