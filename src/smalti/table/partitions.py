@@ -8,6 +8,7 @@ written, values become directories in Arrow's text form.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -77,7 +78,11 @@ def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
 
 def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.Scalar:
     """Return a partition value as a scalar of its column's type."""
-    text = partition.get(field.name)
+    return _parse_value(partition.get(field.name), field)
+
+
+@lru_cache(maxsize=1 << 12)  # Many files share a partition, and Arrow takes microseconds for a value.
+def _parse_value(text: str | None, field: pa.Field) -> pa.Scalar:
     try:
         if text is not None and pt.is_decimal(field.type):
             return decimal_scalar(text, field.type)
