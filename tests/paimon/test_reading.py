@@ -20,7 +20,7 @@ import smalti.duckdb
 import smalti.paimon
 import smalti.polars
 from smalti.io.sources import WrappedSource
-from smalti.paimon.reading import SplitReader
+from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import PaimonTable, open_table, pypaimon_options
 from smalti.predicate import filter_batch, normalize_filters
 from smalti.table.listing import FoundFile

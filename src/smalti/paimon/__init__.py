@@ -13,7 +13,7 @@ from smalti.jobs.summary import JobSummary  # noqa: E402
 from smalti.jobs.verify_job import VerifyReport  # noqa: E402
 from smalti.paimon.dataset import PaimonDataset, dataset  # noqa: E402
 from smalti.paimon.engine import install, uninstall  # noqa: E402
-from smalti.paimon.jobs import convert, profile, verify  # noqa: E402
+from smalti.paimon.table_jobs import convert, profile, verify  # noqa: E402
 from smalti.paimon.tables import PaimonTable, create  # noqa: E402
 from smalti.paimon.writing import write  # noqa: E402
 

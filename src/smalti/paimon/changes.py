@@ -1,8 +1,8 @@
-"""What commits have appended to a table since a snapshot, for streams: pypaimon's plans, by the ids of snapshots.
+"""The rows that commits have appended to a table since a snapshot, for streams of Spark.
 
-pypaimon's own streaming scan waits for commits by itself and keeps its place in memory or in a file of its own. A
-stream of Spark's asks when it likes and keeps its place in its checkpoint, so here a range of snapshots is planned,
-with the parts that pypaimon's scan is made of. As there, commits that compact or overwrite are passed over.
+pypaimon's own streaming scan waits for commits and remembers itself what it has read. A stream of Spark asks for new
+rows at times of its own, and remembers the id of a snapshot in its checkpoint. So a range of snapshots is planned here,
+with the parts of pypaimon's scan. As in that scan, commits that compact or overwrite are skipped.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from smalti.paimon.tables import PaimonTable
 
 def refuse_stream(table: FileStoreTable) -> None:
     """Raise if commits to a table do more than append rows."""
-    reason = None
     if table.is_primary_key_table:
         reason = "rows replace those of the same primary key"
     elif table.options.data_evolution_enabled():
         reason = "commits change columns of rows that are there (data-evolution.enabled)"
-    if reason is not None:
-        raise UnsupportedFeatureError(
-            f"streams are read from tables to which rows are appended; here {reason}", path=table.table_path
-        )
+    else:
+        return
+    reason = f"streams are read from tables to which rows are appended; here {reason}"
+    raise UnsupportedFeatureError(reason, path=table.table_path)
 
 
 def latest_snapshot(table: FileStoreTable) -> int:
@@ -41,9 +40,9 @@ def latest_snapshot(table: FileStoreTable) -> int:
 
 
 def last_of_batch(table: FileStoreTable, after: int, latest: int, max_files: int | None) -> int:
-    """The snapshot up to which a batch reads: at most so many files, but never less than a commit.
+    """The last snapshot of the batch that follows `after`: at most `max_files` files, but at least one commit.
 
-    The first batch of a stream has all rows of one snapshot.
+    The first batch of a stream, for which `after` is 0, has all rows of one snapshot.
     """
     if max_files is None or after == 0 or latest <= after:
         return max(after, latest)
@@ -51,15 +50,13 @@ def last_of_batch(table: FileStoreTable, after: int, latest: int, max_files: int
     for snapshot in _appending(table, after, latest):
         files += sum(manifest.num_added_files for manifest in manifests.read_delta(snapshot))
         if files > max_files and snapshot.id > after + 1:
-            break
+            return last
         last = int(snapshot.id)
-    else:
-        last = latest  # What follows appends nothing.
-    return last
+    return latest  # The snapshots after the last one that appends rows are part of the batch.
 
 
 def appended(opened: PaimonTable, after: int, until: int) -> list[Split]:
-    """The rows that were appended after one snapshot, up to another; all rows of the other if the first is 0.
+    """What was appended after the snapshot `after`, up to `until`; if `after` is 0, all rows as of `until`.
 
     Raises
     ------
@@ -79,7 +76,7 @@ def appended(opened: PaimonTable, after: int, until: int) -> list[Split]:
 
 
 def _appending(table: FileStoreTable, after: int, until: int) -> list[Snapshot]:
-    """The snapshots of a range that append rows."""
+    """Those snapshots of a range that append rows."""
     ids = list(range(after + 1, until + 1))
     found = table.snapshot_manager().get_snapshots_batch(ids)
     for number in ids:

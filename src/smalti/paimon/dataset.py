@@ -11,7 +11,7 @@ from pypaimon.read.split import Split
 
 from smalti.file.streams import Scan
 from smalti.paimon.predicates import to_predicate
-from smalti.paimon.reading import SplitReader
+from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
 from smalti.table.dataset import Dataset
 from smalti.table.planning import fit_filter, parse_filter

@@ -1,7 +1,7 @@
-"""Filters as pypaimon's predicates, for planning: which partitions, buckets and files may have matching rows.
+"""Filters as predicates of pypaimon, by which it leaves out partitions, buckets and files without matching rows.
 
-A predicate may match more rows than the filter, and never fewer: rows are filtered by smalti. What pypaimon has no word
-for is left out.
+A predicate may match more rows than the filter, and never fewer, because smalti filters the rows afterwards. Conditions
+that pypaimon cannot express are left out.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _MOST_VALUES = 1000
 
 
 def to_predicate(tree: t.Tree, builder: PredicateBuilder, types: pa.Schema) -> Predicate | None:
-    """The predicate that every matching row satisfies; None if there is nothing to say.
+    """A predicate that every matching row satisfies; None if pypaimon can express no condition of the filter.
 
     Parameters
     ----------
     tree : Tree
-        With values that fit `types`.
+        Of a filter whose values fit `types`.
     builder : PredicateBuilder
-        Of the table's fields.
+        Of the table.
     types : pyarrow.Schema
-        Of the table, in which values are compared.
+        The columns of the filter, in the types of the table.
     """
     match tree:
         case t.And(parts) | t.Or(parts):
@@ -67,12 +67,12 @@ def _is_column(name: str, types: pa.Schema) -> bool:
 
 
 def _literals(column: str, values: pa.Array, types: pa.Schema) -> list[Any] | None:
-    """Values as Python's, in the type of the column; None where a comparison could then say something else."""
+    """Values as Python objects, in the type of the column; None if comparing them could give another result."""
     if not _is_column(column, types) or not 0 < len(values) <= _MOST_VALUES or values.null_count:
         return None
     type_ = types.field(column).type
     if not (pt.is_integer(type_) or pt.is_string(type_) or pt.is_date32(type_) or pt.is_decimal(type_)):
-        return None  # Floating-point numbers have NaN and two zeros, times have zones: row groups are skipped by them.
+        return None  # Floating-point numbers have NaN and two zeros, times have zones. They skip row groups only.
     try:
         literals = values.cast(type_)
         return literals.to_pylist() if literals.cast(values.type).equals(values) else None

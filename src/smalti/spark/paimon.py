@@ -21,7 +21,7 @@ from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.logical.adapt import Adapter
 from smalti.options import WriterOptions
 from smalti.paimon.dataset import PaimonDataset
-from smalti.paimon.reading import SplitReader
+from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import PaimonTable, open_for_commit, open_table
 from smalti.paimon.writing import Job, check_names, commit, discard, write_files
 from smalti.predicate import Filter, normalize_filters

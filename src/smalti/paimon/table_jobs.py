@@ -1,4 +1,4 @@
-"""The jobs on Paimon tables: files converted into one, and the files and rows of a snapshot verified and profiled."""
+"""Jobs on Paimon tables: convert files into one, verify the files of a snapshot, profile its rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import UnsupportedFeatureError
-from smalti.file.writer import MosaicWriter
+from smalti.file.writer import write_table
 from smalti.io.locations import AnyFileSystem
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.formats.tables import FormatTable
@@ -23,7 +23,7 @@ from smalti.jobs.summary import JobSummary, WrittenFile
 from smalti.jobs.verify_job import VerifyReport
 from smalti.jobs.verify_job import verify as verify_files
 from smalti.paimon.dataset import PaimonDataset, dataset
-from smalti.paimon.reading import SplitReader
+from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, open_for_commit
 from smalti.paimon.writing import Job, Mode, commit, replaced_partition, write_files
 from smalti.progress import Listener
@@ -124,44 +124,43 @@ def profile(table: AnyTable, *, storage: Mapping[str, str] | None = None, **opti
         `snapshot`, `tag` and `timestamp` of `smalti.paimon.dataset`; the others are those of `smalti.jobs.profile`.
     """
     opened = dataset(table, storage=storage, **_travel(options))
-    paths, filesystem = _mosaic_files(opened)
-    if paths and _files_are_rows(opened):
+    if _files_are_rows(opened):
+        paths, filesystem = _mosaic_files(opened)
         found = profile_files(paths, filesystem=filesystem, plain=True, **options)
     else:
         with tempfile.TemporaryDirectory() as directory:
             copy = Path(directory, f"rows{FILE_SUFFIX}")
-            with MosaicWriter(copy, opened.schema) as writer:
-                for batch in opened.to_batches():
-                    writer.write(batch)
+            write_table(opened, copy)
             found = profile_files(copy, **options)
     return replace(found, source=opened.table.path)
 
 
 def _travel(options: dict[str, Any]) -> dict[str, Any]:
-    """Take out of `options` what says which snapshot is meant."""
+    """Take the options that choose a snapshot out of `options`, and return them."""
     return {name: options.pop(name) for name in ("snapshot", "tag", "timestamp") if name in options}
 
 
 def _mosaic_files(opened: PaimonDataset) -> tuple[list[str], AnyFileSystem]:
     """The Mosaic files of a snapshot, and the file system that they are on."""
-    paths, filesystem = [], None
-    for path in opened.files:
-        location = opened.table.locate(path)
-        if location is None:
-            raise UnsupportedFeatureError("only pypaimon reaches the files of this table", path=opened.table.path)
-        filesystem = location.filesystem
-        if path.endswith(FILE_SUFFIX):
-            paths.append(location.path)
-    return paths, filesystem
+    locations = [opened.table.locate(path) for path in opened.files if path.endswith(FILE_SUFFIX)]
+    reached = [location for location in locations if location is not None]
+    if len(reached) < len(locations):
+        raise UnsupportedFeatureError("only pypaimon reaches the files of this table", path=opened.table.path)
+    return [location.path for location in reached], reached[0].filesystem if reached else None
 
 
 def _files_are_rows(opened: PaimonDataset) -> bool:
-    """Whether the rows and columns of the files are those of the table, without any change."""
-    reader = SplitReader(opened.table, opened.schema)
-    table = opened.table.table
-    return not table.is_primary_key_table and all(
-        reader.is_raw(split)
-        and not any(split.data_deletion_files or ())
-        and all(file.schema_id == table.table_schema.id for file in split.files)
-        for split in opened.splits()
+    """Whether the files of a snapshot have exactly the rows and columns of the table, and smalti reaches them."""
+    reader, table, splits = SplitReader(opened.table, opened.schema), opened.table.table, opened.splits()
+    is_reached = opened.table.locate(opened.table.path) is not None
+    return (
+        bool(splits)
+        and is_reached
+        and not table.is_primary_key_table
+        and all(
+            reader.is_raw(split)
+            and not any(split.data_deletion_files or ())
+            and all(file.schema_id == table.table_schema.id for file in split.files)
+            for split in splits
+        )
     )

@@ -150,14 +150,9 @@ class SplitReader:
             found = [name for name in dict.fromkeys(wanted) if names.get(name) in present]
             return [names[name] for name in found], found
 
-        deleted = self._deleted_rows(deletions)
+        file_io = self._table.table.file_io
+        deleted = None if deletions is None else sorted(DeletionVector.read(file_io, deletions).bit_map())
         return plan_file(plan, opened, lambda field: constants.get(field.name), find, deleted)
-
-    def _deleted_rows(self, deletions: Any) -> list[int] | None:
-        """The numbers of the rows that the deletion vector of a file names."""
-        if deletions is None:
-            return None
-        return sorted(DeletionVector.read(self._table.table.file_io, deletions).bit_map())
 
     def _merged(self, splits: list[Split]) -> Iterator[pa.RecordBatch]:
         """The rows of splits that pypaimon reads and merges."""
