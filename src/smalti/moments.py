@@ -18,8 +18,6 @@ import pyarrow.types as pt
 #: Ticks of a unit in a second.
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY = 86_400
-#: Seconds from 1970 to the first moment that Arrow can format, in the year -32767, and to the first one after the last.
-FIRST_SHOWN, FIRST_HIDDEN = -1_096_193_779_200, 971_890_963_200
 #: Days in 400 years, after which the calendar repeats itself, and days from the first of January of year 1 to 1970.
 ERA_DAYS, EPOCH = 146_097, date(1970, 1, 1).toordinal() - 1
 

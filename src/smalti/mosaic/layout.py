@@ -78,6 +78,11 @@ class ColumnBytes:
     unpacked: int = 0
     encodings: Counter[str] = field(default_factory=Counter)
 
+    def add(self, other: ColumnBytes) -> None:
+        self.stored += other.stored
+        self.unpacked += other.unpacked
+        self.encodings.update(other.encodings)
+
 
 @dataclass(frozen=True)
 class BucketLayout:
