@@ -236,8 +236,8 @@ class OpenFiles:
     process may have few local files open, so only some of those stay open.
     """
 
-    #: Local files that stay open: many fewer than the 1,024 that a process may have by default.
-    _MAX_LOCAL = 64
+    #: Local files that stay open: a quarter of the 1,024 that a process may have by default.
+    _MAX_LOCAL = 256
 
     def __init__(self, budget: Budget) -> None:
         self._left = budget.memory_limit // 2
