@@ -15,12 +15,7 @@ from smalti import jobs
 from smalti.errors import MosaicError
 from smalti.io.locations import TEMPORARY_SUFFIX
 from smalti.table.names import JOBS, staging_directory
-from smalti.table.records import (
-    Addition,
-    Commit,
-    Removal,
-    record_name,
-)
+from smalti.table.records import Addition, Commit, Removal, record_name
 from tests.support.commits import NEW, OLD, STAGED_FILES, commit, planned, seen, table_in
 
 BROKEN = [b"{", b'{"note": ' * 50_000, *(Commit("job", remove=(Removal(path),)).to_json() for path in ("../x", "\0"))]

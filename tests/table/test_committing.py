@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,12 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 import smalti
-from smalti.errors import MosaicError
+from smalti.errors import LeftoverWarning, MosaicError
 from smalti.io import Location
 from smalti.table.committing import Change
 from smalti.table.log import CommitLog
 from smalti.table.names import final_path, new_token
-from smalti.table.records import (
-    Commit,
-    Mode,
-)
+from smalti.table.records import Commit, Mode
 from tests.support.commits import NEW, OLD, STAGED_FILES, commit, planned, rows_of, table_in
 
 
@@ -69,3 +67,23 @@ def test_a_table_that_never_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(smalti.ConflictError, match=r"other jobs have committed first .* found 3 attempts"):
         change(tmp_path).commit("job", NAMES, new_token())
     assert rows_of(tmp_path) == OLD
+
+
+def test_a_disk_that_dies_right_after_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit has happened. A job that reported an error would be run again, and its rows would be there twice."""
+    commit(table_in(tmp_path), Commit("other"))
+    link = os.link
+
+    def dead(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    def last(*paths: Any) -> None:
+        link(*paths)
+        for owner, name in ((os, "fsync"), (Path, "unlink"), (Location, "infos"), (Location, "make_directory")):
+            patched.setattr(owner, name, dead)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", last)
+        with pytest.warns(LeftoverWarning, match="the commit has happened, and all smalti readers see its rows"):
+            assert change(tmp_path, "append").commit("job", NAMES, new_token())
+    assert rows_of(tmp_path) == [*OLD, *NEW]

@@ -24,12 +24,7 @@ from smalti.table import log as commit_log
 from smalti.table.listing import list_files
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, STREAMS, final_path, staging_directory
-from smalti.table.records import (
-    Addition,
-    Commit,
-    Removal,
-    record_name,
-)
+from smalti.table.records import Addition, Commit, Removal, record_name
 from tests.support.commits import NEW, OLD, RECORDS, STAGED_FILES, commit, planned, rows_of, seen, table_in
 from tests.support.s3 import s3_by_uri
 

@@ -281,7 +281,10 @@ def _try(act: Callable[[], Result]) -> Result:
 
 
 def _link_exclusively(target: Path, data: bytes) -> bool:
-    """Write a file under another name, and then link it to its name, which fails if the name is taken."""
+    """Write a file under another name, and then link it to its name, which fails if the name is taken.
+
+    Once the link is there, every process sees the file. So an error after that must not say that there is no file.
+    """
     temporary = target.with_name(temporary_name(target.name))
     try:
         with temporary.open("xb") as file:
@@ -296,10 +299,12 @@ def _link_exclusively(target: Path, data: bytes) -> bool:
             if error.errno in NO_LINKS:
                 raise UnsupportedOperation("no links") from None
             raise
+        with contextlib.suppress(OSError):
+            sync_directory(target.parent)
+        return True
     finally:
-        temporary.unlink(missing_ok=True)
-    sync_directory(target.parent)
-    return True
+        with contextlib.suppress(OSError):  # `clean` removes the temporary file.
+            temporary.unlink(missing_ok=True)
 
 
 def temporary_name(name: str) -> str:

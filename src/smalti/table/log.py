@@ -195,11 +195,12 @@ class CommitLog:
             is_created = True
         if not is_created:
             return False
-        if self._is_late(commit):
-            self._delete([f"{JOBS}/{commit.record}"])
-            return False
-        if commit.number > _RECORDS_KEPT and commit.number % _RECORDS_KEPT in (0, 1):
-            self._remove_old_records(commit.number - _RECORDS_KEPT)
+        with contextlib.suppress(OSError):  # The commit has happened, so nothing is an error any more.
+            if self._is_late(commit):
+                self._delete([f"{JOBS}/{commit.record}"])
+                return False
+            if commit.number > _RECORDS_KEPT and commit.number % _RECORDS_KEPT in (0, 1):
+                self._remove_old_records(commit.number - _RECORDS_KEPT)
         return True
 
     def _create(self, record: Location, data: bytes) -> bool:
