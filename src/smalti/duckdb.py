@@ -31,6 +31,8 @@ from smalti._compat import duckdb as compat  # noqa: E402
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
+__all__ = ["query", "query_reader", "scan"]
+
 
 def scan(
     source: Any,

@@ -32,6 +32,8 @@ optional_module("polars")
 import polars as pl  # noqa: E402 (the line above raises with advice if Polars is missing)
 from polars.io.plugins import register_io_source  # noqa: E402
 
+__all__ = ["scan_mosaic"]
+
 #: Whether plans can show a name for a source: since Polars 2. pypaimon requires Polars 1.
 _HAS_NAMES = "explain_name" in signature(register_io_source).parameters
 #: Polars' names of comparisons, and their replacements when the sides are swapped.
