@@ -5,6 +5,7 @@ A source answers `read_at` and `read_many` from any thread, in full or with an e
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import os
@@ -142,7 +143,8 @@ class LocalSource(Source):
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:
-            self.close()
+            with contextlib.suppress(OSError):  # A destructor cannot raise, and closing what was read loses nothing.
+                self.close()
 
 
 class ReadAt(Source):
