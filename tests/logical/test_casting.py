@@ -79,7 +79,7 @@ def test_what_is_stored(path: Path, name: str) -> None:
     assert pa.table(smalti.scan(path / name, logical=False)).equals(stored)
     table = smalti.dataset(path, logical=False)
     assert table.to_table().equals(stored)
-    assert pa.Table.from_batches(table.last_batches(1)).equals(stored.slice(stored.num_rows - 1))
+    assert table.tail(1).equals(stored.slice(stored.num_rows - 1))
 
 
 @pytest.mark.parametrize("name", ["", "a.mosaic"])

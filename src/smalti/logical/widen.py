@@ -188,18 +188,20 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
     Columns keep the order in which they are first seen. A column that some file lacks is nullable. The metadata of the
     schema is that of the first file, as far as the others have the same.
     """
-    union: dict[str, pa.Field] = {}
-    has: Counter[str] = Counter()  # how many of the schemas that differ have a column
-    count = 0
-    previous: pa.Schema | None = None
+    different: list[tuple[str, pa.Schema]] = []
     metadata: dict[bytes, bytes] | None = None
-    widened: dict[str, list[tuple[str, pa.DataType]]] = {}  # the types of columns that have several
     for path, schema in schemas:
         given = schema.metadata or {}
         metadata = given if metadata is None else dict(metadata.items() & given.items())
-        if previous is not None and (schema is previous or schema.equals(previous)):
-            continue  # nothing new: the common case costs one comparison
-        count += 1
+        if not different or not (schema is different[-1][1] or schema.equals(different[-1][1])):
+            different.append((path, schema))
+    if len(different) == 1:  # The common case costs a comparison for each file, and nothing for each column.
+        schema = different[0][1]
+        return schema if (schema.metadata or {}) == metadata else schema.with_metadata(metadata or {})
+    union: dict[str, pa.Field] = {}
+    has: Counter[str] = Counter()  # in how many of the schemas a column is
+    widened: dict[str, list[tuple[str, pa.DataType]]] = {}  # the types of columns that have several
+    for path, schema in different:
         has.update(schema.names)
         for field in schema:
             known = union.setdefault(field.name, field)
@@ -214,9 +216,8 @@ def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:
                 for type_ in (known.type, field.type):
                     if all(type_ != other for _, other in types):
                         types.append((path, type_))
-        previous = schema
     for name, number in has.items():
-        if number < count:
+        if number < len(different):
             union[name] = union[name].with_nullable(True)
     for name, types in widened.items():
         _refuse_lost_units(name, types, union[name].type)

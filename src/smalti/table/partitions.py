@@ -71,6 +71,8 @@ def with_partitions(stored: pa.Schema, partitions: pa.Schema) -> pa.Schema:
     If a column is stored, the file has its value. The directory may have the value in another form: Paimon, for
     example, writes the number of days for a date.
     """
+    if not len(partitions):
+        return stored
     names = set(stored.names)
     fields = [*stored, *(field for field in partitions if field.name not in names)]
     return pa.schema(fields).with_metadata(stored.metadata or {})
