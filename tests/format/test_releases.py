@@ -39,6 +39,14 @@ for path in sys.argv[1:]:
 """
 
 
+def check(found: pa.Table, expected: pa.Table) -> None:
+    assert found.schema.equals(expected.schema)
+    if "vector" in found.column_names:  # `assert_same` compares bits, of the types that the format has.
+        assert found.equals(expected)
+    else:
+        assert_same(found, expected)
+
+
 def arrow(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(io.BytesIO(data)).read_all()
 
@@ -50,11 +58,9 @@ def test_files_of_a_release_are_read_as_it_read_them(release: Path, tmp_path: Pa
         assert names >= {"scalars", "scalars-paged", "scalars-plain", "wide", "groups", "empty"}
         for name in sorted(names):
             data, expected = archive.read(f"{name}.mosaic"), arrow(archive.read(f"{name}.arrow"))
-            found = smalti.read_table(data)
-            assert found.schema.equals(expected.schema), name
-            assert_same(found, expected)
             some = expected.column_names[::3]
-            assert_same(smalti.read_table(data, columns=some), expected.select(some))
+            check(smalti.read_table(data), expected)
+            check(smalti.read_table(data, columns=some), expected.select(some))
             path = tmp_path / f"{name}.mosaic"
             path.write_bytes(data)
         if "groups" in names:
@@ -79,10 +85,8 @@ def todays_files() -> dict[str, tuple[bytes, pa.Table]]:
 
 
 def test_the_reference_reads_todays_files() -> None:
-    for name, (data, stored) in todays_files().items():
-        found = reference.read(data)
-        assert found.schema.equals(stored.schema), name
-        assert_same(found, stored)
+    for data, stored in todays_files().values():
+        check(reference.read(data), stored)
 
 
 @pytest.mark.skipif(not OLD_REFERENCE.exists(), reason="make test installs paimon-mosaic 0.1.0 there")
@@ -99,6 +103,4 @@ def test_the_first_release_of_the_reference_reads_todays_files(tmp_path: Path) -
     command = [sys.executable, "-c", READ_BY_OLD, *(str(tmp_path / name) for name in files)]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(OLD_REFERENCE)}, cwd=tmp_path)
     for name, (_, stored) in files.items():
-        found = arrow((tmp_path / f"{name}.arrow").read_bytes())
-        assert found.schema.equals(stored.schema), name
-        assert_same(found, stored)
+        check(arrow((tmp_path / f"{name}.arrow").read_bytes()), stored)
