@@ -19,7 +19,7 @@ from smalti.cli.sources import batches_of, open_table, shown_paths
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.arrays import to_stored
-from smalti.logical.types import is_binary_like, is_list_like, is_string_like, storage_type
+from smalti.logical.types import is_binary_like, is_list_like, is_string_like, map_children, storage_type
 from smalti.logical.widen import widen, widen_values
 from smalti.units import show_count
 
@@ -146,18 +146,15 @@ def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = Non
     return found, shared
 
 
-def plain_layout(type_: Any) -> pa.DataType:
+def plain_layout(type_: Any) -> Any:
     """A type in Arrow's default layout: strings, bytes and lists with offsets of 32 bits."""
     if is_string_like(type_):
         return pa.string()
     if is_binary_like(type_) and not pt.is_fixed_size_binary(type_):
         return pa.binary()
-    if pt.is_struct(type_):
-        return pa.struct([field.with_type(plain_layout(field.type)) for field in type_])
     if is_list_like(type_) and not pt.is_fixed_size_list(type_):
         return pa.list_(type_.value_field.with_type(plain_layout(type_.value_type)))
-    kept: pa.DataType = type_
-    return kept
+    return map_children(type_, plain_layout)
 
 
 def _metadata_differences(

@@ -15,7 +15,7 @@ from smalti.file.writer import MosaicWriter
 from smalti.io.locations import Location
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.adapt import adapt_batch
-from smalti.logical.types import contains_type, is_list_like, map_of, storage_type, with_element
+from smalti.logical.types import contains_type, is_encoded, is_list_like, map_children, storage_type
 from smalti.options import WriterOptions
 from smalti.sizes import FOREIGN_GROUP_BYTES
 
@@ -137,8 +137,8 @@ class ParquetFileWriter(StreamWriter):
     _GATHER = FOREIGN_GROUP_BYTES
 
     def _held(self, schema: pa.Schema) -> pa.Schema:
-        held = pa.schema([_without_dictionaries(field, loses_unit) for field in schema])
-        return held.with_metadata(schema.metadata or {})
+        fields = [field.with_type(_without_dictionaries(field.type)) for field in schema]
+        return pa.schema(fields).with_metadata(schema.metadata or {})
 
     def _open(self) -> None:
         import pyarrow.parquet as pq
@@ -211,30 +211,18 @@ def plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _plain_type(field.type), field.nullable)
 
 
-def _plain_type(type_: Any) -> pa.DataType:
+def _plain_type(type_: Any) -> Any:
     if isinstance(type_, pa.BaseExtensionType):
         return _plain_type(type_.storage_type)
-    if pt.is_struct(type_):
-        return pa.struct([plain_field(field) for field in type_])
     if is_list_like(type_):
         return pa.list_(plain_field(type_.value_field))
-    if pt.is_map(type_):
-        return map_of(plain_field(type_.key_field), plain_field(type_.item_field))
-    return storage_type(type_)
+    return map_children(type_, _plain_type) if pt.is_struct(type_) or pt.is_map(type_) else storage_type(type_)
 
 
-def _without_dictionaries(field: pa.Field, is_kind: Callable[[Any], bool]) -> pa.Field:
-    """The field with the values of some dictionaries by themselves; extension types around these are taken off."""
-    type_: Any = field.type
-    if not contains_type(type_, is_kind):
-        return field
+def _without_dictionaries(type_: Any) -> Any:
+    """The type with values in the place of dictionaries of durations; extension types around these are taken off."""
+    if not contains_type(type_, loses_unit):
+        return type_
     if isinstance(type_, pa.BaseExtensionType):
-        return _without_dictionaries(field.with_type(type_.storage_type), is_kind)
-    if pt.is_dictionary(type_) or pt.is_run_end_encoded(type_):
-        return field.with_type(type_.value_type)
-    if pt.is_struct(type_):
-        return field.with_type(pa.struct([_without_dictionaries(part, is_kind) for part in type_]))
-    if pt.is_map(type_):
-        key, item = (_without_dictionaries(part, is_kind) for part in (type_.key_field, type_.item_field))
-        return field.with_type(map_of(key, item, type_.keys_sorted))
-    return field.with_type(with_element(type_, _without_dictionaries(type_.value_field, is_kind)))
+        return _without_dictionaries(type_.storage_type)
+    return type_.value_type if is_encoded(type_) else map_children(type_, _without_dictionaries)
