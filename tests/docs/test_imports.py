@@ -128,6 +128,13 @@ def test_packages_name_all_their_modules() -> None:
     assert all(len(names) == len(set(names)) for names in modules.values())
 
 
+def test_modules_stay_small() -> None:
+    """What CONTRIBUTING.md says of their lines."""
+    lines = sorted(len(path.read_text().splitlines()) for path in sources())
+    assert lines[len(lines) * 9 // 10] < 350
+    assert lines[-1] < 600
+
+
 def test_imports_go_one_way() -> None:
     rank = {name: i for i, line in enumerate(layers()) for name in line}
 
