@@ -26,28 +26,18 @@ _LONGEST_WAIT = 0.5
 
 @dataclass(frozen=True)
 class Change:
-    """How a job changes a table.
+    """How a job changes a table."""
 
-    Attributes
-    ----------
-    root : Location
-        The directory of the table.
-    mode : Mode
-    suffix : str
-        The suffix of the table's files.
-    replaceable : callable
-        Chooses the files of a listing that the job may replace.
-    read : mapping of str to FileId, optional
-        For "replace": the files that the job has read, with their ids from that time.
-    keep : float, optional
-        For how many hours removed files are kept.
-    """
-
+    #: The directory of the table.
     root: Location
     mode: Mode
+    #: The suffix of the table's files.
     suffix: str = FILE_SUFFIX
+    #: Chooses the files of a listing that the job may replace.
     replaceable: Callable[[Listing], Mapping[str, FileId]] = attrgetter("ids")
+    #: For "replace": the files that the job has read, with their ids from that time.
     read: Mapping[str, FileId] | None = None
+    #: For how many hours removed files are kept.
     keep: float | None = None
 
     def refuse_conflict(self) -> None:

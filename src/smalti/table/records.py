@@ -70,19 +70,12 @@ class Addition(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """A file to remove.
-
-    Attributes
-    ----------
-    path : str
-    id : FileId, optional
-        For a file whose name is not ours: it is removed only if it is still the same file.
-    is_recent : bool
-        Whether a copy may still be under way that brings the file back, so that the checkpoint remembers its name.
-    """
+    """A file to remove."""
 
     path: str
+    #: For a file whose name is not ours: it is removed only if it is still the same file.
     id: FileId | None = None
+    #: Whether a copy may still be under way that brings the file back, so that the checkpoint remembers its name.
     is_recent: bool = False
 
     def is_at(self, found: FileId | None) -> bool:
@@ -104,17 +97,11 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The record that marks a commit finished, with everything that has to be remembered.
+    """The record that marks a commit finished, with everything that has to be remembered."""
 
-    Attributes
-    ----------
-    hidden : mapping of str to Hidden
-        Files that were removed lately. If a listing still shows them, or shows them again, they count as removed.
-    streams : mapping of str to int
-        The last batch of each streaming query.
-    """
-
+    #: Files that were removed lately. If a listing still shows them, or shows them again, they count as removed.
     hidden: Mapping[str, Hidden] = field(default_factory=dict)
+    #: The last batch of each streaming query.
     streams: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
@@ -131,44 +118,29 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Commit:
-    """What a job changes. Paths are relative to the table.
-
-    Attributes
-    ----------
-    add : tuple of Addition
-    remove : tuple of Removal
-    discard : tuple of str
-        Jobs that never committed and whose staged files are removed. They can no longer commit.
-    time : int
-        When the commit was planned, in seconds by the store's clock: the latest time of its staged files and records.
-    is_listed : bool
-        Whether the table was listed for the plan. Then `remove` has all hidden files that were still there.
-    keep : int, optional
-        Until when removed files are kept, in seconds since 1970.
-    is_transient : bool
-        Whether the record is deleted at the end, because the table has files of another format than Mosaic.
-    stream, batch : str and int, optional
-        The streaming query that commits, and the number of its batch.
-    note : dict, optional
-        What the job wants to be told when another process finishes its commit.
-    token : str
-        Tells this commit from every other.
-    number : int
-        The number of the record; 0 for records of an earlier version, which have none.
-    """
+    """What a job changes. Paths are relative to the table."""
 
     job: str
     add: tuple[Addition, ...] = ()
     remove: tuple[Removal, ...] = ()
+    #: Jobs that never committed and whose staged files are removed. They can no longer commit.
     discard: tuple[str, ...] = ()
+    #: When the commit was planned, in seconds by the store's clock: the latest time of its staged files and records.
     time: int = 0
+    #: Whether the table was listed for the plan. Then `remove` has all hidden files that were still there.
     is_listed: bool = False
+    #: Until when removed files are kept, in seconds since 1970.
     keep: int | None = None
+    #: Whether the record is deleted at the end, because the table has files of another format than Mosaic.
     is_transient: bool = False
+    #: The streaming query that commits, and the number of its batch.
     stream: str | None = None
     batch: int | None = None
+    #: What the job wants to be told when another process finishes its commit.
     note: dict[str, Any] | None = None
+    #: Tells this commit from every other.
     token: str = field(default_factory=new_token)
+    #: The number of the record; 0 for records of an earlier version, which have none.
     number: int = field(default=0, compare=False)
 
     @property
@@ -198,23 +170,15 @@ class Commit:
 
 
 class State(NamedTuple):
-    """What the records of a table say.
+    """What the records of a table say."""
 
-    Attributes
-    ----------
-    number : int
-        The number of the last record, 0 if there is none.
-    pending : tuple of Commit
-        The commits that are not finished: one at most, and records of an earlier version.
-    memory : Checkpoint
-        The last checkpoint.
-    time : int
-        When the last record was written, in seconds by the store's clock.
-    """
-
+    #: The number of the last record, 0 if there is none.
     number: int = 0
+    #: The commits that are not finished: one at most, and records of an earlier version.
     pending: tuple[Commit, ...] = ()
+    #: The last checkpoint.
     memory: Checkpoint = Checkpoint()
+    #: When the last record was written, in seconds by the store's clock.
     time: int = 0
 
     def last_batch(self, stream: str) -> int:
