@@ -233,8 +233,7 @@ class MosaicFile(Scannable):
         for read in plan.groups:
             start, end = starts[read.row_group : read.row_group + 2]
             inside = deleted[bisect_left(deleted, start) : bisect_left(deleted, end)]
-            rows = pa.array([row - start for row in inside], pa.uint64()) if inside else None
-            groups.append(replace(read, deleted=rows))
+            groups.append(replace(read, deleted=[row - start for row in inside]))
         return replace(plan, groups=tuple(groups))
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ A plan is a frozen value, made without touching the file. The `Scanner` does the
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -51,12 +52,12 @@ Assemble: TypeAlias = Callable[[pa.RecordBatch, Callable[[int], None]], pa.Recor
 class GroupRead:
     """One row group of a scan, and whether its rows have to be filtered.
 
-    `deleted` has the numbers of rows that are left out, counted from the beginning of the row group.
+    `deleted` has the numbers of rows that are left out, in ascending order, counted from the start of the row group.
     """
 
     row_group: int
     is_filtered: bool = False
-    deleted: pa.UInt64Array | None = None
+    deleted: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ class Scanner:
 
     def _check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
         """Refuse a read whose fixed-width values alone exceed `kept`, before anything is decoded."""
-        whole = [read.row_group for read in plan.groups if not read.is_filtered and read.deleted is None]
+        whole = [read.row_group for read in plan.groups if not read.is_filtered and not read.deleted]
         rows = sum(map(self.tail.index.rows, whole))
         if rows * MAX_WIDTH * len(plan.output.schema) <= kept.left:
             return  # The exact width would be computed from every column.
@@ -351,7 +352,7 @@ class _GroupScan:
             batch = self._decode(self._filter.projection, span, None, compared, self._inflated)[0]
             rows = self._filter.matching_rows(batch)
             del batch, compared
-        if self._deleted is not None:
+        if self._deleted:
             rows = _undeleted(span, rows, self._deleted)
         num_rows = len(span) if rows is None else len(rows)
         if num_rows == 0:
@@ -414,10 +415,14 @@ def _add(rows: pa.UInt64Array, start: int) -> pa.UInt64Array:
     return pc.add(rows, pa.scalar(start, pa.uint64()))
 
 
-def _undeleted(span: range, rows: pa.UInt64Array | None, deleted: pa.UInt64Array) -> pa.UInt64Array:
+def _undeleted(span: range, rows: pa.UInt64Array | None, deleted: Sequence[int]) -> pa.UInt64Array:
     """The indices into `span`, all or only `rows`, of those rows that are not deleted."""
     import pyarrow.compute as pc  # Slow to import, and most reads do without it.
 
+    left = bytearray(b"\x01") * len(span)
+    for row in deleted[bisect_left(deleted, span.start) : bisect_left(deleted, span.stop)]:
+        left[row - span.start] = 0
+    is_left = pa.Array.from_buffers(pa.uint8(), len(span), [None, pa.py_buffer(left)])
     if rows is None:
-        rows = pc.indices_nonzero(pa.repeat(True, len(span)))
-    return rows.filter(pc.invert(pc.is_in(_add(rows, span.start), value_set=deleted)))
+        return pc.indices_nonzero(is_left)
+    return rows.filter(pc.equal(is_left.take(rows), pa.scalar(1, pa.uint8())))
