@@ -11,6 +11,7 @@ from pyspark.daemon import manager
 
 import smalti.spark.driver.plan
 import smalti.spark.driver.questions
+import smalti.spark.driver.write
 import smalti.spark.task.read  # noqa: F401
 
 if __name__ == "__main__":

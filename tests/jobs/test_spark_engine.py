@@ -16,7 +16,6 @@ from examples import demo
 import smalti
 from smalti import jobs
 from smalti.progress import Meter, Progress, Report
-from smalti.spark import jobs as spark_jobs
 from smalti.spark.executor import MANY_TASKS, SparkExecutor
 from tests.jobs.data import hidden, partitioned, rows_of, stems, visible
 
@@ -25,20 +24,20 @@ def test_same_results_as_the_local_engine(spark: Any, tmp_path: Path) -> None:
     table = partitioned(tmp_path / "raw")
     events: list[Progress] = []
     local = jobs.convert(tmp_path / "raw", tmp_path / "local")
-    remote = spark_jobs.convert(spark, tmp_path / "raw", tmp_path / "spark", progress=events.append)
+    remote = jobs.convert(tmp_path / "raw", tmp_path / "spark", progress=events.append, engine="spark", spark=spark)
     assert remote.engine == "spark"
     assert stems(file.path for file in remote.files) == stems(file.path for file in local.files)
     for one, other in zip(visible(tmp_path / "local"), visible(tmp_path / "spark"), strict=True):
         assert (tmp_path / "spark" / other).read_bytes() == (tmp_path / "local" / one).read_bytes()
     assert (events[-1].done, events[-1].num_rows) == (events[-1].total, 300)
 
-    spark_jobs.compact(spark, tmp_path / "spark", sort_by="id")
+    jobs.compact(tmp_path / "spark", sort_by="id", engine="spark", spark=spark)
     jobs.compact(tmp_path / "local", sort_by="id")
     assert rows_of(tmp_path / "spark").equals(rows_of(tmp_path / "local").cast(table.schema))
     assert len(visible(tmp_path / "spark")) == 2
 
-    assert spark_jobs.verify(spark, tmp_path / "spark").ok
-    profile = spark_jobs.profile(spark, tmp_path / "spark", html=tmp_path / "p.html")
+    assert jobs.verify(tmp_path / "spark", engine="spark", spark=spark).ok
+    profile = jobs.profile(tmp_path / "spark", html=tmp_path / "p.html", engine="spark", spark=spark)
     assert profile.table.equals(jobs.profile(tmp_path / "local").table)
     assert hidden(tmp_path) == []
 
@@ -59,8 +58,8 @@ def test_a_profile_of_many_tasks_is_merged_on_the_executors(spark: Any, tmp_path
     assert remote.table["distinct"].to_pylist() == pytest.approx([1000] * 31, rel=0.06)
     (tmp_path / "3.mosaic").write_bytes(b"MOSA" * 20)
     with pytest.raises(jobs.JobError, match=r"3\.mosaic"):
-        spark_jobs.profile(spark, tmp_path, split_bytes=1)
-    skipped = spark_jobs.profile(spark, tmp_path, split_bytes=1, on_error="skip")
+        jobs.profile(tmp_path, split_bytes=1, engine="spark", spark=spark)
+    skipped = jobs.profile(tmp_path, split_bytes=1, on_error="skip", engine="spark", spark=spark)
     assert ([Path(item.path).name for item in skipped.skipped], skipped.num_rows) == (["3.mosaic"], 3000)
 
 
@@ -73,9 +72,11 @@ def test_broken_files(spark: Any, tmp_path: Path) -> None:
     bad = tmp_path / "raw/day=1/bad.parquet"
     bad.write_bytes(b"PAR1 broken PAR1")
     with pytest.raises(jobs.JobError, match=r"day=1/bad\.parquet: cannot be read as Parquet"):
-        spark_jobs.convert(spark, tmp_path / "raw", tmp_path / "out", split_bytes=1)
+        jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, engine="spark", spark=spark)
     assert visible(tmp_path / "out") == []
-    summary = spark_jobs.convert(spark, tmp_path / "raw", tmp_path / "out", split_bytes=1, on_error="skip")
+    summary = jobs.convert(
+        tmp_path / "raw", tmp_path / "out", split_bytes=1, on_error="skip", engine="spark", spark=spark
+    )
     assert [item.path for item in summary.skipped] == [str(bad)]
     assert summary.num_rows == 300
 

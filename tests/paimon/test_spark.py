@@ -21,9 +21,8 @@ from pypaimon.schema.schema_change import SchemaChange
 import smalti
 import smalti.paimon
 import smalti.spark
-from smalti.spark.source import MosaicDataSource
-from smalti.spark.stream import MosaicStreamReader
-from smalti.spark.types import spark_schema
+from smalti.spark.driver.stream import DirectoryStream, find_stream
+from smalti.spark.options import parse_read_options
 from tests.paimon.kinds import BASIC, KINDS, Maker, in_order, read_by_pypaimon, rows
 
 
@@ -112,7 +111,7 @@ class TestStreaming:
 
     def test_what_cannot_be_is_said(self, tmp_path: Path) -> None:
         def reader(path: str, **options: str) -> Any:
-            return MosaicDataSource({"path": path, **options}).streamReader(spark_schema(BASIC))
+            return find_stream(parse_read_options({"path": path, **options}))
 
         with pytest.raises(smalti.UnsupportedFeatureError, match="rows replace those of the same primary key"):
             reader(KINDS["primary_key_updated"](tmp_path / "k"))
@@ -122,11 +121,11 @@ class TestStreaming:
         with pytest.raises(smalti.MosaicError, match="snapshotId"):
             reader(made.path, snapshotid="1")
         stream = reader(made.path)
-        assert len(stream.partitions({"snapshot": 1}, {"snapshot": 3})) == 1
+        assert len(stream.splits(BASIC, {"snapshot": 1}, {"snapshot": 3})) == 1
         Path(made.path, "snapshot", "snapshot-2").unlink()
         with pytest.raises(smalti.MosaicError, match="a snapshot has expired before a stream has read it"):
-            stream.partitions({"snapshot": 1}, {"snapshot": 3})
-        assert isinstance(reader(made.path, plain="true"), MosaicStreamReader)
+            stream.splits(BASIC, {"snapshot": 1}, {"snapshot": 3})
+        assert isinstance(reader(made.path, plain="true"), DirectoryStream)
 
 
 class TestWriting:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import smalti.spark
-from smalti.spark import jobs
+from smalti import jobs
 
 ROWS = 4_000
 PARTS = 4
@@ -62,8 +62,9 @@ def cluster(master: str, table: str) -> None:
     frame.write.format("mosaic").mode("append").save(table)
     read = spark.read.format("mosaic").load(table)
     print("result", read.selectExpr("count(*)", "count(DISTINCT id)", "sum(id)").first())
-    summary = jobs.compact(spark, table, table + ".compacted")
-    print(f"compacted {summary.num_rows} rows, verified {jobs.verify(spark, table + '.compacted').ok}")
+    summary = jobs.compact(table, table + ".compacted", engine="spark", spark=spark)
+    verified = jobs.verify(table + ".compacted", engine="spark", spark=spark)
+    print(f"compacted {summary.num_rows} rows, verified {verified.ok}")
     spark.stop()
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
-from smalti.spark.task.read import read_split
+from smalti.spark.task.read import Metrics, Scan
 from smalti.table.listing import FoundFile
 from smalti.table.names import JOBS
 from smalti.table.splits import Piece
@@ -21,8 +21,8 @@ def planned_files(root: Path) -> tuple[FoundFile, ...]:
 
 def rows_of(files: tuple[FoundFile, ...], root: Path) -> list[int]:
     pieces = [Piece(file, file.size) for file in files]
-    batches = read_split(pieces, pa.schema([("x", pa.int64())]), ReadOptions((str(root),)))
-    return sorted(value for batch in batches for value in batch["x"].to_pylist())
+    scan = Scan(ReadOptions((str(root),)), pa.schema([("x", pa.int64())]))
+    return sorted(value for _, batch in scan.batches(pieces, Metrics()) for value in batch["x"].to_pylist())
 
 
 def test_a_commit_is_seen_from_its_record_on(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""What a scan and a write cost: options parsed, ends of files read, file systems made. No session needed."""
+"""What a scan and a write cost: questions, ends of files read, file systems made. No session needed."""
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,15 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
-from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import smalti
 from smalti.io.sources import LocalSource
-from smalti.spark import source as spark_source
-from smalti.spark.driver import plan
+from smalti.spark.driver import plan, questions
+from smalti.spark.driver.questions import answer
 from smalti.spark.options import parse_read_options
-from smalti.spark.source import MosaicDataSource
+from smalti.spark.task.read import Metrics, load_scan
 from tests.docs.test_imports import SOURCE, imports
 
 SCHEMA = StructType([StructField("x", LongType())])
@@ -34,20 +34,6 @@ def table(tmp_path: Path) -> str:
         path.parent.mkdir(parents=True)
         smalti.write_table(pa.table({"x": range(10), "y": range(10)}), path, row_group_max_rows=5)
     return str(tmp_path / "t")
-
-
-def travel(value: Any) -> Any:
-    """To another process, as Spark sends it."""
-    return pickle.loads(cloudpickle.dumps(value))
-
-
-@pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The options that were parsed."""
-    calls: list[Any] = []
-    parse = spark_source.parse_read_options
-    monkeypatch.setattr(spark_source, "parse_read_options", lambda given: calls.append(given) or parse(given))  # type: ignore[func-returns-value]
-    return calls
 
 
 @pytest.fixture
@@ -89,64 +75,83 @@ LARGE = {"maxpartitionbytes": "1", "opencostbytes": "1"}
 GIVEN = StructType([*SCHEMA, StructField("p", StringType())])
 
 
+def ask(question: str, *parts: bytes, **details: Any) -> tuple[dict[str, Any], list[bytes]]:
+    """The answer to a question of Java's. Questions and facts travel as JSON."""
+    facts, answered = answer(json.loads(json.dumps({"question": question, **details})), parts)
+    return json.loads(json.dumps(facts)), list(answered)
+
+
+def plan_of(table: str, options: dict[str, str]) -> tuple[dict[str, Any], list[bytes]]:
+    """What Java asks for a query of a table: one question when it is loaded, and one when it is planned."""
+    facts, _ = ask("open", options={"path": table, **options})
+    details = {"filters": [], "decided": [], "order": [], "statistics": False}
+    return ask("plan", table=facts["table"], schema=facts["schema"], **details)
+
+
 @pytest.mark.parametrize(
-    ("options", "schema", "tasks"),
+    ("options", "tasks"),
     [
-        (LARGE, None, 6),
-        ({**LARGE, "columns": "x"}, None, 6),
-        ({**LARGE, "mergeschema": "false"}, None, 6),
-        (LARGE, GIVEN, 6),
-        ({**LARGE, "mergeschema": "false"}, GIVEN, 6),
-        ({"minpartitions": "1"}, None, 1),
+        (LARGE, 6),
+        ({**LARGE, "columns": "x"}, 6),
+        ({"minpartitions": "1"}, 1),
     ],
 )
 def test_planning_reads_the_end_of_a_file_once(
-    table: str,
-    parsed: list[Any],
-    ends: Counter[str],
-    options: dict[str, str],
-    schema: StructType | None,
-    tasks: int,
+    table: str, ends: Counter[str], options: dict[str, str], tasks: int
 ) -> None:
-    """Whether the schema is derived or given: in one process and another, as Spark calls them."""
-    source = MosaicDataSource({"path": table, **options})
-    schema = schema or source.schema()
-    reader = travel(source).reader(schema)
-    assert len(reader.partitions()) == tasks
+    """The process that has opened a table keeps what it has learnt."""
+    _, parts = plan_of(table, options)
+    assert len(parts) - 1 == tasks
     assert dict(ends) == {f"p={name}": 1 for name in "abc"}
-    assert len(parsed) == 1
-    assert travel(reader)._table is None
 
 
-def test_options_are_parsed_once_for_each_source(table: str, parsed: list[Any]) -> None:
-    source = MosaicDataSource({"path": table})
-    schema = source.schema()
-    source.reader(schema)
-    source.reader(schema)
-    assert len(parsed) == 1
+def test_a_process_that_does_not_know_a_table_is_told(table: str, ends: Counter[str]) -> None:
+    """The process that has opened a table may have ended, or have been asked about other tables since."""
+    facts, kept = ask("open", options={"path": table})
+    details = {"table": facts["table"], "schema": GIVEN.json(), "functions": [["count"]], "groups": [], "decided": []}
+    questions._tables.clear()
+    with pytest.raises(questions.UnknownTableError):
+        ask("aggregate", **details)
+    assert ask("aggregate", *kept, **details)[0] == {"rows": [[30]]}
+    assert ask("aggregate", **details)[0] == {"rows": [[30]]}
+    assert set(ends.values()) == {1}
+    for _ in range(questions._MAX_TABLES):
+        ask("open", options={"path": table})
+    assert facts["table"] not in questions._tables
+    assert len(questions._tables) == questions._MAX_TABLES
+
+
+def test_a_plan_leaves_the_table_as_it_is(table: str) -> None:
+    """Filters that partitions decide leave out files of one plan only."""
+    facts, _ = ask("open", options={"path": table, "minpartitions": "1"})
+    common = {"table": facts["table"], "schema": GIVEN.json(), "filters": [], "order": [], "statistics": False}
+    partitions = StructType([StructField("p", StringType())]).json()
+    for decided, files in ([["EqualTo", "p", "a"]], 1), ([], 3), ([["EqualTo", "p", "b"]], 1):
+        assert ask("plan", **common, partitions=partitions, decided=decided)[0]["files"] == files
 
 
 def test_a_task_makes_one_file_system(table: str, filesystems: Callable[[], int]) -> None:
-    source = MosaicDataSource({"path": table, "minpartitions": "1"})
-    reader = source.reader(source.schema())
-    (partition,) = reader.partitions()
-    assert len(partition.value) == 3
-    assert filesystems() == 1
-    reader, partition = travel(reader), travel(partition)
-    assert filesystems() == 0
-    assert [value for batch in reader.read(partition) for value in batch["x"].to_pylist()] == ROWS
+    _, (scan, split) = plan_of(table, {"minpartitions": "1"})
+    assert len(pickle.loads(split)) == 3
+    filesystems()
+    batches = load_scan(scan).read(split, Metrics())
+    assert [value for _, batch in batches for value in batch["x"].to_pylist()] == ROWS
     assert filesystems() == 1
 
 
 def test_a_write_resolves_its_path_once(tmp_path: Path, filesystems: Callable[[], int]) -> None:
-    source = MosaicDataSource({"path": str(tmp_path / "t")})
-    writer = travel(source.writer(SCHEMA, overwrite=True))
+    details = {"options": {"path": str(tmp_path / "t")}, "schema": SCHEMA.json(), "streams": False}
+    facts, (schema, plan, write) = ask("begin", mode="overwrite", **details)
+    assert facts == {"order": []}
+    assert pa.ipc.read_schema(pa.py_buffer(schema)) == pa.schema([("x", pa.int64())])
     assert filesystems() == 1
-    message = travel(travel(writer).write(iter([pa.record_batch({"x": range(10)})] * 3)))
-    travel(writer).commit([message])
-    travel(writer).abort([None])
+    message = pickle.loads(plan).write(0, [pa.record_batch({"x": range(10)})] * 3)
+    ask("commit", write, message)
+    ask("abort", write)
     assert filesystems() == 0
     assert smalti.dataset(tmp_path / "t").to_table()["x"].to_pylist() == ROWS
+    for mode in ("error", "ignore"):
+        assert ask("begin", mode=mode, **details) == ({"exists": True}, [])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,7 @@ def test_statistics_of_very_many_files_are_not_made(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(plan, "_MAX_STATISTICS", most)
     monkeypatch.setattr(plan.FileFacts, "of", noting)
-    table = plan.find_table(parse_read_options({"path": str(tmp_path), "smalti.provider": "1"}))
+    table = plan.find_table(parse_read_options({"path": str(tmp_path)}))
     assert table.schema().names == ["x", "y"]
     assert len(made) == 60
     assert sum(made) == 60 if most == 10_000 else sum(made) <= 17  # those that threads were about to open

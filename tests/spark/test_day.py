@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.spark import versions
 from tests.spark.day import CASES, DIFFERENCES, FORMATS, PAGE, Case, Day, page
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_both_formats_behave_the_same(spark: Any, tmp_path: Path, case: Case) -> None:
-    if case.area == "Streaming" and versions.VERSION < (4, 2):
-        pytest.skip("streaming reads need Spark 4.2")
     found = {}
     for format_ in FORMATS:
         directory = tmp_path / case.name / format_

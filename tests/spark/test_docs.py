@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from smalti.spark.options import _READ, _WRITE, _WRITER, camel_case
-from tests.spark import versions
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
 
 
-@versions.streaming
 def test_snippets_run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snippets = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.S | re.M)
     assert len(snippets) > 8

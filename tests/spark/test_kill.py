@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyspark
 
 import smalti
-import smalti.spark
+from smalti import jobs
 from smalti.spark.setup.java import ensure_java
 from smalti.table.names import JOBS
 from tests.spark.apps import ROWS
@@ -76,7 +76,7 @@ def test_killed_driver_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     assert list((table / JOBS).rglob("*.mosaic"))
     assert [path.name for path in table.glob("*.mosaic")] == ["old.mosaic"]
     assert smalti.dataset(table).to_table().to_pydict() == {"id": [1, 2, 3]}
-    assert len(smalti.spark.clean(str(table), timedelta(0))) == 1
+    assert len(jobs.clean(str(table), timedelta(0))) == 1
     assert [path.name for path in (table / JOBS).rglob("*") if not path.name.startswith("commit-")] == []
     assert smalti.dataset(table).to_table().to_pydict() == {"id": [1, 2, 3]}
 

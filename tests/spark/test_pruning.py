@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
-from pyspark.errors import PySparkRuntimeError
-from pyspark.sql.types import DoubleType, StructField, StructType
-from pyspark.sql.worker.plan_data_source_read import records_to_arrow_batches
 
 import smalti
-from smalti.spark.names import skip_name_check
 from smalti.spark.setup import jar, provider
-from smalti.spark.setup.java import ensure_java
-from tests.spark import versions
-from tests.support.children import ROOT
+from tests.spark.conftest import ScanFigures
 
-Touched = Callable[[], list[dict[str, Any]]]
+Touched = Callable[[], list[ScanFigures]]
 COLUMNS = 200
 ROWS = 4_000
 
@@ -47,17 +36,17 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def frame(spark: Any, wide: Path, tmp_path: Path) -> Any:
-    return spark.read.format("mosaic").option("metricsPath", str(tmp_path / "m")).load(str(wide))
+def frame(spark: Any, wide: Path) -> Any:
+    return spark.read.format("mosaic").load(str(wide))
 
 
-def columns(reports: list[dict[str, Any]]) -> list[list[str]]:
-    """The sets of columns that were read. Several tasks may read row groups of a file."""
-    return [*map(list, sorted({tuple(sorted(file["columns"])) for report in reports for file in report["files"]}))]
+def columns(scans: list[ScanFigures]) -> list[list[str]]:
+    """The sets of columns that were read."""
+    return sorted(scan.columns for scan in scans)
 
 
-def row_groups(reports: list[dict[str, Any]]) -> list[int]:
-    return sorted(group for report in reports for file in report["files"] for group in file["row_groups"])
+def row_groups(scans: list[ScanFigures]) -> int:
+    return sum(scan.row_groups for scan in scans)
 
 
 class TestColumns:
@@ -65,15 +54,15 @@ class TestColumns:
 
     def test_select(self, frame: Any, wide: Path, touched: Touched) -> None:
         frame.select("c7", "c11").toArrow()
-        reports = touched()
-        assert columns(reports) == [["c11", "c7"]]
+        (scan,) = touched()
+        assert scan.columns == ["c11", "c7"]
         size = (wide / "wide.mosaic").stat().st_size
-        tails = len(reports) * (64 << 10)
-        assert sum(report["bytes_read"] for report in reports) < tails + size * 4 / COLUMNS
+        tails = scan.row_groups * (64 << 10)  # a task reads the end of the file, and at least one row group
+        assert scan.bytes < tails + size * 4 / COLUMNS
 
     def test_full_width_reads_it_all(self, frame: Any, wide: Path, touched: Touched) -> None:
         frame.toArrow()
-        assert sum(report["bytes_read"] for report in touched()) > (wide / "wide.mosaic").stat().st_size * 0.9
+        assert sum(scan.bytes for scan in touched()) > (wide / "wide.mosaic").stat().st_size * 0.9
 
     def test_fields_of_structs(self, spark: Any, tmp_path: Path, touched: Touched) -> None:
         """Of a struct only the fields that a query needs, below lists too."""
@@ -82,10 +71,10 @@ class TestColumns:
         cells = [None, {"age": 7, "name": "n", "seen": [{"x": 1, "y": 2}, None]}]
         (tmp_path / "t").mkdir()
         smalti.write_table(pa.table({"user": pa.array(cells, user)}), tmp_path / "t" / "a.mosaic", num_buckets=10)
-        table = spark.read.format("mosaic").option("metricsPath", str(tmp_path / "m")).load(str(tmp_path / "t"))
+        table = spark.read.format("mosaic").load(str(tmp_path / "t"))
         found = table.selectExpr("user.age", "user.seen.x", "user is null").collect()
         assert sorted(map(tuple, found), key=repr) == [(7, [1, None], False), (None, None, True)]
-        assert columns(touched()) == [["user.age", "user.seen.x"]]
+        assert [scan.schema for scan in touched()] == ["struct<user:struct<age:int,seen:array<struct<x:tinyint>>>>"]
 
     def test_count(self, frame: Any, touched: Touched) -> None:
         assert frame.count() == ROWS
@@ -115,9 +104,9 @@ class TestColumns:
 class TestFilters:
     def test_row_groups_are_skipped(self, frame: Any, touched: Touched) -> None:
         assert frame.where("id >= 1500 AND id < 1600").select("c1").count() == 100
-        assert row_groups(touched()) == [1]
+        assert row_groups(touched()) == 1
         assert frame.where("id IN (5, 3005)").count() == 2
-        assert row_groups(touched()) == [0, 3]
+        assert row_groups(touched()) == 2
         assert frame.where("id > 10000 OR id IS NULL").count() == 0
 
     def test_partitions_are_skipped(self, spark: Any, tmp_path: Path, touched: Touched) -> None:
@@ -125,11 +114,11 @@ class TestFilters:
             path = tmp_path / f"t/day={day}/x.mosaic"
             path.parent.mkdir(parents=True)
             smalti.write_table(pa.table({"x": [day]}), path)
-        days = spark.read.format("mosaic").option("metricsPath", str(tmp_path / "m")).load(str(tmp_path / "t"))
+        days = spark.read.format("mosaic").load(str(tmp_path / "t"))
         assert [row.x for row in days.where("day = 2 OR day = 7").collect()] == [2]
         touched()
         assert [row.x for row in days.where("day > 2").collect()] == [3]
-        assert [file["path"] for r in touched() for file in r["files"]] == [f"{tmp_path}/t/day=3/x.mosaic"]
+        assert [scan.files for scan in touched()] == [1]
 
     def test_nothing_is_lost_to_nan(self, spark: Any, tmp_path: Path) -> None:
         """To Spark NaN is greater than anything; statistics do not know of it."""
@@ -152,15 +141,15 @@ class TestFilters:
 
 
 class TestWrongRows:
-    """Stock Spark shares one source object among all scans of a DataFrame; filters must not meet in it."""
+    """All scans of a DataFrame share one table; filters must not meet in it."""
 
     @pytest.fixture
-    def table(self, spark: Any, either: str, tmp_path: Path) -> Any:
+    def table(self, spark: Any, tmp_path: Path) -> Any:
         for p in (1, 2, 3):
             path = tmp_path / f"t/p={p}/x.mosaic"
             path.parent.mkdir(parents=True)
             smalti.write_table(pa.table({"x": [10 * p, 10 * p + 1]}), path, stats_columns="all")
-        return spark.read.format(either).load(str(tmp_path / "t"))
+        return spark.read.format("mosaic").load(str(tmp_path / "t"))
 
     def test_self_union(self, table: Any) -> None:
         both = table.filter("p = 1").union(table.filter("p = 2")).select("x")
@@ -192,40 +181,7 @@ class TestWrongRows:
             cached.unpersist()
 
 
-@versions.schema_check
-def test_names_are_not_compared_with_each_other() -> None:
-    """Spark's own check of a first batch, at 10,000 columns: most of a minute unless it is spared; a wrong name is
-    still caught. The schema is pickled on the way, as it is between driver and task."""
-    schema = StructType([StructField(f"feature_{i:05d}", DoubleType()) for i in range(10_000)])
-    batch = pa.record_batch([pa.array([1.5])] * 10_000, names=schema.names)
-    wrong = batch.rename_columns([*schema.names[:-1], "feature_x"])
-    skip_name_check(schema)
-    shipped = pickle.loads(cloudpickle.dumps(schema))
-    assert len(shipped.fieldNames()) == 10_000
-    started = time.process_time()
-    assert next(iter(records_to_arrow_batches(iter([batch]), 1, shipped, None))).num_columns == 10_000
-    assert time.process_time() - started < 8
-    with pytest.raises(PySparkRuntimeError, match="DATA_SOURCE_RETURN_SCHEMA_MISMATCH"):
-        list(records_to_arrow_batches(iter([wrong]), 1, shipped, None))
-
-
-class TestWhereItCannotBeInstalled:
-    def test_spark_connect(self, tmp_path: Path) -> None:
-        """A client that has no Java machine of its own: one warning, the right rows, pruning by hand."""
-        smalti.write_table(pa.table({"x": range(10), "y": range(0, 20, 2)}), tmp_path / "t.mosaic")
-        ensure_java()
-        command = [sys.executable, "-m", "tests.spark.apps", "connect", str(tmp_path / "t.mosaic")]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
-        assert done.returncode == 0, done.stderr
-        (line,) = [line for line in done.stdout.splitlines() if line.startswith("found ")]
-        found = json.loads(line.removeprefix("found "))
-        assert found.pop("session").startswith("pyspark.sql.connect")
-        (warning,) = found.pop("warnings")
-        assert "a Spark Connect server needs the jar" in warning
-        assert ".schema(...)" in warning
-        assert found == {"enabled": [False, False], "union": [2, 4], "by_schema": 2, "copied": 3}
-
+class TestEnabling:
     def test_other_version(self, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(provider, "_warned", False)
         monkeypatch.setattr(provider, "_has_provider", lambda _: False)

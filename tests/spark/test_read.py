@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,6 @@ from pyspark.errors import AnalysisException
 import smalti
 from tests.support import tables
 
-Touched = Callable[[], list[dict[str, Any]]]
-
 
 def write(path: Path, columns: dict[str, Any], **options: Any) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,8 +19,8 @@ def write(path: Path, columns: dict[str, Any], **options: Any) -> str:
     return str(path)
 
 
-def load(spark: Any, path: Any, format: str = "mosaic", **options: Any) -> Any:
-    return spark.read.format(format).options(**options).load(path)
+def load(spark: Any, path: Any, **options: Any) -> Any:
+    return spark.read.format("mosaic").options(**options).load(path)
 
 
 def rows(frame: Any) -> list[tuple[Any, ...]]:
@@ -123,19 +119,6 @@ def test_union_of_schemas(spark: Any, tmp_path: Path) -> None:
         narrow.collect()
 
 
-def test_columns_and_schema_prune_without_the_provider(
-    spark: Any, plain: str, tmp_path: Path, touched: Touched
-) -> None:
-    path = write(tmp_path / "t.mosaic", {name: [1, 2] for name in "abcdef"}, num_buckets=6)
-    metrics = str(tmp_path / "m")
-    assert load(spark, path, plain, columns="b,d", metricsPath=metrics).columns == ["b", "d"]
-    assert rows(load(spark, path, plain, columns="b,d", metricsPath=metrics)) == [(1, 1), (2, 2)]
-    assert [file["columns"] for report in touched() for file in report["files"]] == [["b", "d"]]
-    frame = spark.read.format(plain).schema("c bigint").option("metricsPath", metrics).load(path)
-    assert rows(frame) == [(1,), (2,)]
-    assert [file["columns"] for report in touched() for file in report["files"]] == [["c"]]
-
-
 def test_splits(spark: Any, tmp_path: Path) -> None:
     values = list(range(10_000))
     text = [f"{v * 7919 % 10007:x}" * 20 for v in values]
@@ -190,25 +173,19 @@ class TestBadInput:
         with pytest.raises(AnalysisException, match=r"empty: no Mosaic files"):
             load(spark, str(tmp_path / "empty"))
 
-    def test_schema_that_does_not_fit(self, either: str, spark: Any, table: str) -> None:
-        frame = spark.read.format(either).schema("x string").load(table)
+    def test_schema_that_does_not_fit(self, spark: Any, table: str) -> None:
+        frame = spark.read.format("mosaic").schema("x string").load(table)
         with pytest.raises(AnalysisException, match=r"a\.mosaic, column 'x': column does not fit.*int64.*string"):
             frame.collect()
         write(Path(table) / "b.mosaic", {"x": ["text"]})
         with pytest.raises(AnalysisException, match=r"b\.mosaic, column 'x': files disagree"):
             load(spark, table)
 
-    def test_corrupt_file(self, spark: Any, either: str, table: str, tmp_path: Path) -> None:
+    def test_corrupt_file(self, spark: Any, table: str) -> None:
         (Path(table) / "b.mosaic").write_bytes(b"not a Mosaic file at all, not even close to one")
         with pytest.raises(AnalysisException, match=r"b\.mosaic.*footer.*bad magic|b\.mosaic.*footer"):
-            load(spark, table, either)
-        bad = tmp_path / "bad"
-        frame = load(spark, table, either, badFilesPath=str(bad))
-        assert frame.count() == 3
-        listed = [json.loads(path.read_text()) for path in bad.glob("*.json")]
-        assert {report["path"] for report in listed} == {f"{table}/b.mosaic"}
-        assert all("footer" in report["reason"] for report in listed)
-        assert load(spark, table, either, ignoreCorruptFiles="true").count() == 3
+            load(spark, table)
+        assert load(spark, table, ignoreCorruptFiles="true").count() == 3
 
     def test_corrupt_bucket(self, spark: Any, table: str) -> None:
         """Found by a task, not by the driver: the path and the place still come through."""
@@ -221,9 +198,9 @@ class TestBadInput:
             frame.collect()
         assert rows(load(spark, table, ignoreCorruptFiles="true")) == [(3, "c")]
 
-    def test_a_file_that_is_gone_or_replaced_is_not_skipped(self, spark: Any, either: str, table: str) -> None:
+    def test_a_file_that_is_gone_or_replaced_is_not_skipped(self, spark: Any, table: str) -> None:
         """The table was overwritten after the query was planned: its rows are not those of the others."""
-        frame = load(spark, table, either, ignoreCorruptFiles="true")
+        frame = load(spark, table, ignoreCorruptFiles="true")
         assert frame.count() == 3
         path = Path(table) / "a.mosaic"
         data = path.read_bytes()

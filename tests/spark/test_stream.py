@@ -10,10 +10,9 @@ import pytest
 
 import smalti
 from smalti.spark.driver.offsets import added, advance, first_offset
+from smalti.spark.driver.write import query_name
 from smalti.spark.options import WriteOptions
-from smalti.spark.task.write import query_name
 from smalti.table.names import JOBS
-from tests.spark import versions
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,6 @@ def table(out: Path) -> list[int]:
     return sorted(smalti.dataset(out).to_table()["x"].to_pylist())
 
 
-@versions.streaming
 def test_from_files_to_files(spark: Any, tmp_path: Path) -> None:
     source, out, checkpoint = tmp_path / "in", tmp_path / "out", tmp_path / "cp"
     file(source / "a.mosaic", [1, 2])
@@ -100,7 +98,6 @@ def test_from_files_to_files(spark: Any, tmp_path: Path) -> None:
     assert {path.name.partition("-")[0] for path in (out / JOBS).iterdir()} == {"commit"}
 
 
-@versions.streaming
 def test_a_stream_may_begin_with_nothing(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     assert run(spark, tmp_path / "in", tmp_path / "out", tmp_path / "cp") == 0
@@ -126,7 +123,6 @@ def test_a_query_is_known_by_its_checkpoint(tmp_path: Path) -> None:
         name(str(tmp_path / "cp"))
 
 
-@versions.streaming
 def test_a_query_is_known_without_a_checkpoint_of_its_own(spark: Any, tmp_path: Path) -> None:
     file(tmp_path / "in/a.mosaic", [1])
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "cp"))
@@ -140,27 +136,6 @@ def test_a_query_is_known_without_a_checkpoint_of_its_own(spark: Any, tmp_path: 
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
 
 
-@versions.streaming
-def test_without_the_provider_partitions_have_to_be_said(spark: Any, plain: str, tmp_path: Path) -> None:
-    """Spark passes over `writeStream.partitionBy` for a Python source, which cannot know whether it was called."""
-    (tmp_path / "in").mkdir()
-    smalti.write_table(pa.table({"x": [1, 2, 3], "p": [0, 1, 0]}), tmp_path / "in/a.mosaic")
-    frame = spark.readStream.format("mosaic").load(str(tmp_path / "in"))
-    found = []
-    for number, options in enumerate([{}, {"partitionBy": ""}, {"partitionBy": "p"}]):
-        writer = frame.writeStream.format(plain).option("checkpointLocation", str(tmp_path / f"cp{number}"))
-        query = writer.options(**options).partitionBy("p").trigger(availableNow=True)
-        if not options:
-            with pytest.raises(Exception, match=r"smalti\.spark\.enable\(spark\)"):
-                query.start(str(tmp_path / f"out{number}")).awaitTermination(600)
-            continue
-        query.start(str(tmp_path / f"out{number}")).awaitTermination(600)
-        files = [path.relative_to(tmp_path / f"out{number}") for path in (tmp_path / f"out{number}").rglob("*.mosaic")]
-        found.append(" ".join(sorted({str(path.parent) for path in files})))
-    assert found == [".", "p=0 p=1"]
-
-
-@versions.streaming
 def test_filters_on_partitions(spark: Any, tmp_path: Path) -> None:
     """In queries of tables the directories decide them. A stream has its own list of files, so Spark applies them."""
     for part in (0, 1):

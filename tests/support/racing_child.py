@@ -18,8 +18,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from smalti import jobs
 from smalti.io import locations, sinks, stores
 from smalti.io.locations import Location
+from smalti.spark.driver.write import SaveMode, begin_write
 from smalti.spark.options import parse_write_options
-from smalti.spark.task.write import MosaicBatchWriter
 from smalti.table import log as commit_log
 from smalti.table.log import CommitLog
 
@@ -31,14 +31,14 @@ def write(table: str, rows: list[list[int]], mode: str) -> None:
     options = {"path": table, "partitionby": "day"}
     if mode == "dynamic":
         options["partitionoverwritemode"] = "dynamic"
-    if mode == "create":
-        options["smalti.create"] = "error"
-    writer = MosaicBatchWriter(parse_write_options(options), ROWS, mode not in ("append", "create"))
+    named: dict[str, SaveMode] = {"append": "append", "create": "error"}
+    writer = begin_write(parse_write_options(options), ROWS, named.get(mode, "overwrite"))
     messages = []
     try:
-        for part in (rows[::2], rows[1::2]):
+        for number, part in enumerate((rows[::2], rows[1::2])):
             ids, days = ([row[at] for row in part] for at in (0, 1))
-            messages.append(writer.write(iter([pa.record_batch({"id": pa.array(ids, pa.int64()), "day": days})])))
+            batch = pa.record_batch({"id": pa.array(ids, pa.int64()), "day": days})
+            messages.append(writer.plan.write(number, [batch]))
         writer.commit(messages)
     except BaseException:
         writer.abort(messages)

@@ -25,8 +25,8 @@ from smalti.jobs import copy_job
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.staging import Staging
 from smalti.jobs.target import Target
+from smalti.spark.driver.write import begin_write
 from smalti.spark.options import parse_write_options
-from smalti.spark.task.write import MosaicBatchWriter, StreamedBatchWriter
 from smalti.table.listing import FoundFile, Listing, list_files, open_found
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, KEPT, is_ours
@@ -249,8 +249,8 @@ def test_two_runs_of_the_very_same_job_to_one_file(tmp_path: Path, monkeypatch: 
 def test_a_mark_of_success_that_cannot_be_written(tmp_path: Path) -> None:
     table = tmp_path / "t"
     options = parse_write_options({"path": str(table), "successfile": "true"})
-    writer = MosaicBatchWriter(options, ROWS, overwrite=False)
-    message = writer.write(iter([pa.record_batch({"id": [1], "day": [1]})]))
+    writer = begin_write(options, ROWS, "append")
+    message = writer.plan.write(0, [pa.record_batch({"id": [1], "day": [1]})])
     (table / "_SUCCESS").mkdir()
     with pytest.warns(LeftoverWarning, match="the commit has happened"):
         writer.commit([message])
@@ -262,9 +262,8 @@ def test_a_stream_that_does_not_know_whether_its_record_was_written(
 ) -> None:
     """The answer got lost, and then the network was away: Spark gives the batch up, but it has happened."""
     table = str(tmp_path / "t")
-    options = parse_write_options({"path": table, "streamid": "s", "smalti.batch": "0"})
-    writer = StreamedBatchWriter(options, ROWS, overwrite=False)
-    message = writer.write(iter([pa.record_batch({"id": [1], "day": [1]})]))
+    writer = begin_write(parse_write_options({"path": table, "streamid": "s"}), ROWS, "append", streams=True)
+    message = writer.plan.write(0, [pa.record_batch({"id": [1], "day": [1]})])
     create = Location.create_exclusively
 
     def lost(location: Location, data: bytes) -> bool:
@@ -275,7 +274,7 @@ def test_a_stream_that_does_not_know_whether_its_record_was_written(
     with monkeypatch.context() as patched:
         patched.setattr(Location, "create_exclusively", lost)
         with pytest.raises(OSError, match="no answer"):
-            writer.commit([message])
+            writer.commit([message], batch=0)
     writer.abort([message])
     assert ids(table) == [1]
     jobs.recover(table)
@@ -334,8 +333,8 @@ def test_a_store_without_buckets(tmp_path: Path) -> None:
 
 def test_mode_ignore_leaves_out_rows_only_if_there_are_others(tmp_path: Path) -> None:
     table = str(tmp_path / "t")
-    writer = MosaicBatchWriter(parse_write_options({"path": table, "smalti.create": "ignore"}), ROWS, overwrite=False)
-    message = writer.write(iter([pa.record_batch({"id": [1], "day": [1]})]))
+    writer = begin_write(parse_write_options({"path": table}), ROWS, "ignore")
+    message = writer.plan.write(0, [pa.record_batch({"id": [1], "day": [1]})])
     jobs.clean(table, timedelta(0))
     with pytest.raises(smalti.ConflictError, match="a staged file has gone"):
         writer.commit([message])

@@ -30,7 +30,7 @@ from smalti.errors import RemovedError, ReplacedError
 from smalti.io import locate
 from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
-from smalti.spark.task.read import read_split
+from smalti.spark.task.read import Metrics, Scan
 from smalti.table.listing import list_files
 from smalti.table.log import CommitLog
 from smalti.table.splits import Piece
@@ -337,7 +337,8 @@ def check_frame(table: Table) -> list[str]:
     """What is wrong with the rows of a frame that was made before all that: all of them, or an error that says so."""
     try:
         pieces = [Piece(file, file.size) for file in table.files]
-        batches = list(read_split(pieces, pa.schema([("id", pa.int64()), ("day", pa.int32())]), table.options))
+        scan = Scan(table.options, pa.schema([("id", pa.int64()), ("day", pa.int32())]))
+        batches = [batch for _, batch in scan.batches(pieces, Metrics())]
     except (RemovedError, ReplacedError):
         return []
     rows = Counter(

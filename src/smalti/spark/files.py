@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.file.reader import MosaicFile
-from smalti.io import locate, write_whole
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import fits, needed_paths
 from smalti.table.listing import FoundFile
@@ -111,11 +108,3 @@ def skip_unreadable(file: FoundFile, error: Exception, options: ReadOptions) -> 
     if not options.ignore_corrupt_files:
         raise error
     _log.warning("skipping %s: %s", file.path, error)
-    if options.bad_files_path is not None:
-        write_report(options.bad_files_path, {"path": file.path, "reason": str(error)}, options)
-
-
-def write_report(directory: str, report: Mapping[str, object], options: ReadOptions) -> None:
-    """Write a JSON file of a new name into a directory."""
-    location = locate(directory, storage=options.storage).child(f"{uuid.uuid4().hex}.json")
-    write_whole(location, json.dumps(report).encode())

@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STORAGE = "storage."
-#: Keys that the Java provider sets; see `jvm/Options.java`.
-_PROVIDER, _TABLE, _PROPERTIES = "smalti.provider", "smalti.table", "smalti.properties"
-_PARTITION, _BATCH, _CREATE = "smalti.partition", "smalti.batch", "smalti.create"
-#: Spark tells a Python source that it calls itself nothing of the place of a table, and when it creates one, the owner.
-_TABLES = "tables of the catalog need the Java provider (smalti.spark.enable(spark), or `smalti spark-jar`)"
+#: Keys that Java sets for tables of a catalog; see `jvm/Options.java`.
+_TABLE, _PROPERTIES = "smalti.table", "smalti.properties"
 
 # --- one value ------------------------------------------------------------------------------------------------------
 
@@ -144,8 +141,6 @@ class ReadOptions(_Discreet):
     #: How many tasks there should be at least, if there are bytes enough.
     min_partitions: int = _option(_COUNT, 1)
     ignore_corrupt_files: bool = _option(_BOOL, False)
-    bad_files_path: str | None = _option(_PATH, None)
-    metrics_path: str | None = _option(_PATH, None)
     max_files_per_trigger: int | None = _option(_COUNT, None)
     base_path: str | None = _option(_PATH, None)
     path_glob_filter: str | None = _option(_TEXT, None)
@@ -167,8 +162,6 @@ class ReadOptions(_Discreet):
     case_sensitive: bool = _option(_BOOL, False)
     #: Whether this is a table of a catalog, which has a schema and may be empty.
     of_catalog: bool = False
-    #: Whether the Java provider plans the scan. The Python source alone is planned by Spark.
-    is_planned: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,9 +171,6 @@ class WriteOptions(_Discreet):
     path: str
     writer: WriterOptions
     partition_by: tuple[str, ...] = _option(_NAMES, ())
-    #: Whether the option was given, if only to say that there are none.
-    says_partitions: bool = False
-    #: None if the option is not given: then a setting of the session may ask for "dynamic".
     partition_overwrite_mode: Literal["static", "dynamic"] | None = _option(_OVERWRITE, None)
     #: For how many hours replaced files are kept.
     keep: float | None = _option(_HOURS, None)
@@ -190,16 +180,7 @@ class WriteOptions(_Discreet):
     #: Whether an empty file called _SUCCESS says that a job is done.
     success_file: bool = _option(_BOOL, False)
     stream_id: str | None = _option(_TEXT, None)
-    time_columns: tuple[str, ...] = _option(_NAMES, ())
     storage: Mapping[str, str] = field(default_factory=StorageOptions)
-    #: Whether the Java provider has passed on what Spark does not tell the Python source.
-    is_planned: bool = False
-    #: With "overwrite": the partitions that are replaced, by values as text; all if there are none.
-    replaced_partition: Mapping[str, str | None] = field(default_factory=dict)
-    #: The number of a stream's batch, where the provider writes it as a DataFrame.
-    batch: int | None = None
-    #: If the table must be new: what happens if another job has made it meanwhile, "error" or "ignore".
-    create: str | None = None
 
     @cached_property
     def root(self) -> Location:
@@ -227,11 +208,8 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     values, others = _parse(given, _READ, {**_WRITE, **_WRITER}, "reading")
     paths = [*values.pop("paths", ()), *filter(None, [others.get("path")])]
     if not paths:
-        hint = "" if _PROVIDER in others else f"; {_TABLES}"
-        raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them" + hint)
-    if "bad_files_path" in values:
-        values["ignore_corrupt_files"] = True
-    values.update(of_catalog=_TABLE in others, is_planned=_PROVIDER in others)
+        raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them")
+    values["of_catalog"] = _TABLE in others
     return ReadOptions(tuple(map(absolute, paths)), **values)
 
 
@@ -240,23 +218,17 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     values, others = _parse(given, {**_WRITE, **_WRITER}, _READ, "writing")
     writer = WriterOptions(**{name: values.pop(name) for name in _WRITER if name in values})
     if not others.get("path"):
-        raise MosaicError(
-            "where to write is missing: give save() a path" + ("" if _PROVIDER in others else f"; {_TABLES}")
-        )
+        raise MosaicError("where to write is missing: give save() a path")
     if values.get("partition_overwrite_mode") == "dynamic" and not values.get("partition_by"):
         raise MosaicError("partitionOverwriteMode=dynamic needs partitionBy")
-    values["says_partitions"] = "partition_by" in values
     values["stream_id"] = values.get("stream_id") or others.get("checkpointlocation")
-    values.update(is_planned=_PROVIDER in others, replaced_partition=json.loads(others.get(_PARTITION, "{}")))
-    values["batch"] = int(others[_BATCH]) if _BATCH in others else None
-    values["create"] = others.get(_CREATE)
     return WriteOptions(absolute(others["path"]), writer, **values)
 
 
 #: Options under the names that other formats have for them.
 _ALIASES = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "success_file"}
 #: Keys that are no options, but say where the table is and who asks.
-_OTHERS = ("path", "checkpointlocation", "queryname", _PROVIDER, _TABLE, _PROPERTIES, _PARTITION, _BATCH, _CREATE)
+_OTHERS = ("path", "checkpointlocation", "queryname", _TABLE, _PROPERTIES)
 
 
 def _parse(
@@ -281,8 +253,6 @@ def _parse(
             storage[lower.removeprefix(_STORAGE)] = text
         elif lower in by_key:
             values[by_key[lower]] = _parse_one(by_key[lower], text, kinds[by_key[lower]])
-        elif lower == "owner" and _PROVIDER not in others:
-            raise MosaicError(_TABLES)
         elif lower not in _OTHERS and lower not in ignored:
             there_are = sorted([*map(camel_case, kinds), "storage.*"])
             raise MosaicError(f"unknown option {key!r} for {doing} Mosaic; there are {', '.join(there_are)}")

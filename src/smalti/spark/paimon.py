@@ -1,12 +1,10 @@
-"""Paimon tables in Spark: the driver plans by snapshot, tasks read splits or write files, the driver commits.
+"""Paimon tables read in Spark: the driver plans by snapshot, tasks read splits.
 
-`SnapshotTable` stands where `driver.plan.Table` does for a plain directory. Commit messages of tasks travel to the
-driver, which makes one snapshot of them.
+`SnapshotTable` stands where `driver.plan.Table` does for a plain directory.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,25 +12,19 @@ from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.logical.adapt import Adapter
-from smalti.options import WriterOptions
 from smalti.paimon.dataset import PaimonDataset
 from smalti.paimon.split_reader import SplitReader
-from smalti.paimon.tables import PaimonTable, open_for_commit, open_table
-from smalti.paimon.writing import Job, check_names, commit, discard, write_files
+from smalti.paimon.tables import PaimonTable, open_table
 from smalti.predicate import Filter, normalize_filters
 from smalti.spark.filters import SparkFilter, filter_tree
-from smalti.spark.options import ReadOptions, WriteOptions
+from smalti.spark.options import ReadOptions
 from smalti.spark.task.read import OwnPiece
-from smalti.spark.types import convert, stored_schema
+from smalti.spark.types import convert
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack
-
-# --- reading --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -169,81 +161,3 @@ def as_filter(types: pa.Schema, filters: Sequence[Any]) -> Filter | None:
 
 def found_file(file: Any) -> FoundFile:
     return FoundFile(str(file.physical_path()), file.file_size)
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Prepared(WriterCommitMessage):
-    """What one attempt of a task has written: pypaimon's messages, pickled."""
-
-    messages: bytes
-
-
-class PaimonBatchWriter(DataSourceArrowWriter):
-    """One `df.write...save()` to a Paimon table. It travels to the tasks, and to the process that commits or aborts."""
-
-    def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
-        self._path, self._storage = options.path, options.storage
-        self._schema = stored_schema(schema, options.time_columns)
-        # Spark's modes mean what they mean for other tables: overwriting replaces all rows, unless it is dynamic.
-        dynamic = options.partition_overwrite_mode == "dynamic" if overwrite else None
-        replaced = {name: str(value) for name, value in options.replaced_partition.items()} if overwrite else None
-        self._job = Job(replaced, dynamic)
-        if options.batch is not None:
-            raise UnsupportedFeatureError(
-                "streams are not written to Paimon tables, because a batch that is repeated would be there twice",
-                path=self._path,
-            )
-        if overwrite and None in options.replaced_partition.values():
-            raise UnsupportedFeatureError("the partition of nulls is not overwritten by itself", path=self._path)
-        table = open_table(self._path, self._storage).table
-        if options.writer != WriterOptions():
-            raise MosaicError(
-                "how the files of a Paimon table are written is said by options of the table, such as "
-                "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
-                path=self._path,
-            )
-        if options.partition_by and list(options.partition_by) != list(table.partition_keys):
-            raise SchemaError(
-                "the table is partitioned in another way",
-                path=self._path,
-                found=list(options.partition_by),
-                expected=list(table.partition_keys),
-            )
-        # Refuse columns that the table does not have before a task starts.
-        check_names(table, self._schema.names)
-        self._one_task = table.bucket_mode().name == "HASH_DYNAMIC"
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
-        """Write the rows of one task."""
-        table = open_for_commit(self._path, self._storage).table
-        adapter = Adapter(self._schema, self._schema.names, convert=_to_stored)
-        batches = (adapter.adapt(batch) for batch in iterator if batch.num_rows)
-        return Prepared(pickle.dumps(write_files(batches, table, self._job)))
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        table = open_for_commit(self._path, self._storage).table
-        prepared = [pickle.loads(message.messages) for message in messages if isinstance(message, Prepared)]
-        if self._one_task and sum(bool(part) for part in prepared) > 1:
-            self.abort(messages)
-            raise UnsupportedFeatureError(
-                "each task would assign buckets of its own to the same keys: write to a table with dynamic buckets "
-                "from one task (df.coalesce(1)), or give the table a fixed number of buckets",
-                path=self._path,
-                found=f"{sum(bool(part) for part in prepared)} tasks",
-            )
-        commit(table, self._job, [message for part in prepared for message in part])
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        prepared = [pickle.loads(message.messages) for message in messages if isinstance(message, Prepared)]
-        table = open_for_commit(self._path, self._storage).table
-        discard(table, self._job, [message for part in prepared for message in part])
-
-
-def _to_stored(array: pa.Array, target: pa.Field) -> pa.Array:
-    try:
-        return convert(array, target.type)
-    except pa.ArrowInvalid as error:
-        raise SchemaError("value cannot be stored", column=target.name, found=str(error)) from None

@@ -26,7 +26,6 @@ from smalti.logical.widen import widen
 F = TypeVar("F", pa.Field, st.StructField)
 R = TypeVar("R")
 _MAX_PRECISION = 38
-_DAY = 86_400_000  # milliseconds
 _SPARK_TIME, _MOSAIC_TIME = pa.time64("ns"), pa.time32("ms")
 
 #: Types without parameters: the same value on both sides.
@@ -179,21 +178,9 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
     return pa.schema(_each(schema.fields, lambda f: pa.field(f.name, arrow_type(f.dataType), f.nullable)))
 
 
-def stored_schema(schema: st.StructType, time_columns: Collection[str] = ()) -> pa.Schema:
-    """The Arrow schema a DataFrame of `schema` is written with; `time_columns` are ints that stand for times."""
-
-    def stored(field: st.StructField) -> pa.Field:
-        arrow = _arrow_field(field, _MOSAIC_TIME)
-        if field.name in time_columns:
-            if arrow.type != pa.int32():
-                raise SchemaError("option timeColumns takes int columns", found=str(arrow.type))
-            return arrow.with_type(_MOSAIC_TIME)
-        return arrow
-
-    unknown = set(time_columns) - set(schema.names)
-    if unknown:
-        raise SchemaError("option timeColumns names a column there is not", found=sorted(unknown))
-    return pa.schema(_each(schema.fields, stored))
+def stored_schema(schema: st.StructType) -> pa.Schema:
+    """The Arrow schema a DataFrame of `schema` is written with."""
+    return pa.schema(_each(schema.fields, lambda field: _arrow_field(field, _MOSAIC_TIME)))
 
 
 def infer_partition_type(values: Collection[str | None]) -> pa.DataType:
@@ -354,18 +341,8 @@ def convert(array: Any, target: Any) -> pa.Array:
         array = _floor_to_microseconds(array)
     if pt.is_timestamp(source) and source.unit == "ns" and pt.is_timestamp(target) and target.unit == "us":
         array = _floor_to_microseconds(array)
-    if pt.is_integer(source) and pt.is_time(target):
-        _check_times(array)
     stored: pa.Array = array.cast(target)
     return stored
-
-
-def _check_times(array: pa.Array) -> None:
-    import pyarrow.compute as pc
-
-    least, most = pc.min(array).as_py(), pc.max(array).as_py()
-    if least is not None and (least < 0 or most >= _DAY):
-        raise SchemaError("milliseconds of the day out of range", expected=f"0 to {_DAY - 1}")
 
 
 def _floor_to_microseconds(array: pa.Array) -> pa.Array:

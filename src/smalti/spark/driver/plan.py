@@ -303,12 +303,11 @@ class Table:
     def _unchecked(self) -> Sequence[FoundFile]:
         """The files that are checked on the driver against a schema that may be the user's.
 
-        The first file stands for all where `mergeSchema` is off, and in scans that are planned anew for each query.
-        Tasks check the others.
+        The first file stands for all, because scans are planned anew for each query. Tasks check the others.
         """
         if self._has_derived_schema:
             return ()
-        return self.files[:1] if self.options.is_planned or not self.options.merge_schema else self.files
+        return self.files[:1]
 
     def _examine(self, file: FoundFile, wanted: pa.Schema | None = None) -> pa.Schema | None:
         """Open a file, remember what its index tells, and return its columns; None if it is skipped.

@@ -1,13 +1,20 @@
-"""Answers what the Java provider asks while Spark plans a query; see `jvm/Planner.java`.
+"""Answers what Java asks while Spark plans, writes and streams; see `jvm/Planner.java`.
 
-A question is JSON and bytes, and the answer is JSON and byte strings; see `worker`.
+A question is JSON and byte strings, and so is its answer; `smalti.spark.worker` receives and sends them. What Java only
+passes on (a table, a scan, a write) is pickled, and nobody but Python looks into it.
+
+The tables that were opened last are kept in this process, so that the list of files of a table and what is known of
+them do not travel with every question. Java has a copy, and sends it if the process that it asks does not know the
+table.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import pickle
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +24,29 @@ if TYPE_CHECKING:
     from smalti.spark.driver.plan import Table
     from smalti.spark.paimon import SnapshotTable
 
-#: Facts for the planner, and byte strings.
+    AnyTable = Table | SnapshotTable
+
+#: Facts for Java, and byte strings.
 Answer = tuple[dict[str, Any], Sequence[bytes]]
+Question = Mapping[str, Any]
 
 #: A table whose schema is given is opened for its statistics only if it has at most so many files.
 _MAX_OPENED = 64
+#: This process keeps at most so many tables. A table takes about a kilobyte for each of its files, and what statistics
+#: take; see `plan`.
+_MAX_TABLES = 4
+_tables: dict[str, AnyTable] = {}
 
 
-def load(question: Mapping[str, Any], _: bytes) -> Answer:
-    """List a table, and derive its schema from the files unless one is given. The table itself comes back pickled."""
+class UnknownTableError(Exception):
+    """This process does not have the table of a question: Java asks again and sends its copy."""
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def open_table(question: Question, _: Sequence[bytes]) -> Answer:
+    """List a table, and derive its schema from the files unless one is given. The bytes are the table."""
     from smalti.spark.driver.plan import find_table
     from smalti.spark.options import parse_read_options
     from smalti.spark.types import spark_schema
@@ -36,7 +57,10 @@ def load(question: Mapping[str, Any], _: bytes) -> Answer:
     schema = spark_schema(table.schema()) if given is None else _schema(given)
     table.learn(most=_MAX_OPENED)
     partitions = table.partitions().names
+    name = uuid.uuid4().hex
+    _keep(name, table)
     facts = {
+        "table": name,
         "schema": schema.json(),
         "partitions": partitions,
         "filterable": sorted(table.filterable()),
@@ -47,14 +71,14 @@ def load(question: Mapping[str, Any], _: bytes) -> Answer:
     return facts, [pickle.dumps(table)]
 
 
-def plan(question: Mapping[str, Any], state: bytes) -> Answer:
+def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
     from smalti.spark.filters import parse_filters
     from smalti.spark.hidden import stored_part
     from smalti.spark.task.read import Scan
     from smalti.spark.types import arrow_schema
 
-    table = _narrowed(question, state)
+    table = _narrowed(question, parts)
     schema = arrow_schema(_schema(question["schema"]))
     filters = parse_filters(question["filters"])
     order, limit = question["order"], question.get("limit")
@@ -70,69 +94,155 @@ def plan(question: Mapping[str, Any], state: bytes) -> Answer:
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
 
 
-def aggregate(question: Mapping[str, Any], state: bytes) -> Answer:
+def aggregate(question: Question, parts: Sequence[bytes]) -> Answer:
     """Answer `count`, `min` and `max` from the index of the files, if they tell."""
     from smalti.spark.types import arrow_schema
 
-    table = _narrowed(question, state)
-    return {
-        "rows": table.aggregate(arrow_schema(_schema(question["schema"])), question["functions"], question["groups"])
-    }, ()
+    table = _narrowed(question, parts)
+    schema = arrow_schema(_schema(question["schema"]))
+    return {"rows": table.aggregate(schema, question["functions"], question["groups"])}, ()
 
 
-def decide(question: Mapping[str, Any], state: bytes) -> Answer:
+def decide(question: Question, parts: Sequence[bytes]) -> Answer:
     """Which filters of a query the partitions decide for all rows."""
     from smalti.spark.filters import parse_filters
     from smalti.spark.types import arrow_schema
 
-    table: Table | SnapshotTable = pickle.loads(state)
-    return {"decided": table.decides(arrow_schema(_schema(question["schema"])), parse_filters(question["filters"]))}, ()
+    filters = parse_filters(question["filters"])
+    return {"decided": _table(question, parts).decides(arrow_schema(_schema(question["schema"])), filters)}, ()
 
 
-def partitions(question: Mapping[str, Any], state: bytes) -> Answer:
+def partitions(question: Question, parts: Sequence[bytes]) -> Answer:
     """The partitions that have rows, as lists of values."""
     from smalti.spark.types import arrow_schema
 
-    table: Table | SnapshotTable = pickle.loads(state)
-    return {"values": table.partition_values(arrow_schema(_schema(question["schema"])))}, ()
+    return {"values": _table(question, parts).partition_values(arrow_schema(_schema(question["schema"])))}, ()
 
 
-def exists(question: Mapping[str, Any], _: bytes) -> Answer:
-    """Whether there is something where a table is to be written."""
-    from smalti.io import locate
+# --- streams --------------------------------------------------------------------------------------------------------
+
+
+def offsets(question: Question, _: Sequence[bytes]) -> Answer:
+    """Where a stream starts and how much there is now; or, with a start, how far the next batch reads."""
+    from smalti.spark.driver.stream import find_stream
+    from smalti.spark.options import parse_read_options
+
+    options = parse_read_options(question["options"])
+    stream, start = find_stream(options), question.get("start")
+    if start is None:
+        return {
+            "first": stream.first_offset(),
+            "available": stream.available(),
+            "maxFiles": options.max_files_per_trigger,
+        }, ()
+    return {"next": stream.next_offset(start, question.get("available"), question.get("maxFiles"))}, ()
+
+
+def batch(question: Question, _: Sequence[bytes]) -> Answer:
+    """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
+    from smalti.spark.driver.stream import find_stream
+    from smalti.spark.options import parse_read_options
+    from smalti.spark.task.read import Scan
+    from smalti.spark.types import arrow_schema
+
+    options = parse_read_options(question["options"])
+    schema = arrow_schema(_schema(question["schema"]))
+    splits = find_stream(options).splits(schema, question["start"], question["end"])
+    return {}, [pickle.dumps(Scan(options, schema)), *map(pickle.dumps, splits)]
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def begin(question: Question, _: Sequence[bytes]) -> Answer:
+    """Check a write before its tasks start.
+
+    The bytes are the Arrow schema of the batches, what tasks need, and what the commit needs. There are none if the
+    mode is for new tables and there is something already.
+    """
+    from smalti.spark.driver.write import begin_write
     from smalti.spark.options import parse_write_options
+    from smalti.spark.types import arrow_schema
 
     options = parse_write_options(question["options"])
-    return {"exists": locate(options.path, storage=options.storage).exists() or None}, ()
+    mode, rows = question["mode"], _schema(question["schema"])
+    if mode in ("error", "ignore") and options.root.exists():
+        return {"exists": True}, ()
+    write = begin_write(options, rows, mode, question.get("partition"), streams=question["streams"])
+    batches = arrow_schema(rows).serialize().to_pybytes()
+    return {"order": write.order}, [batches, pickle.dumps(write.plan), pickle.dumps(write)]
 
 
-def truncate(question: Mapping[str, Any], _: bytes) -> Answer:
-    """Remove all rows of a table, or those of a partition."""
-    from smalti.spark.options import parse_write_options
-    from smalti.spark.task.write import MosaicBatchWriter
-
-    schema = _schema(question["schema"])
-    MosaicBatchWriter(parse_write_options(question["options"]), schema, overwrite=True).commit([])
+def commit(question: Question, parts: Sequence[bytes]) -> Answer:
+    """Make visible what tasks have written. The bytes are the write that `begin` has answered, and what tasks have."""
+    pickle.loads(parts[0]).commit(parts[1:], question.get("batch"))
     return {}, ()
 
 
-_QUESTIONS: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
-    "load": load,
+def abort(_: Question, parts: Sequence[bytes]) -> Answer:
+    """Remove what tasks have written. The bytes are those of `commit`."""
+    pickle.loads(parts[0]).abort(parts[1:])
+    return {}, ()
+
+
+def truncate(question: Question, _: Sequence[bytes]) -> Answer:
+    """Remove all rows of a table, or those of a partition."""
+    from smalti.spark.driver.write import begin_write
+    from smalti.spark.options import parse_write_options
+
+    options = parse_write_options(question["options"])
+    begin_write(options, _schema(question["schema"]), "overwrite", question.get("partition")).commit([])
+    return {}, ()
+
+
+_QUESTIONS: dict[str, Callable[[Question, Sequence[bytes]], Answer]] = {
+    "open": open_table,
     "plan": plan,
     "aggregate": aggregate,
     "decide": decide,
     "partitions": partitions,
-    "exists": exists,
+    "offsets": offsets,
+    "batch": batch,
+    "begin": begin,
+    "commit": commit,
+    "abort": abort,
     "truncate": truncate,
 }
 
 
-def _narrowed(question: Mapping[str, Any], state: bytes) -> Table | SnapshotTable:
-    """The table, without the files that filters rule out which Spark does not apply again."""
+def answer(question: Question, parts: Sequence[bytes]) -> Answer:
+    """Answer one question."""
+    return _QUESTIONS[question["question"]](question, parts)
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def _table(question: Question, parts: Sequence[bytes]) -> AnyTable:
+    """The table of a question, which this process has kept or Java has sent.
+
+    It is a copy, because a plan may leave out files that another plan reads; what is known of files is shared.
+    """
+    name = question["table"]
+    if name not in _tables:
+        if not parts:
+            raise UnknownTableError(name)
+        _keep(name, pickle.loads(parts[0]))
+    return copy.copy(_tables[name])
+
+
+def _keep(name: str, table: AnyTable) -> None:
+    _tables[name] = table
+    for oldest in list(_tables)[:-_MAX_TABLES]:
+        del _tables[oldest]
+
+
+def _narrowed(question: Question, parts: Sequence[bytes]) -> AnyTable:
+    """The table, without the files that the filters rule out which Spark does not apply again."""
     from smalti.spark.filters import parse_filters
     from smalti.spark.types import arrow_schema
 
-    table: Table | SnapshotTable = pickle.loads(state)
+    table = _table(question, parts)
     if question["decided"]:
         table.narrow(arrow_schema(_schema(question["partitions"])), parse_filters(question["decided"]))
     return table
@@ -140,8 +250,3 @@ def _narrowed(question: Mapping[str, Any], state: bytes) -> Table | SnapshotTabl
 
 def _schema(written: str) -> StructType:
     return StructType.fromJson(json.loads(written))
-
-
-def answer(question: Mapping[str, Any], state: bytes) -> Answer:
-    """Answer one question."""
-    return _QUESTIONS[question["question"]](question, state)

@@ -3,11 +3,9 @@ package smalti.spark.jvm;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
-import java.util.Map;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
-import org.apache.spark.SparkException;
 import org.apache.spark.rdd.InputFileBlockHolder;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -23,7 +21,7 @@ import org.apache.spark.unsafe.Platform;
  * Before the stream, and before each batch, comes a number: the length of the name of the file that the rows are from,
  * which follows it, or 0 for the same file as before; before a batch, the figures so far come next, because a LIMIT may
  * close the reader before the stream is over. END says that it is; then comes what Python has to tell about it, as JSON:
- * figures, or an error. See smalti/spark/task/worker.py.
+ * figures, or an error. See smalti/spark/worker.py.
  */
 final class ColumnarReader implements PartitionReader<ColumnarBatch> {
   private static final int END = -1;
@@ -81,10 +79,8 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
 
   private boolean finish() throws IOException {
     over = true;
-    Map<String, Object> report = (Map<String, Object>) Planner.JSON.readValue(worker.readBytes(worker.readInt()), Map.class);
+    figures = TaskMetric.of(worker.report());
     worker.release();
-    figures = TaskMetric.of(report);
-    if (report.containsKey("error")) Platform.throwException(new SparkException((String) report.get("error")));
     return false;
   }
 

@@ -14,9 +14,9 @@ final class ColumnarReaderFactory implements PartitionReaderFactory {
   private final byte[] scan;
   private final StructType schema;
 
-  ColumnarReaderFactory(String python, scala.collection.immutable.Map environment, byte[] scan, StructType schema) {
-    this.python = python;
-    this.environment = environment;
+  ColumnarReaderFactory(byte[] scan, StructType schema) {
+    this.python = Planner.python().pythonExec();
+    this.environment = Worker.environment();
     this.scan = scan;
     this.schema = schema;
   }

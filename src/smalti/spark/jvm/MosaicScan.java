@@ -20,13 +20,11 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -85,7 +83,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     details.put("statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
     if (limit >= 0) details.put("limit", Integer.valueOf(limit));
     details.put("order", order);
-    latest = Planner.ask("plan", details, files().state());
+    latest = files().ask("plan", details);
     return latest;
   }
 
@@ -99,11 +97,9 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     return new MosaicBatch(this, more == null ? new Filter[0] : more);
   }
 
-  /** Streams keep their own list of files, in the Python source. */
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     streaming = true;
-    return new PythonScan(new PythonSource(), MosaicSource.FORMAT, required, table.options(), new Filter[0])
-        .toMicroBatchStream(checkpoint);
+    return new MosaicStream(Options.withSession(table.options().asCaseSensitiveMap()), required);
   }
 
   public Statistics estimateStatistics() {
@@ -125,7 +121,7 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     return found;
   }
 
-  private static NamedReference reference(String name) {
+  static NamedReference reference(String name) {
     return Expressions.column("`" + name.replace("`", "``") + "`");
   }
 

@@ -75,7 +75,7 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     Map<String, Object> details = new HashMap<String, Object>();
     details.put("schema", full.json());
     details.put("filters", written);
-    List<Object> answers = (List<Object>) Planner.ask("decide", details, files().state()).get("decided");
+    List<Object> answers = (List<Object>) files().ask("decide", details).get("decided");
     List<Filter> certain = new ArrayList<Filter>();
     for (int place = 0; place < answers.size(); place++)
       if (Boolean.TRUE.equals(answers.get(place))) certain.add(candidates.get(place));
@@ -185,7 +185,7 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     details.put("functions", functions);
     details.put("groups", groups);
     Filters.putDecided(details, full, decided);
-    Planner.Answer answer = Planner.ask("aggregate", details, files().state());
+    Planner.Answer answer = files().ask("aggregate", details);
     if (!answer.has("rows")) return null;
     StructType schema = new StructType((StructField[]) fields.toArray(new StructField[fields.size()]));
     return IndexScan.of(table, schema, (List<Object>) answer.get("rows"));

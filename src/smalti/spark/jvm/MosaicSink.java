@@ -2,7 +2,6 @@ package smalti.spark.jvm;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.Sink;
@@ -31,12 +30,9 @@ public class MosaicSink implements Sink {
     CaseInsensitiveStringMap seen = new CaseInsensitiveStringMap(options);
     if (!seen.containsKey("streamId") && !seen.containsKey("checkpointLocation"))
       all.put("streamId", session.sparkContext().getLocalProperty(QUERY_ID));
-    all.put("smalti.batch", String.valueOf(batch));
-    all.put(Options.DECIDED, "true");
     // The plan of a batch is for this run only; its rows are written as those of any other DataFrame.
     Dataset rows = session.internalCreateDataFrame(data.queryExecution().toRdd(), data.schema(), false);
-    rows.write().format(MosaicSource.FORMAT).options(all)
-        .mode(mode.equals(OutputMode.Complete()) ? SaveMode.Overwrite : SaveMode.Append).save();
+    MosaicSource.save(rows, all, mode.equals(OutputMode.Complete()) ? "overwrite" : "append", Long.valueOf(batch));
   }
 
   public String toString() {

@@ -3,7 +3,10 @@ package smalti.spark.jvm;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.DataFrameWriter;
@@ -32,12 +35,14 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * format("mosaic"): the provider that Spark finds by META-INF/services. It plans; smalti's Python source reads and writes.
+ * format("mosaic"): the provider that Spark finds by META-INF/services. It decides nothing: it asks Python.
  *
  * Janino compiles these files (see smalti/spark/setup/jar.py): they do without lambdas, inferred type arguments and patterns.
  */
 public class MosaicSource implements TableProvider, DataSourceRegister, CreatableRelationProvider, StreamSinkProvider {
   static final String FORMAT = "mosaic";
+  /** Writes that have begun, for the tables that Spark asks for while it runs them. */
+  private static final Map<String, MosaicWrite> WRITES = new ConcurrentHashMap<String, MosaicWrite>();
   /** What inferSchema has listed, for the table that Spark asks this same object for right afterwards. */
   private Snapshot listed;
 
@@ -84,7 +89,7 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
         scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(details))));
   }
 
-  /** df.write, in all modes and with partitionBy. The mode is decided here, and then the table writes. */
+  /** df.write, in all modes and with partitionBy. */
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map parameters,
       Dataset data) {
     Map<String, String> options = new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(parameters));
@@ -95,30 +100,48 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
       options.put("partitionBy", Options.names(columns(DataSourceUtils.decodePartitioningColumns(encoded))));
     }
     if (mode == SaveMode.Overwrite && !seen.containsKey("partitionOverwriteMode") && (encoded != null || seen.containsKey("partitionBy")))
-      options.put("partitionOverwriteMode", SQLConf.get().partitionOverwriteMode().toString().toLowerCase(java.util.Locale.ROOT));
-    if (mode != SaveMode.Append && mode != SaveMode.Overwrite && exists(seen.get("path"), options)) {
-      if (mode == SaveMode.ErrorIfExists) Platform.throwException(QueryCompilationErrors.outputPathAlreadyExistsError(new Path(seen.get("path"))));
-      return new Written(context, data.schema());
-    }
-    if (mode == SaveMode.ErrorIfExists || mode == SaveMode.Ignore)
-      options.put(Options.CREATE, mode == SaveMode.Ignore ? "ignore" : "error");
-    options.put(Options.DECIDED, "true");
-    SaveMode decided = mode == SaveMode.Overwrite ? SaveMode.Overwrite : SaveMode.Append;
-    DataFrameWriter writer = data.write().format(FORMAT).options(options).mode(decided);
-    writer.save();
+      options.put("partitionOverwriteMode", SQLConf.get().partitionOverwriteMode().toString().toLowerCase(Locale.ROOT));
+    String name = mode == SaveMode.ErrorIfExists ? "error" : mode.name().toLowerCase(Locale.ROOT);
+    if (!save(data, options, name, null) && mode == SaveMode.ErrorIfExists)
+      Platform.throwException(QueryCompilationErrors.outputPathAlreadyExistsError(new Path(seen.get("path"))));
     return new Written(context, data.schema());
   }
 
-  /** All types: the Python source refuses those that it cannot store, and says which. */
-  public boolean supportsDataType(DataType type) {
+  /**
+   * Write rows to a path. Python first checks the write and decides about its mode. Then Spark runs it as a write to a
+   * table that accepts these rows: it refuses the modes that are for new tables where it writes to such a table itself.
+   *
+   * The answer is false, and nothing is written, if the mode is for new tables and there is something already. `batch` is
+   * the number of a stream's batch, or null.
+   */
+  static boolean save(Dataset data, Map<String, String> given, String mode, Long batch) {
+    Map<String, String> options = new LinkedHashMap<String, String>(Options.forPython(given).asCaseSensitiveMap());
+    Options.addSessionTo(options);
+    Map<String, Object> details = new LinkedHashMap<String, Object>();
+    details.put("options", options);
+    details.put("mode", mode);
+    details.put("batch", batch);
+    MosaicWrite write = new MosaicWrite(data.schema(), details, new String[0]);
+    if (!write.begin(batch != null)) return false;
+    String job = UUID.randomUUID().toString();
+    WRITES.put(job, write);
+    try {
+      DataFrameWriter writer = data.write().format(FORMAT).option(Options.JOB, job).mode(SaveMode.Append);
+      writer.save(new CaseInsensitiveStringMap(options).get("path"));
+    } finally {
+      WRITES.remove(job);
+    }
     return true;
   }
 
-  /** Whether there is something at a path. Python looks, because it knows the storage options. */
-  private static boolean exists(String path, Map<String, String> options) {
-    Map<String, Object> details = new LinkedHashMap<String, Object>();
-    details.put("options", Options.forPython(options).asCaseSensitiveMap());
-    return Planner.ask("exists", details, new byte[0]).has("exists");
+  /** A write that has begun. */
+  static MosaicWrite write(String job) {
+    return (MosaicWrite) WRITES.get(job);
+  }
+
+  /** All types: Python refuses those that it cannot store, and says which. */
+  public boolean supportsDataType(DataType type) {
+    return true;
   }
 
   private static String[] columns(Seq names) {

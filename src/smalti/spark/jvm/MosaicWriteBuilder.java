@@ -5,7 +5,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
-import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -17,24 +16,22 @@ import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonWrite;
 import org.apache.spark.sql.sources.InsertableRelation;
-import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** One write: appended, in place of everything, of the partitions that get rows, or of the partitions that are named. */
 public class MosaicWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   private final LogicalWriteInfo info;
   private final Map<String, String> options;
   private final List<String> partitions;
-  private final boolean direct;
+  private final boolean isTable;
   private boolean overwrite;
+  private Map<String, Object> replaced = new LinkedHashMap<String, Object>();
 
-  MosaicWriteBuilder(LogicalWriteInfo info, Map<String, String> options, String[] partitions, boolean direct) {
+  MosaicWriteBuilder(LogicalWriteInfo info, Map<String, String> options, String[] partitions, boolean isTable) {
     this.info = info;
     this.options = options;
     this.partitions = Arrays.asList(partitions);
-    this.direct = direct;
+    this.isTable = isTable;
     Options.addSessionTo(options);
   }
 
@@ -55,9 +52,8 @@ public class MosaicWriteBuilder implements SupportsOverwriteV2, SupportsDynamicO
 
   public WriteBuilder overwrite(Predicate[] conditions) {
     overwrite = true;
-    Map<String, Object> values = partition(conditions);
+    replaced = partition(conditions);
     options.put("partitionOverwriteMode", "static");
-    if (!values.isEmpty()) options.put(Options.PARTITION, Options.json(values));
     return this;
   }
 
@@ -85,31 +81,14 @@ public class MosaicWriteBuilder implements SupportsOverwriteV2, SupportsDynamicO
   }
 
   public Write build() {
-    if (!direct) return new Insert(options, overwrite);
-    return new PythonWrite(new PythonSource(), MosaicSource.FORMAT, new Info(info, options), overwrite);
-  }
-
-  /** The same write with other options. */
-  static class Info implements LogicalWriteInfo {
-    private final LogicalWriteInfo info;
-    private final CaseInsensitiveStringMap options;
-
-    Info(LogicalWriteInfo info, Map<String, String> options) {
-      this.info = info;
-      this.options = new CaseInsensitiveStringMap(options);
-    }
-
-    public CaseInsensitiveStringMap options() {
-      return options;
-    }
-
-    public String queryId() {
-      return info.queryId();
-    }
-
-    public StructType schema() {
-      return info.schema();
-    }
+    String job = (String) options.get(Options.JOB);
+    if (job != null) return MosaicSource.write(job);
+    if (!isTable) return new Insert(options, overwrite);
+    Map<String, Object> details = new LinkedHashMap<String, Object>();
+    details.put("options", options);
+    details.put("mode", overwrite ? "overwrite" : "append");
+    details.put("partition", replaced);
+    return new MosaicWrite(info.schema(), details, (String[]) partitions.toArray(new String[partitions.size()]));
   }
 
   /** INSERT INTO a temporary view of a path: Spark wants a write of the first kind where df.write takes that road. */
@@ -127,10 +106,7 @@ public class MosaicWriteBuilder implements SupportsOverwriteV2, SupportsDynamicO
     }
 
     public void insert(Dataset rows, boolean ignored) {
-      Map<String, String> given = new LinkedHashMap<String, String>();
-      for (Map.Entry<String, String> entry : options.entrySet())
-        if (!((String) entry.getKey()).startsWith("smalti.")) given.put(entry.getKey(), entry.getValue());
-      rows.write().format(MosaicSource.FORMAT).options(given).mode(overwrite ? SaveMode.Overwrite : SaveMode.Append).save();
+      MosaicSource.save(rows, options, overwrite ? "overwrite" : "append", null);
     }
   }
 }

@@ -14,18 +14,12 @@ import scala.Option;
 
 /** What Spark passes under the name of options, sorted into what each part of smalti may see. */
 final class Options {
-  /** Marks a write whose save mode has been decided already; see MosaicSource.createRelation. */
-  static final String DECIDED = "smalti.decided";
-  /** Tells the Python source that the options are of a table in a catalog: some are for reading, others for writing. */
+  /** Names a write that has begun; see MosaicSource.save. */
+  static final String JOB = "smalti.job";
+  /** Tells Python that the options are of a table in a catalog: some are for reading, others for writing. */
   static final String TABLE = "smalti.table";
   /** Properties of a table in a catalog, as JSON. Those that are called like an option count as one. */
   static final String PROPERTIES = "smalti.properties";
-  /** Tells the Python source that this provider has taken care of what it could not do alone. */
-  static final String PLANNED = "smalti.provider";
-  /** Marks a write to a table that must be new: "error" or "ignore", for when another job has made it meanwhile. */
-  static final String CREATE = "smalti.create";
-  /** The partitions that an overwrite replaces, as JSON. */
-  static final String PARTITION = "smalti.partition";
   private static final String OPTION = "option.";
   private static final Set<String> RESERVED = new HashSet<String>(Arrays.asList(new String[] {"owner", "provider",
       "location", "external", "is_managed_location", "comment", "collation", "transient_lastddltime"}));
@@ -36,7 +30,7 @@ final class Options {
     return given.containsKey("owner") || given.containsKey("provider") || given.containsKey("transient_lastDdlTime");
   }
 
-  /** What the Python source sees. */
+  /** What Python sees. */
   static CaseInsensitiveStringMap forPython(Map<String, String> given) {
     Map<String, String> kept = new LinkedHashMap<String, String>();
     Map<String, String> properties = new LinkedHashMap<String, String>();
@@ -44,7 +38,7 @@ final class Options {
     for (Map.Entry<String, String> entry : given.entrySet()) {
       String key = (String) entry.getKey();
       String lower = key.toLowerCase(Locale.ROOT);
-      if (lower.equals(DECIDED) || lower.startsWith("__")) continue;
+      if (lower.startsWith("__")) continue;
       if (lower.equals("path")) kept.put(key, path((String) entry.getValue()));
       else if (lower.startsWith(OPTION)) kept.put(key.substring(OPTION.length()), entry.getValue());
       else if (!table) kept.put(key, entry.getValue());
@@ -54,7 +48,6 @@ final class Options {
       kept.put(TABLE, "true");
       kept.put(PROPERTIES, json(properties));
     }
-    kept.put(PLANNED, "true");
     return new CaseInsensitiveStringMap(kept);
   }
 
@@ -105,9 +98,17 @@ final class Options {
       options.put("maxRecordsPerFile", String.valueOf(most));
   }
 
-  /** Names as a JSON list, which is how the Python source takes names that contain commas. */
+  /** Names as a JSON list, which is how Python takes names that contain commas. */
   static String names(String[] names) {
     return json(names);
+  }
+
+  static Object parse(String json) {
+    try {
+      return Planner.JSON.readValue(json, Object.class);
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   static String json(Object value) {

@@ -38,7 +38,7 @@ public class PartitionedTable extends MosaicTable implements SupportsPartitionMa
   public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
     Map<String, Object> details = new HashMap<String, Object>();
     details.put("schema", partitions.json());
-    List<Object> answered = (List<Object>) Planner.ask("partitions", details, files().state()).get("values");
+    List<Object> answered = (List<Object>) files().ask("partitions", details).get("values");
     List<InternalRow> found = new ArrayList<InternalRow>();
     for (Object each : answered) {
       List<Object> row = (List<Object>) each;

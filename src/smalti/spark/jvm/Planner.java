@@ -3,18 +3,28 @@ package smalti.spark.jvm;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.util.HashMap;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import org.apache.spark.SparkContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.PythonUtils$;
 import org.apache.spark.sql.errors.QueryCompilationErrors;
 import org.apache.spark.unsafe.Platform;
 
-/** Questions to smalti/spark/driver/questions.py: JSON and bytes go there, JSON and byte strings come back. */
+/** Questions to smalti/spark/driver/questions.py: JSON and byte strings go there, and come back. */
 final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
-  private static final Map<String, PythonFunction> FUNCTIONS = new HashMap<String, PythonFunction>();
+  /** The questions that change a table. Each is asked once, in a process that was just taken from Spark. */
+  private static final Set<String> CHANGES = new HashSet<String>(Arrays.asList(new String[] {"commit", "abort", "truncate"}));
+  /** Processes that were asked before. Queries that are planned at the same moment ask several. */
+  private static final ArrayDeque<Worker> KEPT = new ArrayDeque<Worker>();
+  private static final int MOST_KEPT = 2;
+  private static PythonFunction python;
+  private static SparkContext context;
 
   private Planner() {}
 
@@ -50,52 +60,90 @@ final class Planner {
     }
   }
 
-  /** Ask, and wait for the answer. An error that the planner reports is thrown as an AnalysisException. */
-  static Answer ask(String question, Map<String, Object> details, byte[] state) {
-    Map<String, Object> request = new HashMap<String, Object>(details);
-    request.put("question", question);
+  /** Ask a question that needs no bytes. */
+  static Answer ask(String question, Map<String, Object> details) {
+    return ask(question, details, new byte[0][]);
+  }
+
+  /** Ask, and wait for the answer. An error that Python reports is thrown as an AnalysisException. */
+  static Answer ask(String question, Map<String, Object> details, byte[][] bytes) {
+    details.put("question", question);
     Answer answer = null;
     try {
-      answer = ask(JSON.writeValueAsString(request).getBytes(StandardCharsets.UTF_8), state);
+      byte[] request = JSON.writeValueAsString(details).getBytes(StandardCharsets.UTF_8);
+      if (!CHANGES.contains(question)) answer = askKept(request, bytes);
+      if (answer == null) answer = askFresh(request, bytes, !CHANGES.contains(question));
     } catch (IOException error) {
       Platform.throwException(error);
     }
     if (answer.has("missing"))
       Platform.throwException(QueryCompilationErrors.dataPathNotExistError(answer.text("missing")));
     if (answer.has("error"))
-      Platform.throwException(QueryCompilationErrors.pythonDataSourceError("plan", "read", answer.text("error")));
+      Platform.throwException(QueryCompilationErrors.pythonDataSourceError(question, "table", answer.text("error")));
     return answer;
   }
 
   /**
-   * A Python function, given as what a worker of Spark's unpickles, in the environment of this application.
-   *
-   * Spark runs Python to ask for its version each time it makes one, so those that were made are kept.
+   * Ask the process that was asked last, which may know the table that a question is about: the bytes are sent only if it
+   * does not. The answer is null if there is no such process any more. Then another one is asked, because a question
+   * that comes here changes nothing.
    */
-  static PythonFunction python(byte[] pickled) {
-    String key = new String(pickled, StandardCharsets.ISO_8859_1);
-    synchronized (FUNCTIONS) {
-      PythonFunction known = (PythonFunction) FUNCTIONS.get(key);
-      if (known == null) {
-        known = PythonUtils$.MODULE$.createPythonFunction(pickled);
-        FUNCTIONS.put(key, known);
-      }
-      return known;
+  private static Answer askKept(byte[] request, byte[][] bytes) {
+    Worker worker = null;
+    synchronized (KEPT) {
+      worker = (Worker) KEPT.pollLast();
+    }
+    if (worker == null) return null;
+    try {
+      Answer answer = exchange(worker, request, new byte[0][]);
+      if (answer.has("unknown")) answer = exchange(worker, request, bytes);
+      keep(worker);
+      return answer;
+    } catch (IOException ended) {
+      worker.close();
+      return null;
     }
   }
 
-  private static Answer ask(byte[] request, byte[] state) throws IOException {
-    PythonFunction python = python(new byte[0]);
-    Worker worker = new Worker(python.pythonExec(), Worker.environment(python));
+  private static Answer askFresh(byte[] request, byte[][] bytes, boolean keeps) throws IOException {
+    Worker worker = new Worker();
     try {
-      worker.send(new byte[][] {Worker.ASK, request, state});
-      Map<String, Object> facts = (Map<String, Object>) JSON.readValue(worker.readBytes(worker.readInt()), Map.class);
-      byte[][] parts = new byte[worker.readInt()][];
-      for (int part = 0; part < parts.length; part++) parts[part] = worker.readBytes(worker.readInt());
-      worker.release();
-      return new Answer(facts, parts);
-    } finally {
-      worker.close(); // does nothing to a process that was released
+      Answer answer = exchange(worker, request, bytes);
+      if (keeps) keep(worker);
+      else worker.release();
+      return answer;
+    } catch (IOException error) {
+      worker.close();
+      throw error;
     }
+  }
+
+  /** Keep a process for the next question. Spark's own pool would give it to a task. */
+  private static void keep(Worker worker) {
+    synchronized (KEPT) {
+      if (KEPT.size() < MOST_KEPT) KEPT.addLast(worker);
+      else worker.release();
+    }
+  }
+
+  private static Answer exchange(Worker worker, byte[] request, byte[][] bytes) throws IOException {
+    byte[][] all = new byte[bytes.length + 2][];
+    all[0] = Worker.ASK;
+    all[1] = request;
+    System.arraycopy(bytes, 0, all, 2, bytes.length);
+    worker.send(all);
+    Map<String, Object> facts = (Map<String, Object>) JSON.readValue(worker.readBytes(worker.readInt()), Map.class);
+    byte[][] parts = new byte[worker.readInt()][];
+    for (int part = 0; part < parts.length; part++) parts[part] = worker.readBytes(worker.readInt());
+    return new Answer(facts, parts);
+  }
+
+  /** How Python is run in this application. Spark runs Python to ask for its version for this, so it is asked once. */
+  static synchronized PythonFunction python() {
+    if (python == null || SparkContext.getOrCreate() != context) {
+      context = SparkContext.getOrCreate();
+      python = PythonUtils$.MODULE$.createPythonFunction(new byte[0]);
+    }
+    return python;
   }
 }

@@ -11,7 +11,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * The files of a table, as they were listed once. All scans of a DataFrame read these, and the planner's figures are
- * of these. What is known of the files stays pickled, in the bytes of `state`; only Python looks into it.
+ * of these. The planner's process keeps what is known of the files. A pickled copy is here, for a process that does not
+ * know the table; only Python looks into it.
  */
 final class Snapshot {
   final CaseInsensitiveStringMap options;
@@ -28,11 +29,13 @@ final class Snapshot {
     Map<String, Object> details = new HashMap<String, Object>();
     details.put("options", options.asCaseSensitiveMap());
     if (schema != null) details.put("schema", schema.json());
-    return new Snapshot(options, Planner.ask("load", details, new byte[0]));
+    return new Snapshot(options, Planner.ask("open", details));
   }
 
-  byte[] state() {
-    return facts.parts[0];
+  /** Ask about these files. */
+  Planner.Answer ask(String question, Map<String, Object> details) {
+    details.put("table", facts.text("table"));
+    return Planner.ask(question, details, facts.parts);
   }
 
   /** The columns that were derived from the files, partition columns last. */

@@ -5,14 +5,15 @@ import java.io.DataOutputStream;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.ReadableByteChannel;
+import java.nio.channels.ByteChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.SparkException;
 import org.apache.spark.api.python.PythonWorker;
+import org.apache.spark.unsafe.Platform;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
@@ -21,18 +22,28 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark starts one daemon for a worker module, which forks the workers and keeps those that have finished. The module is
  * ours, so that a worker imports what reads Mosaic and nothing else, and sends Arrow as it is.
  */
-public final class Worker implements ReadableByteChannel {
+public final class Worker implements ByteChannel {
   /** Spark's daemon imports modules by a name that starts like this, and for any other name its own worker. */
   private static final String MODULE = "pyspark_mosaic.worker";
   private static final String DAEMON = "pyspark_mosaic.daemon";
+  private static final String ENDED = "a Python worker has ended before it had answered";
+  private static final int OUTGOING_BYTES = 1 << 20;
   static final byte[] ASK = "ask".getBytes(StandardCharsets.UTF_8);
   static final byte[] READ = "read".getBytes(StandardCharsets.UTF_8);
+  static final byte[] WRITE = "write".getBytes(StandardCharsets.UTF_8);
   private final String python;
   private final scala.collection.immutable.Map environment;
   private final PythonWorker worker;
   private final SocketChannel channel;
   private final ByteBuffer four = ByteBuffer.allocate(4);
+  /** What is on its way to the process. Arrow writes each buffer of each column by itself, and most of them are small. */
+  private ByteBuffer outgoing;
   private boolean open = true;
+
+  /** A process on the driver. */
+  Worker() throws IOException {
+    this(Planner.python().pythonExec(), environment());
+  }
 
   Worker(String python, scala.collection.immutable.Map environment) throws IOException {
     this.python = python;
@@ -51,8 +62,7 @@ public final class Worker implements ReadableByteChannel {
     Thread thread = new Thread("mosaic-prepare") {
       public void run() {
         try {
-          PythonFunction python = Planner.python(new byte[0]);
-          new Worker(python.pythonExec(), environment(python)).release();
+          new Worker().release();
         } catch (Throwable error) {
           // The first query will say what is wrong.
         }
@@ -63,17 +73,18 @@ public final class Worker implements ReadableByteChannel {
   }
 
   /** The environment of this application's Python processes. Those of one environment share a daemon. */
-  static scala.collection.immutable.Map environment(PythonFunction python) {
-    Map<String, String> all = new TreeMap<String, String>(python.envVars());
+  static scala.collection.immutable.Map environment() {
+    Map<String, String> all = new TreeMap<String, String>(Planner.python().envVars());
     all.put("SPARK_REUSE_WORKER", "1");
     all.put("OPENBLAS_NUM_THREADS", "1"); // numpy comes with Arrow, and would start threads before a fork
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
   }
 
-  /** Send parts, each after its length. */
+  /** Send the parts of a request, each after its length, after their number. */
   void send(byte[][] parts) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
+    out.writeInt(parts.length);
     for (byte[] part : parts) {
       out.writeInt(part.length);
       out.write(part);
@@ -82,13 +93,39 @@ public final class Worker implements ReadableByteChannel {
     while (buffer.hasRemaining()) channel.write(buffer);
   }
 
+  public int write(ByteBuffer source) throws IOException {
+    int length = source.remaining();
+    if (outgoing == null) outgoing = ByteBuffer.allocateDirect(OUTGOING_BYTES);
+    if (length > outgoing.remaining()) flush();
+    if (length <= outgoing.capacity()) outgoing.put(source);
+    while (source.hasRemaining()) channel.write(source);
+    return length;
+  }
+
+  void flush() throws IOException {
+    outgoing.flip();
+    while (outgoing.hasRemaining()) channel.write(outgoing);
+    outgoing.clear();
+  }
+
+  /** Whether the process has begun to answer, which it does before the end of what it is sent only after an error. */
+  boolean hasAnswered() throws IOException {
+    channel.configureBlocking(false);
+    try {
+      if (four.hasRemaining() && channel.read(four) < 0) throw new EOFException(ENDED);
+    } finally {
+      channel.configureBlocking(true);
+    }
+    return four.position() > 0;
+  }
+
   public int read(ByteBuffer target) throws IOException {
     return channel.read(target);
   }
 
   int readInt() throws IOException {
-    four.clear();
     fill(four);
+    four.clear();
     return four.getInt(0);
   }
 
@@ -100,7 +137,14 @@ public final class Worker implements ReadableByteChannel {
 
   private void fill(ByteBuffer target) throws IOException {
     while (target.hasRemaining())
-      if (channel.read(target) < 0) throw new EOFException("a Python worker has ended before it had answered");
+      if (channel.read(target) < 0) throw new EOFException(ENDED);
+  }
+
+  /** What the process says at the end of a request, as JSON. An error that it reports is thrown. */
+  Map<String, Object> report() throws IOException {
+    Map<String, Object> report = (Map<String, Object>) Planner.JSON.readValue(readBytes(readInt()), Map.class);
+    if (report.containsKey("error")) Platform.throwException(new SparkException((String) report.get("error")));
+    return report;
   }
 
   /** Hand the process back, for the next task. */

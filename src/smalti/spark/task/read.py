@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
@@ -28,7 +28,7 @@ from smalti.logical.adapt import Adapter
 from smalti.logical.mapping import SharedSchemas
 from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
-from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, write_report
+from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
 from smalti.spark.hidden import add_hidden, file_uri, stored_part
 from smalti.spark.options import ReadOptions
@@ -164,10 +164,8 @@ class Scan:
                     complete = self._complete(batch, piece, uri)
                     metrics.seconds = time.monotonic() - started
                     yield uri, complete
-        except GeneratorExit:  # A limit has its rows.
-            self._report(metrics, started)
-            raise
-        self._report(metrics, started)
+        finally:
+            metrics.seconds = time.monotonic() - started
 
     def _read_own(self, pieces: Sequence[Piece], _: Metrics) -> Iterator[tuple[Piece, pa.RecordBatch]]:
         for piece in pieces:
@@ -184,12 +182,6 @@ class Scan:
             skip_unreadable(piece.file, error, self.options)
         elif not (isinstance(error, FileNotFoundError) and self.options.ignore_missing_files):
             raise error
-
-    def _report(self, metrics: Metrics, started: float) -> None:
-        """Write what was read to the place that options name, if they do."""
-        metrics.seconds = time.monotonic() - started
-        if self.options.metrics_path is not None:
-            write_report(self.options.metrics_path, asdict(metrics), self.options)
 
     def _complete(self, batch: pa.RecordBatch, piece: Piece, uri: str) -> pa.RecordBatch:
         """A batch with the hidden column, if it is asked for."""
@@ -249,13 +241,6 @@ def load_scan(pickled: bytes) -> Scan:
     scan = pickle.loads(pickled)
     assert isinstance(scan, Scan)
     return scan
-
-
-def read_split(
-    split: Sequence[Piece], schema: pa.Schema, options: ReadOptions, filters: Sequence[SparkFilter] = ()
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, in batches of `schema`."""
-    return (batch for _, batch in Scan(options, schema, filters).batches(split, Metrics()))
 
 
 def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:

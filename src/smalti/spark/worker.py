@@ -1,18 +1,19 @@
-"""What Python does for the Java provider: `planner` answers questions on the driver, `read` reads for tasks.
+"""What a Python process does for Java: answer a question on the driver, read for a task, write for a task.
 
 Spark forks a process for this module, hands it over from one request to the next, and kills it when it is no longer
-wanted; see `jvm/Worker.java`. A request is a word and two byte strings. Imports are left to the kind of request, so
-that a task waits for what it needs and nothing else.
+wanted; see `jvm/Worker.java`. A request is a word and byte strings, after their number. Imports are left to the kind of
+request, so that a task waits for what it needs and nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import struct
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO, TYPE_CHECKING
 
 from smalti.errors import MosaicError
@@ -33,23 +34,32 @@ def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
     first = infile.read(_LENGTH.size)
     if len(first) < _LENGTH.size:
         sys.exit(1)
-    word = infile.read(_LENGTH.unpack(first)[0])
-    (_read if word == b"read" else _ask)(_receive(infile), _receive(infile), outfile)
+    word, *parts = (_receive(infile) for _ in range(_LENGTH.unpack(first)[0]))
+    if word == b"read":
+        _read(parts[0], parts[1], outfile)
+    elif word == b"write":
+        _write(parts[0], parts[1], infile, outfile)
+    else:
+        _ask(parts, outfile)
 
 
-def _ask(question: bytes, state: bytes, outfile: IO[bytes]) -> None:
+def _ask(parts: Sequence[bytes], outfile: IO[bytes]) -> None:
     """Answer with JSON, and with byte strings after their number. An error is an answer, too."""
-    from smalti.spark.driver.questions import answer
+    from smalti.spark.driver.questions import UnknownTableError, answer
 
+    facts: dict[str, object]
+    answered: Sequence[bytes] = ()
     try:
-        facts, parts = answer(json.loads(question), state)
+        facts, answered = answer(json.loads(parts[0]), parts[1:])
+    except UnknownTableError:
+        facts = {"unknown": True}
     except FileNotFoundError as error:
-        facts, parts = {"missing": str(error.filename or error)}, ()
+        facts = {"missing": str(error.filename or error)}
     except Exception as error:
-        facts, parts = {"error": _tell(error)}, ()
+        facts = {"error": _tell(error)}
     _send(json.dumps(facts).encode(), outfile)
-    outfile.write(_LENGTH.pack(len(parts)))
-    for part in parts:
+    outfile.write(_LENGTH.pack(len(answered)))
+    for part in answered:
         _send(part, outfile)
 
 
@@ -76,6 +86,27 @@ def _read(scan: bytes, split: bytes, stream: IO[bytes]) -> None:
     outfile.write(_LENGTH.pack(_END))
     _send(json.dumps(report).encode(), outfile)
     outfile.flush()
+
+
+def _write(plan: bytes, task: bytes, infile: IO[bytes], outfile: IO[bytes]) -> None:
+    """Write the batches of an Arrow stream; then answer with a report, as JSON, and with the message for the commit.
+
+    An error is reported at once. Java notices before it sends the next batch and ends this process, which until then
+    has to take what is on its way: Java would wait for ever otherwise.
+    """
+    import pyarrow as pa
+
+    try:
+        message = pickle.loads(plan).write(int(task), pa.ipc.open_stream(infile))  # type: ignore[arg-type]
+    except Exception as error:
+        channel = _Channel(outfile)
+        _send(json.dumps({"error": _tell(error)}).encode(), channel)
+        channel.flush()
+        while infile.read(1 << 20):
+            pass
+        sys.exit(1)
+    _send(b"{}", outfile)
+    _send(message, outfile)
 
 
 class _Channel:

@@ -1,0 +1,77 @@
+"""Streams from plain directories: each new file becomes rows once. `snapshots` has those from Paimon tables.
+
+Nothing is kept between two questions: offsets are in Spark's checkpoint, and Java passes back what was available when
+a stream that ends by itself has started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from smalti.errors import MosaicError
+from smalti.io import locate
+from smalti.spark.driver.offsets import Offset, added, advance, first_offset
+from smalti.spark.driver.plan import Table
+from smalti.spark.options import ReadOptions
+from smalti.table.paimon_layout import is_paimon_table
+from smalti.table.splits import Piece
+
+
+class Stream(Protocol):
+    """What a stream is asked."""
+
+    def first_offset(self) -> Offset:
+        """The offset of a stream that has read nothing."""
+
+    def available(self) -> Any:
+        """What there is now, as JSON has it, for streams that end when they have read that much."""
+
+    def next_offset(self, start: Offset, available: Any, max_files: int | None) -> Offset:
+        """How far a batch reads that begins at `start`; `available` is None for all that there is now."""
+
+    def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:
+        """What each task reads between two offsets."""
+
+
+def find_stream(options: ReadOptions) -> Stream:
+    """The stream that read options name."""
+    locations = [locate(path, storage=options.storage) for path in options.paths]
+    if options.plain or len(locations) > 1 or not is_paimon_table(locations[0]):
+        return DirectoryStream(options)
+    from smalti.spark.driver.snapshots import SnapshotStream
+
+    return SnapshotStream(options)
+
+
+class DirectoryStream:
+    """Reads files as they appear. An offset says which files have been read; see `offsets`."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def first_offset(self) -> Offset:
+        return first_offset()
+
+    def available(self) -> dict[str, int]:
+        """When each file was modified, by the name that it keeps once its commit is carried out."""
+        return {file.name: file.modified for file in self._table().files}
+
+    def next_offset(self, start: Offset, available: dict[str, int] | None, max_files: int | None) -> Offset:
+        return advance(start, self.available() if available is None else available, max_files)
+
+    def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:
+        names = added(start, end)
+        if not names:
+            return []
+        table = self._table()
+        files = {file.name: file for file in table.files}
+        gone = [name for name in names if name not in files]
+        if gone:
+            raise MosaicError("files of a batch have gone before they were read", path=gone[0], found=len(gone))
+        return table.splits(schema, files=[files[name] for name in names])
+
+    def _table(self) -> Table:
+        return Table(self._options, may_be_empty=True, may_be_missing=True)

@@ -1,0 +1,228 @@
+"""Writing, on the driver: what is checked before tasks write, and the commit that makes their files visible."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Literal, Protocol
+
+from pyspark.sql.types import StructType
+
+from smalti.errors import ConflictError, LeftoverWarning, MosaicError, PaimonTableError, SchemaError
+from smalti.file.reader import MosaicFile
+from smalti.io import locate, write_whole
+from smalti.io.services import service_of
+from smalti.logical.widen import unify_schemas
+from smalti.spark.options import WriteOptions
+from smalti.spark.task.write import DirectoryPlan, TaskWriter, WritePlan
+from smalti.spark.types import stored_schema
+from smalti.table.committing import Change
+from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found, read_again
+from smalti.table.log import CommitLog
+from smalti.table.names import JOBS, attempt_directory, final_path, new_token, partition_directory, unique_names
+from smalti.table.paimon_layout import listed_to_write, refuse_writing
+from smalti.table.partitions import check_partition_columns, partition_value
+from smalti.table.records import FileId, Mode
+
+#: How rows come to a table. "error" and "ignore" are for tables that must be new: what happens if another job has made
+#: the table meanwhile.
+SaveMode = Literal["append", "overwrite", "error", "ignore"]
+#: The partition that is replaced, by the values of its columns as text.
+Partition = Mapping[str, str | None]
+
+
+class Write(Protocol):
+    """A write that has begun. It travels, pickled, from the question `begin` to the question `commit` or `abort`."""
+
+    @property
+    def plan(self) -> WritePlan: ...
+
+    @property
+    def order(self) -> Sequence[str]:
+        """The columns by which the rows of a task are sorted before they are written."""
+
+    def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:
+        """Make visible what the tasks have staged. `batch` is the number of a stream's batch."""
+
+    def abort(self, messages: Sequence[bytes]) -> None:
+        """Remove what the tasks have staged."""
+
+
+def begin_write(
+    options: WriteOptions,
+    rows: StructType,
+    mode: SaveMode,
+    partition: Partition | None = None,
+    *,
+    streams: bool = False,
+) -> Write:
+    """Check what can be checked before a task starts, and return the write.
+
+    Parameters
+    ----------
+    options : WriteOptions
+    rows : StructType
+    mode : SaveMode
+    partition : mapping of str to str, optional
+        With "overwrite": the partition that is replaced; by default all partitions are.
+    streams : bool
+        Whether batches of a stream are committed.
+    """
+    kind = StreamWrite if streams else DirectoryWrite
+    try:
+        return kind(options, rows, mode, partition or {})
+    except PaimonTableError as error:
+        if PurePosixPath(error.place["path"]) != PurePosixPath(options.root.path):
+            raise  # The directory lies within a Paimon table.
+    from smalti.spark.paimon_write import PaimonWrite
+
+    return PaimonWrite(options, rows, mode, partition or {}, streams=streams)
+
+
+class DirectoryWrite:
+    """One `df.write...save()` to a plain directory."""
+
+    def __init__(self, options: WriteOptions, rows: StructType, mode: SaveMode, partition: Partition) -> None:
+        schema = stored_schema(rows)
+        check_partition_columns(options.partition_by, schema)
+        limits = (options.max_file_bytes, options.max_records_per_file)
+        self.plan = DirectoryPlan(uuid.uuid4().hex, options.root, schema, options.partition_by, options.writer, *limits)
+        self.order = options.partition_by
+        replacing: Mode = "dynamic" if options.partition_overwrite_mode == "dynamic" else "overwrite"
+        self._mode: Mode = replacing if mode == "overwrite" else "append" if mode == "append" else "create"
+        self._ignores = mode == "ignore"
+        self._replaced = partition
+        self._keep = options.keep
+        self._success_file = options.success_file
+        # A Paimon table is refused before a task starts; a table that is appended to has to be listed for that anyway.
+        if self._mode in ("overwrite", "create"):
+            refuse_writing(self.plan.root)
+        else:
+            self._check_append()
+
+    def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:  # noqa: ARG002
+        staged = staged_files(messages)
+        root = self.plan.root
+        if not staged and not self._replaced and (self._mode == "overwrite" or not list_table(root).files):
+            # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
+            writer = TaskWriter(self.plan, "empty", 0)
+            writer.start_file(partition_directory([(name, None) for name in self.plan.partition_by]))
+            staged = staged_files([writer.finish()])
+        replaceable = partial(self._replaceable, writes=bool(staged))
+        try:
+            self._commit(Change(root, self._mode, replaceable=replaceable, keep=self._keep), staged)
+        except ConflictError:
+            # Rows are left out only if the table has others: whatever else is in the way stays an error.
+            if not self._ignores or not list_table(root).files:
+                raise
+            CommitLog(root).discard([f"{JOBS}/{self.plan.job}"])
+            return
+        if self._success_file:
+            try:
+                write_whole(root.child("_SUCCESS"), b"")
+            except OSError as error:  # The rows are there: a job that is run again would append them twice.
+                text = f"{root.path}: the commit has happened, but _SUCCESS cannot be written: {error}"
+                warnings.warn(text, LeftoverWarning, stacklevel=2)
+
+    def _commit(self, change: Change, staged: list[str], stream: str | None = None, batch: int | None = None) -> None:
+        token = new_token()
+        names = unique_names({path: final_path(path) for path in sorted(staged, key=final_path)}, token)
+        change.commit(self.plan.job, names, token, stream=stream, batch=batch)
+
+    def abort(self, messages: Sequence[bytes]) -> None:  # noqa: ARG002
+        CommitLog(self.plan.root).discard([f"{JOBS}/{self.plan.job}"], unless_pending=True)
+
+    def _replaceable(self, listing: Listing, *, writes: bool) -> dict[str, FileId]:
+        """The files that an overwrite may remove: all, or those of the partition that INSERT OVERWRITE names."""
+        if not self._replaced:
+            return listing.ids
+        for file in listing.files:
+            if writes or not self._replaced.keys() <= file.partition.keys():
+                self._check_partition(file)
+        types = {name: self.plan.schema.field(name) for name in self._replaced}
+        wanted = {name: partition_value(self._replaced, field) for name, field in types.items()}
+        kept = [
+            file
+            for file in listing.files
+            if all(partition_value(file.partition, field) == wanted[name] for name, field in types.items())
+        ]
+        return replace(listing, files=kept).ids if kept else {}
+
+    def _check_append(self) -> None:
+        """Refuse rows that could not be read together with the rows of the table, before a task starts."""
+        root = self.plan.root
+
+        def check() -> None:
+            try:
+                with listed_to_write(root):
+                    first = next(iter(list_files(root, globs=False).files), None)
+            except FileNotFoundError:
+                return
+            if first is not None:
+                self._check_partition(first)
+                with MosaicFile(open_found(first, root.filesystem)) as opened:
+                    unify_schemas([(first.path, opened.schema), ("the DataFrame", self.plan.file_schema)])
+
+        read_again(check, lambda: None)
+
+    def _check_partition(self, file: FoundFile) -> None:
+        """Refuse to write beside a file whose directories spell other columns, which could not be read together."""
+        if list(file.partition) != list(self.plan.partition_by):
+            raise SchemaError(
+                "the table is partitioned in another way",
+                path=self.plan.root.path,
+                found=list(self.plan.partition_by),
+                expected=list(file.partition),
+            )
+
+
+class StreamWrite(DirectoryWrite):
+    """Batches of a stream. A batch that Spark runs again after a failure is known by its number, and left out."""
+
+    def __init__(self, options: WriteOptions, rows: StructType, mode: SaveMode, partition: Partition) -> None:
+        if options.stream_id is None:
+            raise MosaicError(
+                "a stream needs a name that lasts: set option checkpointLocation on the writer, or streamId"
+            )
+        query_name(options)  # Fail now rather than at the first commit if the checkpoint cannot be read.
+        self._options = options
+        super().__init__(replace(options, partition_overwrite_mode=None), rows, mode, partition)
+
+    def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:
+        change = Change(self.plan.root, self._mode)
+        self._commit(change, staged_files(messages), query_name(self._options), batch)
+
+    def abort(self, messages: Sequence[bytes]) -> None:
+        """Only what these tasks have staged: the job has other batches, too."""
+        attempts = set(map(attempt_directory, staged_files(messages)))
+        CommitLog(self.plan.root).discard(attempts, unless_pending=True)
+
+
+def staged_files(messages: Sequence[bytes]) -> list[str]:
+    """The staged files that the answers of the tasks name, relative to the table."""
+    return [path for message in messages for path in pickle.loads(message)]
+
+
+def query_name(options: WriteOptions) -> str:
+    """The name of a query across restarts: the id that Spark keeps in its checkpoint, or else the given name itself."""
+    given = options.stream_id
+    assert given is not None
+    storage = options.storage if service_of(given) == service_of(options.path) else {}
+    try:
+        given = str(json.loads(locate(given, storage=storage).child("metadata").read_bytes())["id"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+        pass  # It is a name of the user's own, or a place that only Spark can reach.
+    except OSError as error:  # Under another name, batches that have been written would be written again.
+        raise MosaicError(
+            "the checkpoint cannot be read, so the query is not known again: set option streamId",
+            path=given,
+            found=str(error),
+        ) from None
+    return hashlib.sha256(given.encode()).hexdigest()[:32]

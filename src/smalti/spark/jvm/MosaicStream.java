@@ -1,0 +1,101 @@
+package smalti.spark.jvm;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A stream of a table. Python knows what an offset means; here it is the text that Spark keeps in its checkpoint. */
+final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNow {
+  private final CaseInsensitiveStringMap options;
+  private final StructType schema;
+  private Planner.Answer start;
+  /** With Trigger.AvailableNow: what there was when the stream started. */
+  private Object available;
+
+  MosaicStream(CaseInsensitiveStringMap options, StructType schema) {
+    this.options = options;
+    this.schema = schema;
+  }
+
+  private Planner.Answer ask(String question, Map<String, Object> details) {
+    details.put("options", options.asCaseSensitiveMap());
+    return Planner.ask(question, details);
+  }
+
+  private Planner.Answer start() {
+    if (start == null) start = ask("offsets", new HashMap<String, Object>());
+    return start;
+  }
+
+  public Offset initialOffset() {
+    return new Position(Options.json(start().get("first")));
+  }
+
+  public ReadLimit getDefaultReadLimit() {
+    boolean all = !start().has("maxFiles");
+    Class[] types = all ? new Class[0] : new Class[] {int.class};
+    Object[] values = all ? new Object[0] : new Object[] {Integer.valueOf((int) start().number("maxFiles"))};
+    try { // Janino does not call static methods of interfaces.
+      return (ReadLimit) ReadLimit.class.getMethod(all ? "allAvailable" : "maxFiles", types).invoke(null, values);
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  public void prepareForTriggerAvailableNow() {
+    available = ask("offsets", new HashMap<String, Object>()).get("available");
+  }
+
+  public Offset latestOffset(Offset from, ReadLimit limit) {
+    Map<String, Object> details = new HashMap<String, Object>();
+    details.put("start", Options.parse(from.json()));
+    details.put("available", available);
+    if (limit instanceof ReadMaxFiles) details.put("maxFiles", Integer.valueOf(((ReadMaxFiles) limit).maxFiles()));
+    return new Position(Options.json(ask("offsets", details).get("next")));
+  }
+
+  public Offset latestOffset() {
+    throw new UnsupportedOperationException("Spark asks with a limit");
+  }
+
+  public InputPartition[] planInputPartitions(Offset from, Offset to) {
+    Map<String, Object> details = new HashMap<String, Object>();
+    details.put("schema", schema.json());
+    details.put("start", Options.parse(from.json()));
+    details.put("end", Options.parse(to.json()));
+    return MosaicPartition.of(ask("batch", details).parts, true);
+  }
+
+  public PartitionReaderFactory createReaderFactory() {
+    return new ColumnarReaderFactory(null, schema); // partitions bring the scan along
+  }
+
+  public Offset deserializeOffset(String json) {
+    return new Position(json);
+  }
+
+  public void commit(Offset end) {}
+
+  public void stop() {}
+
+  /** An offset, as the text that Spark keeps. */
+  static final class Position extends Offset {
+    private final String text;
+
+    Position(String text) {
+      this.text = text;
+    }
+
+    public String json() {
+      return text;
+    }
+  }
+}

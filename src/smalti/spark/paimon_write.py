@@ -1,0 +1,95 @@
+"""Paimon tables written in Spark: tasks write files, and the driver makes one snapshot of what they answer."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
+from smalti.logical.adapt import Adapter
+from smalti.options import WriterOptions
+from smalti.paimon.tables import open_for_commit, open_table
+from smalti.paimon.writing import Job, check_names, commit, discard, write_files
+from smalti.spark.driver.write import Partition, SaveMode
+from smalti.spark.options import WriteOptions
+from smalti.spark.task.write import to_stored
+from smalti.spark.types import stored_schema
+
+
+@dataclass(frozen=True)
+class PaimonPlan:
+    """Where and how rows are written to a Paimon table; it travels to the tasks."""
+
+    path: str
+    storage: Mapping[str, str]
+    schema: pa.Schema
+    job: Job
+
+    def open(self) -> Any:
+        return open_for_commit(self.path, self.storage).table
+
+    def write(self, task: int, batches: Iterable[pa.RecordBatch]) -> bytes:  # noqa: ARG002
+        """Write the rows of a task, and return the messages of pypaimon, pickled."""
+        adapter = Adapter(self.schema, self.schema.names, convert=to_stored)
+        adapted = (adapter.adapt(batch) for batch in batches if batch.num_rows)
+        return pickle.dumps(write_files(adapted, self.open(), self.job))
+
+
+class PaimonWrite:
+    """One `df.write...save()` to a Paimon table."""
+
+    def __init__(
+        self, options: WriteOptions, rows: StructType, mode: SaveMode, partition: Partition, *, streams: bool
+    ) -> None:
+        path = options.path
+        overwrite = mode == "overwrite"
+        # Spark's modes mean what they mean for other tables: overwriting replaces all rows, unless it is dynamic.
+        dynamic = options.partition_overwrite_mode == "dynamic" if overwrite else None
+        replaced = {name: str(value) for name, value in partition.items()} if overwrite else None
+        self.plan = PaimonPlan(path, options.storage, stored_schema(rows), Job(replaced, dynamic))
+        self.order: Sequence[str] = ()
+        if streams:
+            raise UnsupportedFeatureError(
+                "streams are not written to Paimon tables, because a batch that is repeated would be there twice",
+                path=path,
+            )
+        if overwrite and None in partition.values():
+            raise UnsupportedFeatureError("the partition of nulls is not overwritten by itself", path=path)
+        table = open_table(path, options.storage).table
+        if options.writer != WriterOptions():
+            raise MosaicError(
+                "how the files of a Paimon table are written is said by options of the table, such as "
+                "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
+                path=path,
+            )
+        if options.partition_by and list(options.partition_by) != list(table.partition_keys):
+            raise SchemaError(
+                "the table is partitioned in another way",
+                path=path,
+                found=list(options.partition_by),
+                expected=list(table.partition_keys),
+            )
+        # Refuse columns that the table does not have before a task starts.
+        check_names(table, self.plan.schema.names)
+        self._one_task = table.bucket_mode().name == "HASH_DYNAMIC"
+
+    def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:  # noqa: ARG002
+        written = [part for part in map(pickle.loads, messages) if part]
+        if self._one_task and len(written) > 1:
+            self.abort(messages)
+            raise UnsupportedFeatureError(
+                "each task would assign buckets of its own to the same keys: write to a table with dynamic buckets "
+                "from one task (df.coalesce(1)), or give the table a fixed number of buckets",
+                path=self.plan.path,
+                found=f"{len(written)} tasks",
+            )
+        commit(self.plan.open(), self.plan.job, [message for part in written for message in part])
+
+    def abort(self, messages: Sequence[bytes]) -> None:
+        staged = [message for part in map(pickle.loads, messages) for message in part]
+        discard(self.plan.open(), self.plan.job, staged)
