@@ -77,7 +77,10 @@ def start(function: Callable[[], Result], threads: int) -> Future[Result]:
     if threads > 1:
         return _pool(threads).submit(function)
     done: Future[Result] = Future()
-    done.set_result(function())
+    try:
+        done.set_result(function())
+    except BaseException as error:  # As in the pool: whoever asks for the result gets the error.
+        done.set_exception(error)
     return done
 
 
