@@ -13,12 +13,10 @@ import smalti
 from tests.docs.blocks import ROOT
 from tests.docs.test_imports import module_of
 
-#: Examples on a cluster, which is not here.
-ELSEWHERE = {"smalti.spark.jobs"}
 MODULES = [
     module_of(path)
     for path in sorted((ROOT / "src" / "smalti").rglob("*.py"))
-    if path.name != "__main__.py" and ">>>" in path.read_text() and module_of(path) not in ELSEWHERE
+    if path.name != "__main__.py" and ">>>" in path.read_text()
 ]
 
 

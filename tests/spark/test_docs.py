@@ -18,7 +18,7 @@ def test_snippets_run(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(snippets) > 8
     monkeypatch.chdir(tmp_path)
     # Spark's driver keeps the directory it was started in: relative paths are made absolute, as they are for readers.
-    names = "events|metrics|by_day|checkpoint|selected"
+    names = "events|by_day|checkpoint|selected"
     shared: dict[str, Any] = {}
     for snippet in snippets:
         exec(re.sub(rf"(['\"`])({names})\1", rf"\1{tmp_path}/\2\1", snippet), shared)

@@ -183,15 +183,14 @@ class TestWrongRows:
 
 class TestEnabling:
     def test_other_version(self, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(provider, "_warned", False)
         monkeypatch.setattr(provider, "_has_provider", lambda _: False)
         monkeypatch.setattr(jar, "TESTED_VERSIONS", ("9.9.",))
-        with pytest.warns(UserWarning, match=r"Spark 4\.\d\.\d was not tested, 9\.9\.x was"):
-            assert provider.enable(spark) is False
+        with pytest.raises(smalti.MosaicError, match=r"Spark 4\.\d\.\d was not tested, 9\.9\.x was"):
+            provider.enable(spark)
 
     def test_enabling_twice_is_harmless(self, spark: Any, wide: Path) -> None:
-        assert provider.enable(spark) is True
-        assert provider.enable(spark) is True
+        provider.enable(spark)
+        provider.enable(spark)
         assert spark.read.format("mosaic").load(str(wide)).count() == ROWS
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 
 import smalti
 from smalti.cli.main import main
+from smalti.spark.setup.java import ensure_java
 from tests.spark.test_kill import HOME, free_port, process, wait_for
+from tests.support.children import ROOT
 
 COLUMNS = 2_000
 SMALL = ["--driver-memory", "1g", "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
@@ -58,6 +62,20 @@ def test_connect_reads_3_of_2000_columns(jar: str, tmp_path: Path) -> None:
     }
 
 
+def test_a_client_of_connect_brings_the_jar(tmp_path: Path) -> None:
+    """The server was started without it. Before that, the error says what to do."""
+    smalti.write_table(pa.table({"x": range(10), "y": range(0, 20, 2)}), tmp_path / "t.mosaic")
+    ensure_java()
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-m", "tests.spark.apps", "connect", str(tmp_path / "t.mosaic")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("found ")]
+    found = json.loads(line.removeprefix("found "))
+    assert found.pop("session").startswith("pyspark.sql.connect")
+    assert found == {"before": True, "union": [2, 4], "copied": 3}
+
+
 def test_spark_sql(jar: str, tmp_path: Path) -> None:
     warehouse = f"spark.sql.warehouse.dir={tmp_path}/warehouse"
     statements = """
@@ -87,8 +105,7 @@ def test_a_running_session_gets_it(tmp_path: Path) -> None:
     output = (tmp_path / "log").read_text()
     (line,) = [line for line in output.splitlines() if line.startswith("found ")] or [output]
     assert json.loads(line.removeprefix("found ")) == {
-        "before": "UNSUPPORTED_DATA_SOURCE_SAVE_MODE",
-        "enabled": [True, True],
+        "before": True,
         "rows": 3,
         "planned": True,
         "limit": [2, 3, 1],

@@ -39,7 +39,7 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
     Worker started = null;
     try {
       started = new Worker(python, environment);
-      started.send(new byte[][] {Worker.READ, scan, split});
+      started.send("read", new byte[][] {Worker.READ, scan, split});
     } catch (IOException error) {
       if (started != null) started.close();
       allocator.close();

@@ -51,6 +51,8 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
   private int limit = -1;
   private List<Object> order = new ArrayList<Object>();
   private IndexScan answered;
+  /** The aggregates that `answered` is about. */
+  private String aggregated;
 
   MosaicScanBuilder(StructType schema, Snapshot given, MosaicTable table) {
     this.full = schema;
@@ -137,9 +139,11 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     return true;
   }
 
-  /** Whether the index of the files answers the aggregates, which is asked right away. */
+  /** Whether the index of the files answers the aggregates. It is asked once: Spark first asks `supportCompletePushDown`. */
   public boolean pushAggregation(Aggregation aggregation) {
-    answered = filters.length == decided.length ? answer(aggregation) : null;
+    String asked = Arrays.toString(aggregation.aggregateExpressions()) + Arrays.toString(aggregation.groupByExpressions());
+    if (!asked.equals(aggregated)) answered = filters.length == decided.length ? answer(aggregation) : null;
+    aggregated = asked;
     return answered != null;
   }
 

@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -114,7 +115,7 @@ final class MosaicWrite implements RequiresDistributionAndOrdering, BatchWrite, 
     List<byte[]> parts = new ArrayList<byte[]>();
     parts.add(begun.parts[2]);
     for (WriterCommitMessage message : messages)
-      if (message != null) parts.add(((RowWriter.Staged) message).files);
+      if (message != null) parts.add(((PythonWriterCommitMessage) message).pickledMessage());
     return (byte[][]) parts.toArray(new byte[parts.size()][]);
   }
 

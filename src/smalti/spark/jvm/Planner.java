@@ -71,8 +71,8 @@ final class Planner {
     Answer answer = null;
     try {
       byte[] request = JSON.writeValueAsString(details).getBytes(StandardCharsets.UTF_8);
-      if (!CHANGES.contains(question)) answer = askKept(request, bytes);
-      if (answer == null) answer = askFresh(request, bytes, !CHANGES.contains(question));
+      if (!CHANGES.contains(question)) answer = askKept(question, request, bytes);
+      if (answer == null) answer = askFresh(question, request, bytes);
     } catch (IOException error) {
       Platform.throwException(error);
     }
@@ -88,15 +88,15 @@ final class Planner {
    * does not. The answer is null if there is no such process any more. Then another one is asked, because a question
    * that comes here changes nothing.
    */
-  private static Answer askKept(byte[] request, byte[][] bytes) {
+  private static Answer askKept(String question, byte[] request, byte[][] bytes) {
     Worker worker = null;
     synchronized (KEPT) {
       worker = (Worker) KEPT.pollLast();
     }
     if (worker == null) return null;
     try {
-      Answer answer = exchange(worker, request, new byte[0][]);
-      if (answer.has("unknown")) answer = exchange(worker, request, bytes);
+      Answer answer = exchange(worker, question, request, new byte[0][]);
+      if (answer.has("unknown")) answer = exchange(worker, question, request, bytes);
       keep(worker);
       return answer;
     } catch (IOException ended) {
@@ -105,12 +105,12 @@ final class Planner {
     }
   }
 
-  private static Answer askFresh(byte[] request, byte[][] bytes, boolean keeps) throws IOException {
+  private static Answer askFresh(String question, byte[] request, byte[][] bytes) throws IOException {
     Worker worker = new Worker();
     try {
-      Answer answer = exchange(worker, request, bytes);
-      if (keeps) keep(worker);
-      else worker.release();
+      Answer answer = exchange(worker, question, request, bytes);
+      if (CHANGES.contains(question)) worker.release();
+      else keep(worker);
       return answer;
     } catch (IOException error) {
       worker.close();
@@ -126,12 +126,12 @@ final class Planner {
     }
   }
 
-  private static Answer exchange(Worker worker, byte[] request, byte[][] bytes) throws IOException {
+  private static Answer exchange(Worker worker, String question, byte[] request, byte[][] bytes) throws IOException {
     byte[][] all = new byte[bytes.length + 2][];
     all[0] = Worker.ASK;
     all[1] = request;
     System.arraycopy(bytes, 0, all, 2, bytes.length);
-    worker.send(all);
+    worker.send(question, all);
     Map<String, Object> facts = (Map<String, Object>) JSON.readValue(worker.readBytes(worker.readInt()), Map.class);
     byte[][] parts = new byte[worker.readInt()][];
     for (int part = 0; part < parts.length; part++) parts[part] = worker.readBytes(worker.readInt());

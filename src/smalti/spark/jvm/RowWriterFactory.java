@@ -33,7 +33,7 @@ final class RowWriterFactory implements DataWriterFactory, StreamingDataWriterFa
     Worker worker = null;
     try {
       worker = new Worker(python, environment);
-      worker.send(new byte[][] {Worker.WRITE, plan, String.valueOf(partition).getBytes(StandardCharsets.UTF_8)});
+      worker.send("write", new byte[][] {Worker.WRITE, plan, String.valueOf(partition).getBytes(StandardCharsets.UTF_8)});
       ReadChannel bytes = new ReadChannel(Channels.newChannel(new ByteArrayInputStream(arrow)));
       return new RowWriter(worker, new RowsToArrow(worker, MessageSerializer.deserializeSchema(bytes), schema));
     } catch (IOException error) {

@@ -31,6 +31,7 @@ public final class Worker implements ByteChannel {
   static final byte[] ASK = "ask".getBytes(StandardCharsets.UTF_8);
   static final byte[] READ = "read".getBytes(StandardCharsets.UTF_8);
   static final byte[] WRITE = "write".getBytes(StandardCharsets.UTF_8);
+  private static final Map<String, Long> REQUESTS = new TreeMap<String, Long>();
   private final String python;
   private final scala.collection.immutable.Map environment;
   private final PythonWorker worker;
@@ -80,8 +81,19 @@ public final class Worker implements ByteChannel {
     return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
   }
 
-  /** Send the parts of a request, each after its length, after their number. */
-  void send(byte[][] parts) throws IOException {
+  /** How often each kind of request was sent, as JSON; the tests compare it with docs/architecture.md. */
+  public static String requests() {
+    synchronized (REQUESTS) {
+      return Options.json(REQUESTS);
+    }
+  }
+
+  /** Send the parts of a request, each after its length, after their number. `kind` is for `requests`. */
+  void send(String kind, byte[][] parts) throws IOException {
+    synchronized (REQUESTS) {
+      Long before = (Long) REQUESTS.get(kind);
+      REQUESTS.put(kind, Long.valueOf(before == null ? 1L : before.longValue() + 1L));
+    }
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeInt(parts.length);

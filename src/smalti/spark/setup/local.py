@@ -58,7 +58,7 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: object) 
         builder = builder.config(key, value)
     with installed_pyspark(private_directory()):
         spark = builder.getOrCreate()
-    if enable(spark):
-        assert spark._jvm is not None
-        spark._jvm.smalti.spark.jvm.Worker.prepare()
+    enable(spark)
+    assert spark._jvm is not None
+    spark._jvm.smalti.spark.jvm.Worker.prepare()
     return spark

@@ -1,14 +1,12 @@
-"""The Java provider on a session: `enable` makes `format("mosaic")` a full format of Spark there.
+"""The Java provider on a session: `enable` makes `format("mosaic")` a format of Spark there.
 
 Spark tells Python data sources little: no columns, no save modes but two, no tables of a catalog. Java sources are
-told everything, and Spark prefers them to Python sources of the same name. So a small provider in Java (see `jar`)
-plans, and the Python source reads and writes. It uses internals of Spark, so it is added only to versions it was tested
-with. On other versions rows are the same; what the Python source cannot do safely alone is refused.
+told everything. So a small provider in Java (see `jar`) takes part in Spark's planning, and asks Python. It uses
+internals of Spark, so it is added only to versions that it was tested with.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -19,45 +17,56 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CLASS = "smalti.spark.jvm.MosaicSource"
-_warned = False
 
 
-def enable(spark: SparkSession) -> bool:
-    """Make `format("mosaic")` a full format of a running session: tables, all save modes, queries that read less.
+def enable(spark: SparkSession) -> None:
+    """Make `format("mosaic")` a format of a running session: tables, all save modes, streams, queries that read less.
 
-    Calling it again is harmless. If the session cannot have the provider, it warns once per process: a Spark Connect
-    server needs the jar itself (see `smalti spark-jar`), and other versions of Spark were not tested. Rows are the same
-    either way.
+    Calling it again is harmless. A session of Spark Connect gets the jar as an artifact of the session.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
 
-    Returns
-    -------
-    bool
-        Whether the session has the provider now.
+    Raises
+    ------
+    MosaicError
+        If this version of Spark was not tested, if the server of Spark Connect runs another version than is installed
+        here, or if the session does not take the jar. The jar that `smalti spark-jar` writes then goes to `spark.jars`.
     """
     if getattr(spark, "_jsparkSession", None) is None:
-        return _unavailable("a Spark Connect server needs the jar that `smalti spark-jar` writes, in its --jars")
-    if _has_provider(spark):
-        return True
+        _enable_connect(spark)
+    elif not _has_provider(spark):
+        _enable_classic(spark)
+
+
+def _enable_connect(spark: SparkSession) -> None:
+    import pyspark
+    from pyspark.errors import PySparkException
+
+    if spark.version != pyspark.__version__:
+        expected = f"{pyspark.__version__}, as here; or give the server the jar of `smalti spark-jar` (--jars)"
+        raise MosaicError("the server runs another version of Spark", found=spark.version, expected=expected)
+    path = provider_jar()
     try:
-        path = provider_jar()
-    except MosaicError as error:
-        return _unavailable(str(error))
-    jvm = spark._jvm
-    assert jvm is not None
-    # Spark looks for sources with the class loader of the driver, and a jar that is added goes to the executors only.
+        spark.addArtifacts(str(path))
+    except PySparkException as error:
+        raise MosaicError(f"the server does not take the jar: start it with --jars {path}", found=str(error)) from None
+
+
+def _enable_classic(spark: SparkSession) -> None:
     from py4j.protocol import Py4JError
 
+    path, jvm = provider_jar(), spark._jvm
+    assert jvm is not None
     try:
+        # Spark looks for sources with the class loader of the driver, and a jar that is added goes to executors only.
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         loader.addURL(jvm.java.io.File(str(path)).toURI().toURL())
         spark.sparkContext._jsc.addJar(str(path))
     except Py4JError as error:
-        return _unavailable(f"the jar cannot be added ({str(error).splitlines()[0]}); give {path} in spark.jars")
-    return True
+        found = str(error).splitlines()[0]
+        raise MosaicError(f"the session does not take the jar: give {path} in spark.jars", found=found) from None
 
 
 def jar_settings(given: Mapping[str, str]) -> dict[str, str]:
@@ -65,12 +74,7 @@ def jar_settings(given: Mapping[str, str]) -> dict[str, str]:
 
     Only such a session resolves names like mosaic.`path`, because rules of SQL are taken up when a session is made.
     """
-    try:
-        jar = str(provider_jar())
-    except MosaicError as error:
-        _unavailable(str(error))
-        return {}
-    return {"spark.jars": ",".join(filter(None, [given.get("spark.jars"), jar]))}
+    return {"spark.jars": ",".join(filter(None, [given.get("spark.jars"), str(provider_jar())]))}
 
 
 def _has_provider(spark: SparkSession) -> bool:
@@ -83,15 +87,3 @@ def _has_provider(spark: SparkSession) -> bool:
     except Py4JJavaError:
         return False
     return True
-
-
-def _unavailable(reason: str) -> bool:
-    global _warned
-    if not _warned:
-        _warned = True
-        warnings.warn(
-            f"Mosaic is read by Spark's plain Python source in this session: {reason}. Rows are the same; to read "
-            "less, give the columns with .schema(...) or the option 'columns'.",
-            stacklevel=3,
-        )
-    return False
