@@ -170,7 +170,11 @@ public final class Worker implements ByteChannel {
   public void close() {
     if (!open) return;
     open = false;
-    SparkEnv.get().destroyPythonWorker(python, MODULE, DAEMON, environment, worker);
+    try {
+      SparkEnv.get().destroyPythonWorker(python, MODULE, DAEMON, environment, worker);
+    } catch (Exception error) {
+      // The daemon, which would end the process, has ended itself, or the session has stopped.
+    }
   }
 
   public boolean isOpen() {
