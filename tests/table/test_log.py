@@ -182,6 +182,8 @@ def test_a_process_that_was_slow_for_many_commits(tmp_path: Path, begin: int) ->
     late = planned("job", STAGED_FILES, ["old.mosaic"], "overwrite", number=2 * begin + 1)
     for batch in range(begin, begin + 20):
         commit(other, Commit("other", stream="q", batch=batch))
+    if begin == 7:  # Another slow process has marked the commit before once more as finished.
+        (tmp_path / JOBS / record_name(late.number - 1)).touch()
     records = sorted((tmp_path / JOBS).glob("commit-*"))
     assert begin == 0 or tmp_path / JOBS / late.record not in records
     assert not log.publish(late)

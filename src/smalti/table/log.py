@@ -218,13 +218,14 @@ class CommitLog:
     def _is_late(self, commit: Commit) -> bool:
         """Return whether the number of a new record was free only because an old record of that number was removed.
 
-        Old records are removed in their order, except the first, which stays. So if the record before the new one is
-        there, no record of the new number was removed. If later records are there, either somebody has already carried
-        out this commit, so that its staged files are gone, or nobody ever will.
+        Old records are removed in their order, except the first, which stays. So if the commit before is there, no
+        record of the new number was removed. Its checkpoint does not prove that: a slow process may have written it
+        again. If later records are there, either somebody has already carried out this commit, so that its staged files
+        are gone, or nobody ever will.
         """
         if commit.number == 1:
             return False
-        if commit.number > 2 and self._location(f"{JOBS}/{record_name(commit.number - 1)}").is_file():
+        if commit.number > 2 and self._location(f"{JOBS}/{record_name(max(2, commit.number - 2))}").is_file():
             return False
         if max((number for number, _ in self.records()), default=0) <= commit.number:
             return False
