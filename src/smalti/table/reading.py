@@ -98,15 +98,21 @@ def read_pieces(
     """
     meter = Meter("read", len(pieces), sum(piece.num_bytes for piece in pieces), progress)
     unclosed: set[MosaicFile] = set()
-    openings = started((partial(open_piece, piece) for piece in pieces), budget.readahead)
-    units = _units(pieces, openings, plan_piece, unclosed, kept, batch_size, budget)
+
+    def open_ahead(piece: Piece) -> MosaicFile:
+        opened = open_piece(piece)
+        unclosed.add(opened)
+        return opened
+
+    openings = started((partial(open_ahead, piece) for piece in pieces), budget.readahead)
+    units = _units(pieces, openings, plan_piece, kept, batch_size, budget)
     failed: Piece | None = None
     try:
         with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
             for delivery in deliveries:
                 piece, num_rows = delivery.piece, 0
                 try:
-                    if delivery.error is not None:
+                    if delivery.error is not None and piece is not failed:
                         raise delivery.error
                     for batch in delivery.batches if piece is not failed else ():
                         num_rows += batch.num_rows
@@ -133,7 +139,6 @@ def _units(
     pieces: Sequence[Piece],
     openings: Iterator[Future[MosaicFile]],
     plan_piece: Callable[[Piece, MosaicFile], FileRead],
-    unclosed: set[MosaicFile],
     kept: Allowance | None,
     batch_size: int | None,
     budget: Budget,
@@ -143,14 +148,14 @@ def _units(
     for piece, opening in zip(pieces, openings, strict=True):
         while not opening.done():
             yield opening
+        opened = None
         try:
             opened = opening.result()
-            unclosed.add(opened)
             read = plan_piece(piece, opened)
             groups = piece.row_groups if read.row_groups is None else read.row_groups
             units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead, read.deleted, groups))
         except Exception as error:  # raised when its turn comes, after the rows of the pieces before
-            yield Unit(partial(_Delivery, piece, error=error))
+            yield Unit(partial(_Delivery, piece, ended=opened, error=error))
             continue
         for unit in units[:-1]:
             yield Unit(partial(_deliver, piece, unit, read, None, budget), unit.num_bytes)
