@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -173,14 +174,16 @@ class Snapshot:
                 opened.close()
             return file, answer
 
-        visits = started((partial(visit, file) for file in files), self.budget.readahead)
-        return (future.result() for future in visits)
+        # If one file fails, the others that are being opened are waited for, before the caller closes what was kept.
+        with closing(started((partial(visit, file) for file in files), self.budget.readahead)) as visits:
+            for future in visits:
+                yield future.result()
 
     def learn(self, files: Iterable[FoundFile], kept: OpenFiles | None = None) -> None:
         """Find out which columns files have, unless that is known."""
         unknown = [file for file in files if file.path not in self.columns]
         for file, columns in self.visit(unknown, lambda opened: opened.columns, kept):
-            self.columns[file.path] = columns
+            self.columns.setdefault(file.path, columns)  # Never replaced: `union` knows the objects by their addresses.
 
     # --- columns ----------------------------------------------------------------------------------------------------
 
@@ -193,15 +196,16 @@ class Snapshot:
         for file in files:
             variants.setdefault(self.columns[file.path], file.path)
         key = (tuple(map(id, variants)), None if names is None else tuple(names))
-        if key not in self._unions:
+        union = self._unions.get(key)  # Another thread may clear the dictionary at any moment.
+        if union is None:
             schemas = (
                 (path, columns.schema if names is None else columns.project(nearest(columns, names)).schema)
                 for columns, path in variants.items()
             )
             if len(self._unions) >= _MAX_UNIONS:
                 self._unions.clear()
-            self._unions[key] = with_partitions(unify_schemas(schemas), self.partitions)
-        return self._unions[key]
+            union = self._unions[key] = with_partitions(unify_schemas(schemas), self.partitions)
+        return union
 
     @cached_property
     def schema(self) -> pa.Schema:
