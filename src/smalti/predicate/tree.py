@@ -215,6 +215,14 @@ def computed_columns(tree: Tree) -> Iterator[str]:
         yield from tree.names
 
 
+def compared_columns(tree: Tree) -> Iterator[str]:
+    """Yield every column that is compared with another column."""
+    for operand in _operands(tree):
+        yield from compared_columns(operand)
+    if isinstance(tree, CompareColumns):
+        yield from (tree.left, tree.right)
+
+
 def columns_of(tree: Tree) -> Iterator[str]:
     """Yield every column that the tree reads, in the order of the tree, as often as the tree names it."""
     for operand in _operands(tree):

@@ -224,7 +224,7 @@ def _find(location: Location, suffix: str, *, globs: bool, plain: bool, prune: P
         return Listing(fs, [FoundFile(path, info.size, modified=info.modified, etag=info.etag)])
     if info.kind == "NotFound" and globs and is_glob(path):
         listing = _list_as_committed(fs, Selection.of_glob(path, suffix), plain=plain, prune=prune)
-        if not listing.files:
+        if not listing.files and not listing.ruled_out:
             raise FileNotFoundError(2, "Nothing matches", path)
         return replace(listing, directory=None)
     if info.kind == "NotFound":

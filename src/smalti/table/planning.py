@@ -117,11 +117,16 @@ def matching_files(files: Sequence[FoundFile], partitions: Sequence[pa.Field], f
 def partition_pruner(filter_: Filter) -> Callable[[Sequence[Mapping[str, str | None]]], list[bool]]:
     """A function that tells which directories may hold matching rows, from the partition values that their paths spell.
 
-    The type of a column is inferred from the directories that are asked about together.
+    The type of a column is inferred from the directories that are asked about together. Among all directories of the
+    table, what is a whole number here may be a string. A value of the filter fits only one of the two, but two columns
+    can be compared as either, so what compares columns rules out nothing.
     """
+    from smalti.predicate.tree import compared_columns
+
+    deciding = set(filter_.columns) - set(compared_columns(filter_.tree))
 
     def prune(directories: Sequence[Mapping[str, str | None]]) -> list[bool]:
-        names = {name for directory in directories for name in directory} & set(filter_.columns)
+        names = {name for directory in directories for name in directory} & deciding
         types = {name: infer_type({each[name] for each in directories if name in each} - {None}) for name in names}
         values = [
             {name: partition_value(each, pa.field(name, type_)) for name, type_ in types.items() if name in each}
