@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import replace
@@ -79,7 +79,9 @@ class MosaicDataset(Dataset):
         self._table = self._list(filter_)
 
     def _list(self, filter_: Filter | None = None) -> Snapshot:
-        return Snapshot.of(self._find(filter_), self._settings)
+        """The files that directories do not rule out; or, to know the columns of a read without rows, all files."""
+        found = Snapshot.of(self._find(filter_), self._settings)
+        return found if found.files or found.is_whole else self._list()
 
     def _read(self, read: Callable[[Snapshot], Result]) -> Result:
         """Read, and if files were replaced since they were listed, list the table again and start over."""
@@ -117,8 +119,9 @@ class MosaicDataset(Dataset):
 
     def with_schema(self) -> MosaicDataset:
         """The same table, read in the types of `schema` whichever files are read; for engines that ask for it first."""
+        schema = self.schema
         fixed = copy(self)
-        fixed._given_schema = self.schema
+        fixed._given_schema = schema
         return fixed
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
@@ -131,23 +134,28 @@ class MosaicDataset(Dataset):
 
     def _read_some(self, num_rows: int, scan: Scan, *, from_end: bool) -> pa.Table:
         filter_ = parse_filter(scan.filters)
+        once, indices = scan._once()
 
         def read(table: Snapshot) -> pa.Table:
+            found: list[pa.RecordBatch] = []
+            left, start, end = max(0, num_rows), 0, 0
             with closing(OpenFiles(table.budget)) as kept:
                 table, files = self._may_match(table, filter_, kept, is_first_enough=True)
-                ordered = files[::-1] if from_end else files
-                parts: list[pa.Table] = []
-                start, count, left = 0, 1, num_rows
-                while not parts or (left and start < len(files)):
-                    chosen = ordered[start : start + count]
-                    plan = self._plan_files(table, chosen[::-1] if from_end else chosen, scan.columns, filter_, kept)
-                    found = _first_rows(read_plan(table, plan, kept), plan.output, None if from_end else left)
-                    parts.append(found.slice(max(0, found.num_rows - left)) if from_end else found.slice(0, left))
-                    left -= parts[-1].num_rows
-                    start, count = start + count, 4 * count
-            schema = unify_schemas(("the table", part.schema) for part in parts)
-            rows = [batch for part in (parts[::-1] if from_end else parts) for batch in part.to_batches()]
-            return pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows], schema)
+                count = len(files)
+                while left and end < count:
+                    start, end = end, min(count, 4 * end + 1)  # at first one file, then more and more at a time
+                    chosen = files[count - end : count - start] if from_end else files[start:end]
+                    table, plan = self._plan_files(table, chosen, once.columns, filter_, kept)
+                    batches = read_plan(table, plan, kept)
+                    rows = _last_rows(batches, left) if from_end else _first_rows(batches, left)
+                    found = [*rows, *found] if from_end else [*found, *rows]
+                    left -= sum(batch.num_rows for batch in rows)
+                looked_at = files[count - end :] if from_end else files[:end]
+                output = self._plan_files(table, looked_at, once.columns, filter_, kept)[1].output
+            # Where a column is in none of some files, their rows have the types of the whole table.
+            schema = unify_schemas(("the table", each) for each in (output, *(batch.schema for batch in found)))
+            shown = pa.Table.from_batches([adapt_batch(batch, schema) for batch in found], schema)
+            return shown if indices is None else shown.select(indices)
 
         return self._read(read)
 
@@ -177,14 +185,7 @@ class MosaicDataset(Dataset):
         """What a scan reads. Files that were opened for it, to know their columns, stay open in `kept`."""
         filter_ = parse_filter(scan.filters)
         table, files = self._may_match(table, filter_, kept)
-        try:
-            return table, self._plan_files(table, files, scan.columns, filter_, kept)
-        except SchemaError:
-            # A column that no file to be read has may be in another file. Then all its rows are null here.
-            whole = self._whole(table)
-            if self._given_schema is not None or len(files) == len(whole.files):
-                raise
-            return whole, self._plan_files(whole, files, scan.columns, filter_, kept, typed_by=whole.files)
+        return self._plan_files(table, files, scan.columns, filter_, kept)
 
     def _may_match(
         self, table: Snapshot, filter_: Filter | None, kept: OpenFiles, *, is_first_enough: bool = False
@@ -192,22 +193,22 @@ class MosaicDataset(Dataset):
         """The files that the names of directories do not rule out.
 
         A partition column that a file stores rules out nothing, because the stored value counts. So the files that are
-        left are opened, which the read does anyway. With a given schema it does not, and then the first stands for all.
+        left are opened, which the read does anyway. If it does not (`is_first_enough`, or with a given schema), the
+        first stands for all; engines, which have asked for the schema, have opened all files of the table.
         """
         if filter_ is None:
             return table, table.files
+        has_schema = self._given_schema is not None
         stored: set[str] = set()
         while True:
             fields = [field for field in self._partition_fields(table) if field.name not in stored]
             files = matching_files(table.files, fields, filter_)
             if len(files) == len(table.files) and table.is_whole:
                 return table, files
-            if not files:
-                table = self._whole(table)
-            is_first_enough = is_first_enough or self._given_schema is not None or not files
-            looked_at = (files or table.files)[:1] if is_first_enough else files
-            table.learn(looked_at, kept)
-            more = table.stored_partitions(looked_at).intersection(filter_.columns) - stored
+            looked_at = files or table.files[:1]
+            table.learn(looked_at[:1] if is_first_enough or has_schema else looked_at, kept)
+            known = [file for file in (table.files if has_schema else looked_at) if file.path in table.columns]
+            more = table.stored_partitions(known).intersection(filter_.columns) - stored
             if not more:
                 return table, files
             stored |= more
@@ -227,13 +228,31 @@ class MosaicDataset(Dataset):
         columns: Sequence[str] | None,
         filter_: Filter | None,
         kept: OpenFiles,
-        typed_by: Sequence[FoundFile] | None = None,
-    ) -> ReadPlan:
-        """Plan to read files. Their columns have the types that hold all values in `typed_by`, by default in `files`.
+    ) -> tuple[Snapshot, ReadPlan]:
+        """Plan to read files. Columns have types that hold the values of all of them.
 
         Without files, the first file of the table says which columns there are.
         """
-        typed_by = typed_by or files or table.files[:1]
+        typed_by = files or table.files[:1]
+        try:
+            return table, self._plan_in_types(table, files, typed_by, columns, filter_, kept)
+        except SchemaError:
+            # A column that no file to be read has may be in another file. Then all its rows are null here.
+            whole = self._whole(table)
+            if self._given_schema is not None or len(typed_by) == len(whole.files):
+                raise
+            return whole, self._plan_in_types(whole, files, whole.files, columns, filter_, kept)
+
+    def _plan_in_types(
+        self,
+        table: Snapshot,
+        files: Sequence[FoundFile],
+        typed_by: Sequence[FoundFile],
+        columns: Sequence[str] | None,
+        filter_: Filter | None,
+        kept: OpenFiles,
+    ) -> ReadPlan:
+        """Plan to read files. Columns have types that hold the values in all files of `typed_by`."""
         if self._given_schema is None:
             table.learn(typed_by, kept)
 
@@ -297,16 +316,30 @@ class MosaicDataset(Dataset):
             del batch
 
 
-def _first_rows(batches: Generator[pa.RecordBatch, None, None], schema: pa.Schema, limit: int | None) -> pa.Table:
-    """A table of the first batches that together have `limit` rows, or of all."""
+def _first_rows(batches: Generator[pa.RecordBatch, None, None], limit: int) -> list[pa.RecordBatch]:
+    """Batches of the first `limit` rows. No more is read."""
     found: list[pa.RecordBatch] = []
     with closing(batches):
-        while limit is None or sum(batch.num_rows for batch in found) < limit:
-            batch = next(batches, None)
-            if batch is None:
+        for batch in batches:
+            found.append(batch.slice(0, limit))
+            limit -= found[-1].num_rows
+            if not limit:
                 break
-            found.append(batch)
-    return pa.Table.from_batches(found, schema)
+    return found
+
+
+def _last_rows(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
+    """Batches of the last `limit` rows. Others are released as soon as they are not among the last."""
+    found: deque[pa.RecordBatch] = deque()
+    count = 0
+    for batch in batches:
+        found.append(batch)
+        count += batch.num_rows
+        while count - found[0].num_rows >= limit:
+            count -= found.popleft().num_rows
+    if count > limit:
+        found[0] = found[0].slice(count - limit)
+    return list(found)
 
 
 def _find_files(
