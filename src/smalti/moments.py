@@ -77,12 +77,12 @@ def shortest_floats(array: Any) -> list[float | None]:
         array = array.cast(pa.string()).cast(pa.float64())
     values: list[float | None] = array.to_pylist()
     if pt.is_float16(array.type):
-        return [None if value is None else shortest_half(float(value)) for value in values]
+        return [None if value is None else _shortest_half(float(value)) for value in values]
     return values
 
 
 @cache  # There are 65,536 of them.
-def shortest_half(value: float) -> float:
+def _shortest_half(value: float) -> float:
     """The number that is written with the fewest digits and is `value` as a float16."""
     if not isfinite(value):
         return value

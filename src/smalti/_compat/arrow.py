@@ -280,9 +280,14 @@ def as_comparable(array: Any) -> Any:
 
 
 def min_max(array: Any) -> Any:
-    """The least and the greatest value, as an array of two. All versions (GH-33891): durations have no kernel."""
+    """The least and the greatest value, as an array of two.
+
+    All versions (GH-33891): durations have no kernel, and neither have numbers of 16 bits.
+    """
     import pyarrow.compute as pc
 
+    if pt.is_float16(array.type):
+        return min_max(array.cast(pa.float32())).cast(array.type)
     if pt.is_duration(array.type):
         return min_max(array.view(pa.int64())).view(array.type)
     ends: Any = pc.min_max(array)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 import smalti
+from smalti._compat.arrow import min_max
 from smalti.cli.arguments import (
     add_columns,
     add_files,
@@ -28,11 +27,9 @@ from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, shown_paths
 from smalti.errors import MosaicError
-from smalti.format.statistics import ColumnStatistics
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.tree import LogicalColumn, plan_schema
-from smalti.logical.types import storage_kind
-from smalti.moments import in_seconds, shortest_half
+from smalti.logical.widen import widen, widen_values
 from smalti.units import show_count
 
 
@@ -184,36 +181,31 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
 
 def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     names: dict[str, None] = {}
-    types: dict[str, pa.DataType | None] = {}  # of the columns with statistics, as given; None if files differ
-    groups: list[tuple[int, dict[str, ColumnStatistics]]] = []
+    rows: list[int] = []
+    bounds: dict[str, list[tuple[int, pa.Array]]] = {}
     for count, (_, file) in enumerate(open_each(options.files)):
         if count and options.row_group is not None:
             raise MosaicError("--row-group is for a single file", found=shown_paths(options.files))
         names.update(dict.fromkeys(file.stored_schema.names))  # fields of structs have statistics of their own
         check_below("row group", options.row_group, file.num_row_groups)
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
-        groups += [(group.num_rows, group.statistics) for group in map(file.row_group, wanted)]
-        for name in {name for _, statistics in groups[len(groups) - len(wanted) :] for name in statistics}:
-            type_ = file.columns.given_type(name) or file.stored_schema.field(name).type
-            types[name] = type_ if types.setdefault(name, type_) == type_ else None
+        for group in map(file.row_group, wanted):
+            rows.append(group.num_rows)
+            for name, found in group.bounds().items():
+                bounds.setdefault(name, []).append(found)
     chosen = select_columns(list(names), options.columns)
-    merged = merge_statistics(groups)
-    columns: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "null_count": known.null_count,
-            **{end: _plain(getattr(known, end), types.get(name)) for end in ("min", "max")},
-        }
-        for name in (names if chosen is None else chosen)
-        if (known := merged.get(name)) is not None
-    ]
+    columns: list[dict[str, Any]] = []
+    for name in names if chosen is None else chosen:
+        parts = bounds.get(name, [])
+        if parts and len(parts) == len(rows):
+            low, high = merge_bounds(rows, parts)
+            columns.append({"name": name, "null_count": sum(nulls for nulls, _ in parts), "min": low, "max": high})
     if options.json:
-        num_rows = sum(rows for rows, _ in groups)
-        screen.json({"file": shown_paths(options.files), "rows": num_rows, "columns": columns})
+        screen.json({"file": shown_paths(options.files), "rows": sum(rows), "columns": columns})
     elif not columns:
         screen.note("smalti: no statistics were written for these columns (see stats_columns in the writer's options)")
     else:
-        rows = [
+        lines = [
             [
                 cell(item["name"]),
                 f"{item['null_count']:,}",
@@ -221,58 +213,28 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
             ]
             for item in columns
         ]
-        screen.lines(screen.table(heads("column:20 | >nulls | min:10 | max:10"), rows))
+        screen.lines(screen.table(heads("column:20 | >nulls | min:10 | max:10"), lines))
 
 
-def merge_statistics(groups: list[tuple[int, dict[str, ColumnStatistics]]]) -> dict[str, ColumnStatistics]:
-    """Statistics over several row groups, each given with its number of rows, of the columns that all of them have.
+def merge_bounds(rows: Sequence[int], parts: Sequence[tuple[int, pa.Array]]) -> list[Any]:
+    """Minimum and maximum over row groups of so many rows, as JSON has them; None for both where they are not known.
 
     A row group of nulls only says nothing about the bounds of the others. A row group with values but without bounds
-    makes the bounds of the whole unknown.
+    makes the bounds of the whole unknown, and so do files whose types cannot be compared.
 
     Examples
     --------
-    >>> merge_statistics([(9, {"a": ColumnStatistics(1, 2, 5)}), (9, {"a": ColumnStatistics(9)})])
-    {'a': ColumnStatistics(null_count=10, min=2, max=5)}
+    >>> merge_bounds([9, 9], [(1, pa.array([2, 5])), (9, pa.array([None, None], pa.int64()))])
+    [2, 5]
     """
-    merged: dict[str, ColumnStatistics] = {}
-    for name in groups[0][1] if groups else ():
-        if not all(name in found for _, found in groups):
-            continue
-        parts = [(rows, found[name]) for rows, found in groups]
-        nulls = sum(part.null_count for _, part in parts)
-        known = [part for _, part in parts if part.has_min_max]
-        if not known or any(not part.has_min_max and part.null_count < rows for rows, part in parts):
-            merged[name] = ColumnStatistics(nulls)
-        else:
-            least = _extreme(min, [part.min for part in known])
-            merged[name] = ColumnStatistics(nulls, least, _extreme(max, [part.max for part in known]))
-    return merged
-
-
-def _extreme(choose: Callable[..., Any], bounds: list[Any]) -> Any:
-    """The least or the greatest of some bounds. Days and moments that Python cannot hold are Arrow scalars."""
-    type_ = next((bound.type for bound in bounds if isinstance(bound, pa.Scalar)), None)
+    known = [ends for _, ends in parts if not ends.null_count]
+    unknown = any(ends.null_count and nulls < count for count, (nulls, ends) in zip(rows, parts, strict=True))
+    type_: Any = known[0].type if known and not unknown else None
+    for ends in known if type_ is not None else ():
+        type_ = type_ and widen(type_, ends.type)
     if type_ is None:
-        return choose(bounds)
-    scalars = [bound if isinstance(bound, pa.Scalar) else pa.scalar(bound, type_) for bound in bounds]
-    return choose(scalars, key=in_seconds)
-
-
-def _plain(value: Any, column_type: pa.DataType | None) -> Any:
-    """A bound as JSON can hold it, of a column whose files all have the type, if it is given.
-
-    By itself Arrow would take every moment and duration for one in microseconds. Those with nanoseconds are pandas'.
-    """
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    type_: pa.DataType | None = None
-    if isinstance(value, pa.Scalar):
-        type_ = value.type
-    elif hasattr(value, "nanosecond"):
-        type_ = pa.timestamp("ns", None if value.tzinfo is None else "UTC")
-    elif isinstance(value, (timedelta, float)) and column_type is not None:
-        type_ = storage_kind(column_type)
-    if type_ is not None and pt.is_float16(type_):
-        return shortest_half(value)
-    return plain_values(pa.array([value], type_))[0]
+        return [None, None]
+    values = pa.concat_arrays([widen_values(ends, type_) for ends in known])
+    if isinstance(values, pa.ExtensionArray):
+        return plain_values(pa.ExtensionArray.from_storage(type_, min_max(values.storage)))
+    return plain_values(min_max(values))

@@ -365,6 +365,19 @@ class RowGroup:
             for name, record, type_ in zip(names, records, types, strict=True)
         }
 
+    def bounds(self) -> dict[str, tuple[int, pa.Array]]:
+        """The number of nulls of columns with statistics, and minimum and maximum as an Arrow array of two.
+
+        The array has the given type, without dictionaries and runs, and nulls where the bounds are not known.
+        """
+        names, records = self._records()
+        found = {}
+        for name, record, field in zip(names, records, self._file.columns.stored.project(names).schema, strict=True):
+            given = self._file.columns.given_type(name)
+            low, high = (restore_bound(given, bound) for bound in record.bounds(field.type))
+            found[name] = record.null_count, pa.concat_arrays([pa.array([end], end.type) for end in (low, high)])
+        return found
+
     @property
     def raw_statistics(self) -> dict[str, ColumnStatistics]:
         """The same with `min` and `max` as the bytes that the file stores; see section 11 of the format.
