@@ -37,7 +37,7 @@ NAMES = {
     ),
     "smalti.polars": "scan_mosaic",
     "smalti.report": "render_report write_report",
-    "smalti.spark": "clean enable session",
+    "smalti.spark": "enable session",
 }
 
 
