@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -19,12 +20,15 @@ settings.register_profile("fixed", COMMON, derandomize=True, database=None, max_
 settings.register_profile("explore", COMMON, derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("fixed")
 
+# For every Java that a test starts: what the optimizing compiler costs is never earned back in a few seconds.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 #: The tests of a file stay together on one worker, because they share what takes long to make. These go further: two
 #: groups of files share a session of Spark each, so that all tests together start and warm up two sessions.
 GROUPS = {
     "spark, as used every day": r"tests/spark/test_(day|tpch)\.py",
-    "spark": r"tests/(spark/test_(?!kill|secrets|servers|storage)|jobs/test_spark_engine)",
+    "spark": r"tests/(spark/test_(?!kill|servers)|jobs/test_(docs|spark_engine))",
 }
 #: What takes longest comes first, so that no worker is left alone with it at the end.
 FIRST = [
@@ -47,7 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One session for each worker, as `smalti.spark.session` makes it; tasks may fail three times."""
     session_of = pytest.importorskip("smalti.spark").session
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    session = session_of("local[2,4]", driver_memory="2g", **warehouse)
+    session = session_of("local[2,4]", driver_memory="2g", sql_shuffle_partitions=2, **warehouse)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

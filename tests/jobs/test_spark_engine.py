@@ -48,7 +48,7 @@ def test_a_profile_of_many_tasks_is_merged_on_the_executors(spark: Any, tmp_path
     for number, type_ in enumerate((pa.int32(), pa.int64(), pa.float64())):
         columns = names if number < 2 else ["other"]
         table = pa.table({name: pa.array(range(1000), type_) for name in columns})
-        smalti.write_table(table, tmp_path / f"{number}.mosaic", row_group_max_rows=100)
+        smalti.write_table(table, tmp_path / f"{number}.mosaic", row_group_max_rows=160)
     executor = SparkExecutor(spark)
     tasks = list(range(MANY_TASKS + 5))
     assert [found for _, found in executor.run(_number, tasks, Meter("", len(tasks), 0, None), add)] == [sum(tasks)]
