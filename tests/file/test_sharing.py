@@ -286,7 +286,10 @@ TRAVELLERS: dict[type, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     smalti.FileLayout: (lambda: smalti.open(PATH).layout(), lambda layout: layout),
     smalti.RowGroupLayout: (lambda: smalti.open(PATH).layout().row_groups[0], lambda layout: layout),
     smalti.BucketLayout: (lambda: smalti.open(PATH).layout().row_groups[0].buckets[0], lambda layout: layout),
-    smalti.ColumnLayout: (lambda: smalti.open(PATH).layout().row_groups[0].buckets[0].columns[0], lambda layout: layout),
+    smalti.ColumnLayout: (
+        lambda: smalti.open(PATH).layout().row_groups[0].buckets[0].columns[0],
+        lambda layout: layout,
+    ),
     smalti.Section: (lambda: smalti.open(PATH).layout().index, lambda section: section),
     smalti.LayoutChoice: (lambda: smalti.LayoutChoice(2, 512, "fixed"), lambda choice: choice),
     kudu.Compression: (lambda: kudu.Compression(1), lambda found: found),
