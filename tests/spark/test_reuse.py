@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:
 
 
 def test_queries(spark: Any, directory: Path) -> None:
-    """With and without adaptive plans, which filter scans at run time in ways of their own; in turn in the short form."""
+    """With and without adaptive plans, which filter scans at run time in ways of their own; one of both, in short."""
     _load(spark, directory, "parquet")
     expected = {name: _plain(spark.sql(query).collect()) for name, query in QUERIES.items()}
     _load(spark, directory, "mosaic")
