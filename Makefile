@@ -130,9 +130,10 @@ docs: $(VENV)/.docs
 test:
 	@echo ">> setting up, and lint"
 	@$(MAKE) --no-print-directory -j4 --output-sync lint browser $(PAIMON)/.installed $(VENV)/reference-0.1.0
-	@echo ">> pytest"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
-	@$(MAKE) --no-print-directory test-paimon
+	@echo ">> pytest; beside it the tests with pypaimon, shown at the end"
+	@$(MAKE) --no-print-directory test-paimon >build/paimon.log 2>&1 & paimon=$$!; \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup; status=$$?; \
+		wait $$paimon || status=$$?; cat build/paimon.log; exit $$status
 
 # The long forms of the same tests: more examples, more rounds, all of TPC-H, the benchmark of Spark in short.
 test-long: $(PAIMON)/.installed $(VENV)/reference-0.1.0 browser

@@ -77,6 +77,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((name for name, files in GROUPS.items() if re.match(files, nodeid)), nodeid.partition("::")[0])
+            file, _, test = nodeid.partition("::")
+            alone = nodeid if test.startswith("test_page[") else file  # Pages of the documentation share nothing.
+            return next((name for name, files in GROUPS.items() if re.match(files, nodeid)), alone)
 
     return Scheduling(config, log)

@@ -16,6 +16,7 @@ from smalti.cli.main import main
 from smalti.spark.setup.java import ensure_java
 from tests.spark.test_kill import HOME, free_port, process, wait_for
 from tests.support.children import ROOT
+from tests.support.long import LONG
 
 COLUMNS = 2_000
 SMALL = ["--driver-memory", "1g", "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
@@ -28,6 +29,7 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.skipif(not LONG, reason="make test-long: the next test has a server of Connect, too")
 def test_connect_reads_3_of_2000_columns(jar: str, tmp_path: Path) -> None:
     """The client is another process, and has nothing but pyspark. A bucket that is not needed is damaged."""
     path = tmp_path / "wide.mosaic"
