@@ -345,7 +345,7 @@ def test_short_run_on_s3(tmp_path):
 def test_short_run_of_spark(tmp_path):
     """A process of its own, because it starts and stops sessions."""
     command = [sys.executable, "-m", "benchmarks.spark", "--columns=20", "--rows=40", "--files=2", "--rounds=1"]
-    command += ["--sessions=1", "--only", "first", "read", "convert"]
+    command += ["--sessions=1", "--narrow=100", "--only", "first", "read", "convert", "write"]
     done = subprocess.run([*command, f"--out={tmp_path}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     document = json.loads((tmp_path / "spark.json").read_text())
@@ -353,6 +353,9 @@ def test_short_run_of_spark(tmp_path):
     for road in ("dataframe", "parquet"):
         measured = document["convert"][road]
         assert measured["times"] == pytest.approx(measured["seconds"] / document["convert"]["job"]["seconds"])
+    for work in ("narrow", "half"):
+        measured = document["write"][work]
+        assert measured["ratio"] == pytest.approx(measured["seconds"] / measured["peer"])
     assert len(document["read"]["mosaic"]["collect"]) == len(document["read"]["parquet"]["load_and_collect"]) == 1
     assert document["read"]["mosaic"]["peak_bytes"] > document["read"]["mosaic"]["idle_bytes"] > 1 << 26
     first = document["first"]
@@ -363,6 +366,7 @@ def test_short_run_of_spark(tmp_path):
     assert "first query of a session" in text
     assert "Converting 20 columns x 40 rows" in text
     assert "Reading 10 of 20 columns" in text
+    assert "10 of 20 columns, filtered" in text
 
 
 @pytest.mark.parametrize("suffix", ["mosaic", "parquet"])
