@@ -192,7 +192,8 @@ def test_a_file_read_ahead_is_the_same_file(twenty: bytes, readahead: int, filte
         batches = list(file.iter_batches(300, filters=filters))
         assert pa.Table.from_batches(batches).equals(expected)
     assert source.most <= max(1, readahead)
-    assert (source.most > 1) == (readahead > 1)
+    # Without a filter, the row groups of a small file are one request.
+    assert (source.most > 1) == (readahead > 1 and filters is not None)
 
 
 def test_progress_tells_of_every_row_group(twenty: bytes) -> None:

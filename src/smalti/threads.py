@@ -19,8 +19,9 @@ MIN_RUN, MAX_RUN = 128 << 10, 2 << 20
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Requests that a process makes at the same time: one for each of the 100 buckets that files often have, and more.
-REQUESTS = 128
+#: The most requests that a process makes at the same time. How many of them a read makes depends on the latency, see
+#: `smalti.io.connection.Cost.parallel`.
+REQUESTS = 512
 
 #: By name and number of threads.
 _pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
@@ -70,6 +71,36 @@ def request_pool() -> ThreadPoolExecutor:
     A function that runs there must not wait for another one that runs there, or all threads could wait for ever.
     """
     return _pool(REQUESTS, "smalti-request")
+
+
+def request_all(function: Callable[[Item], Result], items: Sequence[Item], parallel: int) -> list[Result]:
+    """Call a function that waits for an answer with each item, `parallel` of them at the same time.
+
+    Each of the threads takes the next item when it is done with one, so that a future for each item is not needed. The
+    first error is raised, and items that were not begun then are not run.
+    """
+    results: list[Result] = [None] * len(items)  # type: ignore[list-item]
+    waiting = deque(range(len(items)))
+
+    def run() -> None:
+        try:
+            while True:
+                try:
+                    i = waiting.popleft()
+                except IndexError:
+                    return
+                results[i] = function(items[i])
+        except BaseException:
+            waiting.clear()
+            raise
+
+    pool = request_pool()
+    running = [pool.submit(run) for _ in range(min(parallel, len(items)))]
+    for future in running:
+        future.exception()  # Wait for all, also if one has failed.
+    for future in running:
+        future.result()
+    return results
 
 
 def start(function: Callable[[], Result], threads: int) -> Future[Result]:

@@ -294,18 +294,22 @@ class MosaicFile(Scannable):
         budget = self._budget if len(plan.groups) > 1 else Budget(0)
         ahead = Allowance(budget.memory_limit) if budget.readahead else None
         units = self._scanner.units(plan, kept, batch_size, ahead)
-        sizes, meter = [0] * len(plan.groups), None
+        meter: Meter | None = None
+        done: Iterator[tuple[int, int]] = iter(())
         if progress is not None:
-            sizes = [self._tail.stored_bytes(read.row_group, plan.output.bucket_ids) for read in plan.groups]
-            meter = Meter("read", len(sizes), sum(sizes), progress)
-        for size, batches in zip(sizes, in_order(units, budget), strict=True):
+            parts = [[read.row_group for read in part.groups] for part, _ in self._scanner.rounds(plan, ahead)]
+            stored = self._tail.stored_bytes
+            sizes = [sum(stored(group, plan.output.bucket_ids) for group in groups) for groups in parts]
+            meter = Meter("read", len(plan.groups), sum(sizes), progress)
+            done = zip(sizes, map(len, parts), strict=True)
+        for batches in in_order(units, budget):
             num_rows = 0
             for batch in batches:
                 num_rows += batch.num_rows
                 yield batch
                 del batch
             if meter is not None:
-                meter.add(num_rows, size, done=1)
+                meter.add(num_rows, *next(done))
             del batches
 
     def _check_present(self, names: Sequence[str]) -> None:

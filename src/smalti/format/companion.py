@@ -51,26 +51,20 @@ class Companion:
     size: int
 
 
-def pack_companion(payload: bytes, end: bytes) -> bytes:
-    """The frame of a file that ends with `end`: its index and footer."""
+def pack_frame(tag: bytes, payload: bytes, checksum: int) -> bytes:
+    """A skippable frame with the envelope of the companion. `checksum` is that of something outside of it."""
     size = ENVELOPE_SIZE + len(payload)
-    head = _MAGIC + struct.pack("<I", size - _FRAME_HEAD) + _HEAD.pack(_TAG, VERSION, WRITER, google_crc32c.value(end))
-    body = head + payload
-    return body + _END.pack(google_crc32c.value(body), size, _TAG)
+    body = _MAGIC + struct.pack("<I", size - _FRAME_HEAD) + _HEAD.pack(tag, VERSION, WRITER, checksum) + payload
+    return body + _END.pack(google_crc32c.value(body), size, tag)
 
 
-def split_section(section: bytes) -> tuple[bytes, Companion | None]:
-    """The section of the schema block without the companion, and the companion, None without one.
+def split_frame(section: bytes, tag: bytes) -> tuple[bytes, bytes, int, int, int] | None:
+    """Bytes before the frame that ends a section, its payload, checksum, version and writer; None without a frame.
 
-    Raise CorruptFileError if there is a companion, and it is damaged. Warn of a version that is unknown.
+    Raise CorruptFileError if there is a frame, and it is damaged.
     """
-    if section[-4:] != _TAG:
-        at = section.rfind(_TAG)
-        if at >= _FRAME_HEAD and section[at - _FRAME_HEAD : at - 4] == _MAGIC:
-            raise CorruptFileError("companion is cut or damaged", offset=at - _FRAME_HEAD)
-        return section, None
-    if len(section) < ENVELOPE_SIZE:
-        return section, None
+    if section[-4:] != tag or len(section) < ENVELOPE_SIZE:
+        return None
     checksum, size, _ = _END.unpack(section[-_END.size :])
     if not ENVELOPE_SIZE <= size <= len(section):
         raise CorruptFileError("companion does not fit", found=size, expected=f"at most {len(section)}")
@@ -79,11 +73,31 @@ def split_section(section: bytes) -> tuple[bytes, Companion | None]:
         raise CorruptFileError("checksum of the companion does not match", offset=len(section) - size)
     if frame[:4] != _MAGIC or int.from_bytes(frame[4:8], "little") != size - _FRAME_HEAD:
         raise CorruptFileError("companion is no skippable frame", offset=len(section) - size, found=frame[:8].hex())
-    _, version, writer, of_end = _HEAD.unpack(frame[_FRAME_HEAD : _FRAME_HEAD + _HEAD.size])
+    _, version, writer, of_other = _HEAD.unpack(frame[_FRAME_HEAD : _FRAME_HEAD + _HEAD.size])
+    return section[:-size], frame[_FRAME_HEAD + _HEAD.size : -_END.size], of_other, version, writer
+
+
+def pack_companion(payload: bytes, end: bytes) -> bytes:
+    """The frame of a file that ends with `end`: its index and footer."""
+    return pack_frame(_TAG, payload, google_crc32c.value(end))
+
+
+def split_section(section: bytes) -> tuple[bytes, Companion | None]:
+    """The section of the schema block without the companion, and the companion, None without one.
+
+    Raise CorruptFileError if there is a companion, and it is damaged. Warn of a version that is unknown.
+    """
+    found = split_frame(section, _TAG)
+    if found is None:
+        at = section.rfind(_TAG) if section[-4:] != _TAG else -1
+        if at >= _FRAME_HEAD and section[at - _FRAME_HEAD : at - 4] == _MAGIC:
+            raise CorruptFileError("companion is cut or damaged", offset=at - _FRAME_HEAD)
+        return section, None
+    before, payload, of_end, version, writer = found
     if version != VERSION:
         warn_of(f"its version is {version}, this is {VERSION}")
-    payload = frame[_FRAME_HEAD + _HEAD.size : -_END.size] if version == VERSION else b""
-    return section[:-size], Companion(of_end, payload, writer, size)
+        payload = b""
+    return before, Companion(of_end, payload, writer, len(section) - len(before))
 
 
 def check_end(companion: Companion, end: bytes) -> None:

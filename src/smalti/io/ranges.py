@@ -1,4 +1,4 @@
-"""Which bytes to ask for: a pure plan that merges neighbours and cuts long reads, and a small executor."""
+"""Which bytes to ask for: a pure plan that weighs requests against bytes and cuts long reads, and a small executor."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from smalti.io.connection import Cost
 from smalti.io.sources import Range, Source
-from smalti.threads import REQUESTS
 
-#: Bytes that are read without being wanted, as a share of the wanted bytes, because fewer requests are cheaper.
-SPARE_SHARE = 0.05
-#: The largest gap worth reading to save a round trip.
-REMOTE_GAP = 512 << 10
+#: Bytes that are read between the wanted ones are no more than the wanted ones, or than this many if that is more.
+SPARE = 16 << 20
+#: The largest gap that is read to save a request, whatever a request seems to cost.
+MAX_GAP = 1 << 20
+#: The largest bucket that is read whole to save the round trip for its directory.
+MAX_WHOLE = 1 << 20
 #: Merging makes no request longer than this. Longer ranges of a remote file are read in several requests at once.
 LOCAL_REQUEST = 32 << 20
 REMOTE_REQUEST = 8 << 20
@@ -26,15 +28,12 @@ class Request(NamedTuple):
     parts: tuple[int, ...]
 
 
-def plan_requests(
-    ranges: Sequence[Range], max_gap: int, max_request: int, max_requests: int = REQUESTS
-) -> list[Request]:
+def plan_requests(ranges: Sequence[Range], max_gap: int, max_request: int, spare: int = SPARE) -> list[Request]:
     """Merge ranges into requests: those that touch, and those with gaps between them that are cheaper than requests.
 
-    Gaps are closed from the smallest on, as long as all of them together are a small share of the wanted bytes. If
-    there are more than `max_requests` then, they would not be under way all at once, and gaps of up to `max_gap` bytes
-    are closed until they are. A request is not made longer than `max_request` by merging, so that several can be under
-    way. Empty ranges need no request.
+    Gaps of up to `max_gap` bytes are closed, from the smallest on, as long as all of them together have no more than
+    the wanted bytes, or than `spare` if that is more. A request is not made longer than `max_request` by merging, so
+    that several can be under way. Empty ranges need no request.
 
     Examples
     --------
@@ -42,14 +41,13 @@ def plan_requests(
     [Request(offset=10, size=10, parts=(0, 1)), Request(offset=40, size=1, parts=(2,))]
     """
     order = sorted((i for i in range(len(ranges)) if ranges[i].size), key=lambda i: ranges[i].offset)
-    closed = _closed_gaps([ranges[i] for i in order], max_gap, max_requests)
+    largest = _largest_gap([ranges[i] for i in order], max_gap, spare)
     requests: list[Request] = []
     start = end = 0
     parts: list[int] = []
-    for position, i in enumerate(order):
+    for i in order:
         wanted = ranges[i]
-        joins = wanted.offset <= end or position in closed
-        if parts and joins and max(end, wanted.end) - start <= max_request:
+        if parts and wanted.offset - end <= largest and max(end, wanted.end) - start <= max_request:
             end = max(end, wanted.end)
             parts.append(i)
             continue
@@ -61,21 +59,58 @@ def plan_requests(
     return requests
 
 
-def _closed_gaps(ranges: Sequence[Range], max_gap: int, max_requests: int) -> set[int]:
-    """Positions of sorted ranges that are read in one request with the range before, and the gap between them."""
-    gaps = [
-        (gap, position)
-        for position, (before, wanted) in enumerate(pairwise(ranges), 1)
-        if (gap := wanted.offset - before.end) > 0
-    ]
-    spare = int(SPARE_SHARE * sum(wanted.size for wanted in ranges))
-    closed: set[int] = set()
-    for gap, position in sorted(gaps):
+def _largest_gap(ranges: Sequence[Range], max_gap: int, spare: int) -> int:
+    """The size of gaps between sorted ranges up to which all of them are closed."""
+    if max_gap == 0:
+        return 0
+    gaps = sorted(gap for before, wanted in pairwise(ranges) if 0 < (gap := wanted.offset - before.end) <= max_gap)
+    spare = max(spare, sum(wanted.size for wanted in ranges))
+    if sum(gaps) <= spare:
+        return max_gap
+    for gap in gaps:
         spare -= gap
-        if gap > max_gap or (spare < 0 and len(gaps) + 1 - len(closed) <= max_requests):
-            break
-        closed.add(position)
-    return closed
+        if spare < 0:
+            return gap - 1
+    return max_gap
+
+
+class Parts(NamedTuple):
+    """A bucket of which some parts are wanted, and where they are is known only after its head was read."""
+
+    size: int
+    head: int
+    #: The share of the bytes behind the head that is wanted, and in how many pieces.
+    share: float
+    pieces: int
+
+
+def plan_whole(buckets: Sequence[Parts], cost: Cost, spare: int = SPARE) -> list[bool]:
+    """Which buckets to read whole, because that takes less time than their heads, then their wanted parts.
+
+    If all of them are read whole there is only one round of requests, and the time of a round trip is saved. Otherwise
+    those are read whole for which the bytes between take less time than the requests. Buckets of more than `MAX_WHOLE`
+    bytes never are, and the others only as long as they have no more than `spare` bytes together.
+
+    Examples
+    --------
+    >>> cost = Cost(latency=0.05, request=0.001, byte=1e-8)
+    >>> plan_whole([Parts(size=200_000, head=400, share=0.01, pieces=1)], cost)
+    [True]
+    >>> plan_whole([Parts(size=200_000, head=400, share=0.01, pieces=1)] * 50, cost)[:2]
+    [False, False]
+    """
+    whole, in_parts, chosen = 0.0, 0.0, []
+    for size, head, share, pieces in buckets:
+        one_read = cost.request + size * cost.byte if size <= MAX_WHOLE else float("inf")
+        two_reads = (1 + pieces) * cost.request + (head + share * (size - head)) * cost.byte
+        whole += one_read
+        in_parts += min(one_read, two_reads)
+        chosen.append(one_read <= two_reads)
+    if not all(chosen) and whole <= in_parts + cost.latency:
+        chosen = [True] * len(chosen)
+    if sum(parts.size for parts, is_whole in zip(buckets, chosen, strict=True) if is_whole) > spare:
+        return [False] * len(chosen)
+    return chosen
 
 
 def split(request: Request, max_request: int) -> list[Range]:
@@ -91,24 +126,28 @@ def split(request: Request, max_request: int) -> list[Range]:
     return [Range(start, end - start) for start, end in pairwise(bounds)]
 
 
-def fetch(source: Source, ranges: Sequence[Range]) -> list[memoryview]:
-    """Read ranges, in as few requests as the source's cost of a round trip suggests; one view per range, in order.
+def fetch(source: Source, ranges: Sequence[Range], spare: int = SPARE) -> list[memoryview]:
+    """Read ranges in as few requests as their cost suggests; one view per range, in order.
 
-    Refuses a closed source, even if there is nothing to read.
+    `spare` bounds the bytes that are read without being wanted, see `plan_requests`; they are released before this
+    returns. Refuses a closed source, even if there is nothing to read.
     """
     source.check_open()
+    max_gap, max_request = 0, LOCAL_REQUEST
+    if source.connection is not None:
+        max_gap, max_request = min(MAX_GAP, source.connection.cost.gap), REMOTE_REQUEST
+    requests = plan_requests(ranges, max_gap, max_request, spare)
     # Pieces of a local file would be read one after the other, and joined for nothing.
-    max_gap, max_request, longest = (
-        (REMOTE_GAP, REMOTE_REQUEST, REMOTE_REQUEST) if source.is_remote else (0, LOCAL_REQUEST, source.size)
-    )
-    requests = plan_requests(ranges, max_gap, max_request)
+    longest = source.size if source.connection is None else REMOTE_REQUEST
     pieces = [split(request, longest) for request in requests]
     blobs = iter(source.read_many([piece for some in pieces for piece in some]))
     out = [memoryview(b"")] * len(ranges)
     for request, some in zip(requests, pieces, strict=True):
         read = [next(blobs) for _ in some]
         view = memoryview(read[0] if len(read) == 1 else b"".join(read))
+        has_spare = max_gap > 0 and sum(ranges[i].size for i in request.parts) < request.size
         for i in request.parts:
             at = ranges[i].offset - request.offset
-            out[i] = view[at : at + ranges[i].size]
+            part = view[at : at + ranges[i].size]
+            out[i] = memoryview(bytes(part)) if has_spare else part
     return out

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from smalti import threads
 from smalti.errors import CorruptFileError, MosaicError, ReplacedError, without_secrets
+from smalti.io.connection import Connection
 from smalti.io.locations import AnyFileSystem, FsspecFileSystem, resolve
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Source:
     """Random access to bytes that do not change, from any thread.
 
     `name` is a path or URI for messages, without secrets; `is_remote` says that each read is a round trip, and
-    `tail_size` how many bytes the first read fetches from the end.
+    `tail_size` how many bytes the first read fetches from the end. `connection` of a remote source knows what reads
+    cost; others have none.
     """
 
     #: ETag of the object that was opened; empty if it has none.
@@ -57,10 +59,13 @@ class Source:
     _is_closed = False
     _close_file: Callable[[], object] | None = None
 
-    def __init__(self, size: int, name: str | None = None, *, is_remote: bool = False) -> None:
+    def __init__(
+        self, size: int, name: str | None = None, *, is_remote: bool = False, connection: Connection | None = None
+    ) -> None:
         self.size = size
         self.name = name
         self.is_remote = is_remote
+        self.connection = (connection or Connection()) if is_remote else None
         self.tail_size = REMOTE_TAIL if is_remote else LOCAL_TAIL
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -68,9 +73,12 @@ class Source:
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several ranges, given as offset and size; at the same time if each is a round trip."""
-        if self.is_remote and len(ranges) > 1:
-            return list(threads.request_pool().map(lambda wanted: self.read_at(*wanted), ranges))
-        return [self.read_at(*wanted) for wanted in ranges]
+        if self.connection is None:
+            return [self.read_at(*wanted) for wanted in ranges]
+        with self.connection.timed(len(ranges), sum(size for _, size in ranges)):
+            if len(ranges) == 1:
+                return [self.read_at(*ranges[0])]
+            return threads.request_all(lambda wanted: self.read_at(*wanted), ranges, self.connection.cost.parallel)
 
     def with_end(self, end: bytes) -> Source:
         """Return a source that has its last bytes, `end`, in memory and reads the others from this one."""
@@ -172,9 +180,15 @@ class ReadAt(Source):
     """
 
     def __init__(
-        self, read_at: Callable[[int, int], Any], size: int, *, name: str | None = None, is_remote: bool = False
+        self,
+        read_at: Callable[[int, int], Any],
+        size: int,
+        *,
+        name: str | None = None,
+        is_remote: bool = False,
+        connection: Connection | None = None,
     ) -> None:
-        super().__init__(size, name, is_remote=is_remote)
+        super().__init__(size, name, is_remote=is_remote, connection=connection)
         self._read_at = read_at
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -199,9 +213,11 @@ class FsspecSource(ReadAt):
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if len(ranges) < 2:
-            return [self.read_at(*wanted) for wanted in ranges]
+            return super().read_many(ranges)
         starts, ends = [offset for offset, _ in ranges], [offset + size for offset, size in ranges]
-        blobs = self._cat_ranges([self._path] * len(ranges), starts, ends, on_error="raise")
+        assert self.connection is not None
+        with self.connection.timed(len(ranges), sum(size for _, size in ranges)):
+            blobs = self._cat_ranges([self._path] * len(ranges), starts, ends, on_error="raise")
         return [self._checked(blob, *wanted) for blob, wanted in zip(blobs, ranges, strict=True)]
 
 
@@ -209,7 +225,7 @@ class WrappedSource(Source):
     """A source with the attributes of another one, which it closes. Subclasses change `read_many`."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source.size, source.name, is_remote=source.is_remote)
+        super().__init__(source.size, source.name, is_remote=source.is_remote, connection=source.connection)
         self._source = source
         self._close_file = source.close
         self.tail_size, self.etag, self.modified = source.tail_size, source.etag, source.modified
@@ -279,8 +295,12 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
 
 def open_object(stores: ObjectStores, path: str, name: str, tail_size: int = REMOTE_TAIL) -> Source:
     """Open an object with one request, which fetches its end. All reads are of the object that was opened."""
-    entry, end = stores.read_end(path, tail_size)
-    source = ReadAt(partial(stores.read_range, path, entry.etag), entry.size, name=name, is_remote=True)
+    connection = stores.connection(path)
+    with connection.timed(1) as timed:
+        entry, end = stores.read_end(path, tail_size)
+        timed.num_bytes = len(end)
+    read_range = partial(stores.read_range, path, entry.etag)
+    source = ReadAt(read_range, entry.size, name=name, is_remote=True, connection=connection)
     source.etag, source.modified = entry.etag, entry.modified
     return source.with_end(end)
 

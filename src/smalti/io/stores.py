@@ -28,6 +28,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, reso
 
 from smalti import threads
 from smalti.errors import MosaicError, ReplacedError, without_secrets
+from smalti.io.connection import Connection
 from smalti.io.locations import Entry
 from smalti.io.services import StoreSettings
 from smalti.io.sources import Source, open_object
@@ -112,6 +113,10 @@ class ObjectStores(FileSystemHandler):
                     errno.ENOENT, "No such bucket" if is_bucket else "No such object", shown
                 ) from None
             raise OSError(errno.EIO, _reason(error), shown) from None
+
+    def connection(self, path: str) -> Connection:
+        """What reads of a path's bucket have cost so far."""
+        return _connection(self.settings, path.strip("/").partition("/")[0])
 
     # --- operations that pyarrow lacks ------------------------------------------------------------------------------
 
@@ -397,6 +402,11 @@ def _directories(paths: Iterable[str], base: str) -> Iterator[str]:
 
 #: The objects of ``memory://`` in this process.
 _MEMORY = MemoryStore()
+
+
+@functools.lru_cache(maxsize=64)
+def _connection(settings: StoreSettings, bucket: str) -> Connection:  # noqa: ARG001
+    return Connection()
 
 
 @functools.lru_cache(maxsize=64)

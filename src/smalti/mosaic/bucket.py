@@ -8,7 +8,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from smalti._core.allowance import Allowance
 from smalti._core.batch import BucketViews, view_block, view_pages
@@ -18,6 +20,7 @@ from smalti.format.bucket import directory_size, inflate_slots, parse_directory
 from smalti.format.compression import Page, inflate_bucket
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
 from smalti.io import Range, Source, fetch
+from smalti.io.ranges import SPARE, Parts, plan_whole
 from smalti.mosaic.columns import BucketRead
 from smalti.mosaic.tail import Tail
 from smalti.spec import Compression
@@ -130,13 +133,27 @@ class BucketCache:
             self._kept.clear()
 
 
-class BucketReader:
-    """Fetches and inflates the buckets of one file."""
+class Wanted(NamedTuple):
+    """The buckets that are wanted of a row group.
 
-    def __init__(self, source: Source, tail: Tail, cache: BucketCache | None = None) -> None:
+    `fetched` has buckets, by number, that were read already, `whole` the numbers of those of which all columns will be
+    wanted.
+    """
+
+    group: int
+    reads: Sequence[BucketRead]
+    fetched: Mapping[int, Bucket] = NONE_FETCHED
+    whole: Set[int] = frozenset()
+
+
+class BucketReader:
+    """Fetches and inflates the buckets of one file. `spare` bounds the bytes that are read without being wanted."""
+
+    def __init__(self, source: Source, tail: Tail, cache: BucketCache | None = None, spare: int = SPARE) -> None:
         self.source = source
         self.tail = tail
         self.cache = cache
+        self._spare = spare
 
     def close(self) -> None:
         """Close the file and its cache, so that no read of a closed file works by chance."""
@@ -156,38 +173,70 @@ class BucketReader:
         fetched: Mapping[int, Bucket] = NONE_FETCHED,
         whole: Set[int] = frozenset(),
     ) -> list[Bucket]:
-        """Read buckets of a row group, in two rounds of requests at most.
+        """Read buckets of one row group, see `fetch_groups`."""
+        return self.fetch_groups([Wanted(group, reads, fetched, whole)])[0]
+
+    def fetch_groups(self, wanted: Sequence[Wanted]) -> list[list[Bucket]]:
+        """Read buckets of some row groups, in two rounds of requests at most.
 
         The first round reads monolithic buckets and the directories of paged ones, or all of a paged bucket if all its
-        columns are wanted; the second reads the wanted slots. Of buckets in `fetched`, or in the cache, only missing
-        slots are read. `whole` has the numbers of buckets of which all columns will be wanted.
+        columns are wanted; the second reads the wanted slots. From a store, small paged buckets are read whole where
+        that takes less time; and where the companion has the sizes of slots, these are read in the first round too. The
+        directory still decides: a slot that is elsewhere is read again. Of buckets that are fetched or cached, only
+        missing slots are read.
         """
-        buckets, ranges = [], []
-        for read in reads:
-            bucket = fetched.get(read.bucket)
-            if bucket is None and self.cache is not None:
-                bucket = self.cache.get(group, read.bucket)
-            size = 0
-            if bucket is None:
-                bucket = Bucket(group, read.bucket, read.physical, self.tail.entry(group, read.bucket))
-                size = bucket.entry.size
-                if bucket.entry.mode == PAGED and not read.whole and read.bucket not in whole:
-                    size = min(size, directory_size(read.physical))
-            buckets.append(bucket)
-            ranges.append(Range(bucket.entry.offset, size))
-        for bucket, data in zip(buckets, fetch(self.source, ranges), strict=True):
-            bucket.data = bucket.data or data
+        pending = [self._pending(one, read) for one in wanted for read in one.reads]
+        self._choose_whole(pending)
+        ranges = [where for each in pending for where in each.first_round()]
+        blobs = iter(fetch(self.source, ranges, self._spare))
         missing: list[tuple[Bucket, int, Range]] = []
-        for read, bucket in zip(reads, buckets, strict=True):
-            if bucket.entry.mode == PAGED:
-                try:
-                    missing += _missing_slots(bucket, read.wanted_physical)
-                except MosaicError as error:
-                    raise self.locate(error, bucket) from None
-        slots = fetch(self.source, [where for _, _, where in missing])
+        for each in pending:
+            try:
+                missing += each.cut(blobs)
+            except MosaicError as error:
+                raise self.locate(error, each.bucket) from None
+        slots = fetch(self.source, [where for _, _, where in missing], self._spare)
         for (bucket, node, _), data in zip(missing, slots, strict=True):
             bucket.slots[node] = data
-        return buckets
+        buckets = iter(pending)
+        return [[next(buckets).bucket for _ in one.reads] for one in wanted]
+
+    def _pending(self, wanted: Wanted, read: BucketRead) -> _Pending:
+        """What of a bucket is still to be read."""
+        group, number = wanted.group, read.bucket
+        bucket = wanted.fetched.get(number)
+        if bucket is None and self.cache is not None:
+            bucket = self.cache.get(group, number)
+        if bucket is not None:
+            return _Pending(bucket, read, 0)
+        bucket = Bucket(group, number, read.physical, self.tail.entry(group, number))
+        size = bucket.entry.size
+        if bucket.entry.mode == PAGED and not read.whole and number not in wanted.whole:
+            size = min(size, directory_size(read.physical))
+        pending = _Pending(bucket, read, size)
+        if size < bucket.entry.size and self.source.connection is not None and self.tail.slot_sizes is not None:
+            found = self.tail.slot_sizes.find(group, number, read.physical.num_physical, read.wanted_physical)
+            if all(size + offset + length <= bucket.entry.size for offset, length in found):
+                pending.expected = [(size + offset, length) for offset, length in found]
+        return pending
+
+    def _choose_whole(self, pending: Sequence[_Pending]) -> None:
+        """Read paged buckets whole where that takes less time than two rounds."""
+        if self.source.connection is None:
+            return
+        in_parts = [each for each in pending if each.size < each.bucket.entry.size and each.size and not each.expected]
+        parts = [
+            Parts(
+                each.bucket.entry.size,
+                each.size,
+                len(each.read.wanted_physical) / each.read.physical.num_physical,
+                len(each.read.wanted_physical),
+            )
+            for each in in_parts
+        ]
+        for each, is_whole in zip(in_parts, plan_whole(parts, self.source.connection.cost, self._spare), strict=True):
+            if is_whole:
+                each.size, each.is_spare = each.bucket.entry.size, True
 
     def inflate_pages(self, buckets: Sequence[Bucket], allowance: Allowance) -> int:
         """Inflate the slots of paged buckets, all in one call; return the number of bytes that this took."""
@@ -239,15 +288,46 @@ class BucketReader:
         return error.locate(path=self.source.name, row_group=bucket.group, bucket=bucket.number)
 
 
-def _missing_slots(bucket: Bucket, wanted: list[int]) -> Iterator[tuple[Bucket, int, Range]]:
-    """Cut the wanted slots out of the fetched bytes of a paged bucket; yield the slots that are still to be fetched."""
-    entry, data = bucket.entry, bucket.data
-    directory = parse_directory(data, bucket.physical, entry.size, wanted)
-    bucket.child_rows = directory.child_rows
-    for node, (offset, size) in zip(wanted, directory.slots, strict=True):
-        if node in bucket.slots:
-            continue
-        if len(data) == entry.size:
-            bucket.slots[node] = data[offset : offset + size]
-        else:
-            yield bucket, node, Range(entry.offset + offset, size)
+class _Pending:
+    """A bucket that is being fetched: `size` of its bytes, from the first on, and slots where they are `expected`."""
+
+    __slots__ = ("bucket", "expected", "is_spare", "read", "size")
+
+    def __init__(self, bucket: Bucket, read: BucketRead, size: int) -> None:
+        self.bucket = bucket
+        self.read = read
+        self.size = size
+        #: Whether more of the bucket is read than is wanted, and released afterwards.
+        self.is_spare = False
+        #: (offset in the bucket, size) of the wanted slots by the companion; empty if it does not tell.
+        self.expected: list[tuple[int, int]] = []
+
+    def first_round(self) -> Iterator[Range]:
+        start = self.bucket.entry.offset
+        yield Range(start, self.size)
+        for offset, size in self.expected:
+            yield Range(start + offset, size)
+
+    def cut(self, blobs: Iterator[memoryview]) -> Iterator[tuple[Bucket, int, Range]]:
+        """Take the bytes of the first round, and cut the wanted slots out; yield those that are still to be fetched."""
+        bucket, wanted, data = self.bucket, self.read.wanted_physical, next(blobs)
+        guessed = dict(zip(wanted, zip(self.expected, islice(blobs, len(self.expected)), strict=True), strict=False))
+        bucket.data = bucket.data or data
+        if bucket.entry.mode != PAGED:
+            return
+        entry, data = bucket.entry, bucket.data
+        directory = parse_directory(data, bucket.physical, entry.size, wanted)
+        bucket.child_rows = directory.child_rows
+        for node, (offset, size) in zip(wanted, directory.slots, strict=True):
+            if node in bucket.slots:
+                continue
+            where, found = guessed.get(node, (None, data))
+            if where == (offset, size):
+                bucket.slots[node] = found
+            elif len(data) == entry.size:
+                slot = data[offset : offset + size]
+                bucket.slots[node] = memoryview(bytes(slot)) if self.is_spare else slot
+            else:
+                yield bucket, node, Range(entry.offset + offset, size)
+        if self.is_spare:
+            bucket.data = memoryview(bytes(data[: directory_size(bucket.physical)]))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -21,8 +22,9 @@ from smalti._core.batch import Batch
 from smalti.errors import MemoryLimitError, MosaicError
 from smalti.format.index import MONOLITHIC
 from smalti.io import Source
+from smalti.io.ranges import SPARE
 from smalti.memory import rows_per_slice
-from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, BucketReader
+from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, BucketReader, Wanted
 from smalti.mosaic.columns import Projection
 from smalti.mosaic.tail import Tail
 from smalti.readahead import Unit
@@ -38,9 +40,13 @@ _FEW_ROWS = 4
 MAX_SLICE_BYTES = 256 << 20
 #: A row group decoded ahead of its turn may take twice its estimate plus this many bytes.
 SLACK = 16 << 20
+#: Bytes that row groups fetch together from a store: enough that their round trip takes less time than they do.
+ROUND_BYTES = 8 << 20
 #: Bytes of the widest value of fixed width in Arrow's memory.
 MAX_WIDTH = 16
 
+#: No buckets of any row group.
+NO_GROUPS: Mapping[int, Mapping[int, Bucket]] = MappingProxyType({})
 #: Makes the batch that is delivered from a batch of stored columns. It is called with the batch and a function that
 #: must be told the number of bytes before they are allocated, and which raises if they are too many.
 Assemble: TypeAlias = Callable[[pa.RecordBatch, Callable[[int], None]], pa.RecordBatch]
@@ -133,6 +139,28 @@ def estimate_bytes(tail: Tail, columns: Projection, group: int) -> Estimate:
     return Estimate(fetched, inflated, max(share_inflated, tail.index.rows(group) * columns.row_width))
 
 
+def plan_rounds(sizes: Sequence[tuple[int, int]], most: int) -> list[range]:
+    """Cut row groups into runs whose requests are planned and made together.
+
+    `sizes` are the bytes that each row group fetches, and all that it holds. A run ends when it fetches enough to be
+    worth a round trip, `ROUND_BYTES`, or would hold more than `most`.
+
+    Examples
+    --------
+    >>> plan_rounds([(20_000, 90_000)] * 5, most=300_000)
+    [range(0, 3), range(3, 5)]
+    """
+    runs, start, fetched, held = [], 0, 0, 0
+    for i, (fetch, hold) in enumerate(sizes):
+        if i > start and (fetched >= ROUND_BYTES or held + hold > most):
+            runs.append(range(start, i))
+            start, fetched, held = i, 0, 0
+        fetched, held = fetched + fetch, held + hold
+    if sizes:
+        runs.append(range(start, len(sizes)))
+    return runs
+
+
 # --- carrying it out ----------------------------------------------------------------------------------------------
 
 
@@ -150,7 +178,8 @@ class Scanner:
     def __init__(self, source: Source, tail: Tail, memory_limit: int, cache: BucketCache | None = None) -> None:
         self.tail = tail
         self.memory_limit = memory_limit
-        self.buckets = BucketReader(source, tail, cache)
+        self._spare = min(SPARE, source.size, memory_limit // 16) if source.is_remote else 0
+        self.buckets = BucketReader(source, tail, cache, self._spare)
 
     def batches(
         self,
@@ -158,18 +187,42 @@ class Scanner:
         *,
         kept: Allowance | None = None,
         batch_size: int | None = None,
-        fetched: Mapping[int, Bucket] = NONE_FETCHED,
+        fetched: Mapping[int, Mapping[int, Bucket]] = NO_GROUPS,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a scan, in order.
 
         With `kept`, the caller holds all batches: each row group is one batch, counted in `kept`. Without it, the
         caller holds one batch at a time: a row group that decodes to more than `BATCH_BYTES` by estimate is decoded in
         slices while its inflated buckets stay in memory, and a slice that exceeds the limit is retried with a quarter
-        of its rows. `fetched` has buckets, by number, that were read already; only for plans of one row group.
+        of its rows. `fetched` has buckets that were read already, by row group and number.
         """
         for read in plan.groups:
             step = None if kept is not None else self._rows_at_once(plan, read, batch_size)
-            yield from _GroupScan(self, plan, read, kept, fetched).batches(step)
+            buckets = fetched.get(read.row_group, NONE_FETCHED)
+            yield from _GroupScan(self, plan, read, kept, buckets).batches(step)
+
+    def rounds(self, plan: ScanPlan, ahead: Allowance | None) -> list[tuple[ScanPlan, int]]:
+        """Cut a plan into those that are read as a unit, each with an estimate of the bytes that it holds.
+
+        From a store, several row groups are a unit if none of them is filtered: then all of them are fetched at once.
+        Without `ahead`, nothing is fetched before its turn, and nothing has to be estimated.
+        """
+        if ahead is None or not plan.groups:
+            return [(replace(plan, groups=(read,)), 0) for read in plan.groups] if len(plan.groups) > 1 else [(plan, 0)]
+        sizes = []
+        for read in plan.groups:
+            parts = [estimate_bytes(self.tail, part, read.row_group) for part in plan.projections(read)]
+            sizes.append((sum(part.fetched for part in parts), sum(map(sum, parts))))
+        runs = [range(i, i + 1) for i in range(len(sizes))]
+        if self.buckets.source.is_remote and not any(read.is_filtered for read in plan.groups):
+            runs = plan_rounds(sizes, min(MAX_SLICE_BYTES, ahead.left // 8))
+        return [
+            (
+                replace(plan, groups=plan.groups[run.start : run.stop]),
+                self._spare + sum(held for _, held in sizes[run.start : run.stop]),
+            )
+            for run in runs
+        ]
 
     def units(
         self,
@@ -178,40 +231,50 @@ class Scanner:
         batch_size: int | None = None,
         ahead: Allowance | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
-        """The row groups of a plan as units of reading ahead; the result of each are its batches.
+        """A plan as units of reading ahead, see `rounds`; the result of each are its batches.
 
-        With `kept`, the batches stay in memory and are counted there. Otherwise a unit decodes its row group when it
-        runs, and counts it in `ahead`. A row group whose estimate exceeds `MAX_SLICE_BYTES`, or that exceeds twice its
+        With `kept`, the batches stay in memory and are counted there. Otherwise a unit decodes its row groups when it
+        runs, and counts them in `ahead`. A unit whose estimate exceeds `MAX_SLICE_BYTES`, or that exceeds twice its
         estimate plus `SLACK`, is only fetched, and decoded when the caller iterates. Without `ahead`, nothing is
         fetched before its turn.
         """
         if kept is not None:
             self._check_fits(plan, kept)
-        for read in plan.groups:
-            one = plan if len(plan.groups) == 1 else replace(plan, groups=(read,))
-            size = 0
-            if ahead is not None:
-                size = sum(sum(estimate_bytes(self.tail, part, read.row_group)) for part in plan.projections(read))
+        for one, size in self.rounds(plan, ahead):
             if kept is not None:
-                yield Unit(lambda one=one: Decoded(self.batches(one, kept=kept), kept), size)  # type: ignore[misc]
+                yield Unit(partial(self._read_kept, one, kept), size)
             elif ahead is not None:
                 yield Unit(partial(self._read_ahead, one, size, batch_size, ahead), size)
             else:
                 yield Unit(partial(self.batches, one, batch_size=batch_size))
 
+    def _fetch(self, plan: ScanPlan) -> dict[int, Mapping[int, Bucket]]:
+        """The buckets that all row groups of a plan need first, by row group and number, read together."""
+        wanted = [
+            Wanted(
+                read.row_group,
+                plan.projections(read)[0].buckets,
+                whole=plan.whole_buckets if read.is_filtered else frozenset(),
+            )
+            for read in plan.groups
+        ]
+        groups = zip(plan.groups, self.buckets.fetch_groups(wanted), strict=True)
+        return {read.row_group: {bucket.number: bucket for bucket in buckets} for read, buckets in groups}
+
+    def _read_kept(self, plan: ScanPlan, kept: Allowance) -> Iterable[pa.RecordBatch]:
+        fetched = self._fetch(plan) if len(plan.groups) > 1 else NO_GROUPS
+        return Decoded(self.batches(plan, kept=kept, fetched=fetched), kept)
+
     def _read_ahead(
         self, plan: ScanPlan, size: int, batch_size: int | None, ahead: Allowance
     ) -> Iterable[pa.RecordBatch]:
-        """The batches of one row group: decoded now if they take no more than was estimated, else when asked for."""
+        """The batches of row groups: decoded now if they take no more than was estimated, else when asked for."""
+        fetched = self._fetch(plan)
         if size <= MAX_SLICE_BYTES:
             account = ahead.part(min(self.memory_limit, 2 * size + SLACK))
             with suppress(MemoryLimitError):
-                return Decoded(self.batches(plan, kept=account), account)
-        (read,) = plan.groups
-        first = plan.projections(read)[0]
-        whole = plan.whole_buckets if read.is_filtered else frozenset[int]()
-        buckets = self.buckets.fetch(read.row_group, first.buckets, whole=whole)
-        return self.batches(plan, batch_size=batch_size, fetched={bucket.number: bucket for bucket in buckets})
+                return Decoded(self.batches(plan, kept=account, fetched=fetched), account)
+        return self.batches(plan, batch_size=batch_size, fetched=fetched)
 
     def _check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
         """Refuse a read whose fixed-width values alone exceed `kept`, before anything is decoded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from smalti._core.allowance import Allowance
 from smalti._core.index import RowGroupIndex
@@ -13,6 +14,7 @@ from smalti.format.companion import Companion, check_end, split_section
 from smalti.format.footer import Footer, parse_footer
 from smalti.format.index import BucketEntry
 from smalti.format.schema import parse_schema_section
+from smalti.format.slot_sizes import SlotSizes, parse_slot_sizes, split_slot_sizes
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
 from smalti.spec import FOOTER_SIZE, MAX_BLOCK_SIZE, Compression
@@ -27,6 +29,13 @@ class Tail:
     schema_size: int
     index: RowGroupIndex
     companion: Companion | None = None
+    #: The frame with the sizes of slots, which is parsed when it is first needed; empty if there is none.
+    slot_sizes_frame: bytes = b""
+
+    @cached_property
+    def slot_sizes(self) -> SlotSizes | None:
+        """Where slots are said to be, as far as the file tells without its directories."""
+        return parse_slot_sizes(self.slot_sizes_frame, self.footer.num_row_groups, self.footer.num_buckets)
 
     @property
     def buckets(self) -> range:
@@ -73,12 +82,13 @@ def read_tail(
         data = source.read_at(start, size - guess - start) + data
     read, data = data, data[start - size :]
     index_at = footer.index_offset - start
-    section, companion = data[:index_at], None
+    section, companion, slot_sizes = data[:index_at], None, b""
     try:
         if footer.compression is Compression.ZSTD:
             section, companion = split_section(section)
             if companion is not None:
                 check_end(companion, data[index_at:])
+            section, slot_sizes = split_slot_sizes(section)
         schema, schema_size = parse(section, footer.compression, Allowance(memory_limit).take)
     except MosaicError as error:
         raise error.locate(section="schema block") from None
@@ -94,4 +104,4 @@ def read_tail(
         index = RowGroupIndex(data[index_at:-FOOTER_SIZE], schema, footer.num_row_groups, start, compressed)
     except MosaicError as error:
         raise error.locate(section="row group index") from None
-    return Tail(footer, schema, schema_size, index, companion), read
+    return Tail(footer, schema, schema_size, index, companion, slot_sizes), read

@@ -23,8 +23,10 @@ from smalti.format.compression import deflate
 from smalti.format.footer import Footer
 from smalti.format.index import MONOLITHIC, PAGED, BucketEntry, pack_row_group
 from smalti.format.schema import pack_schema_section, with_num_buckets
+from smalti.format.slot_sizes import MAX_NUMBERS, pack_slot_sizes
 from smalti.format.statistics import StatisticsRecord
 from smalti.io.sinks import Sink
+from smalti.io.sources import REMOTE_TAIL
 from smalti.mosaic.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions, row_group_bytes
 from smalti.options import LAYOUTS, WriterOptions
 from smalti.spec import (
@@ -146,6 +148,9 @@ class StoredWriter:
         self._open = OpenRowGroup(self._all_physical, self._indices, options)
         self._raw_bytes = 0
         self._index: list[bytes] = []
+        #: The sizes of the slots of every bucket, see `smalti.format.slot_sizes`; None if they are too many.
+        self._slot_sizes: list[list[int]] | None = []
+        self._num_slots = 0
         self._schema_section: Future[bytes] | None = None
         #: Whether the footer was written, so that nothing can be written any more.
         self.is_ended = False
@@ -284,6 +289,7 @@ class StoredWriter:
         for physical, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_physical, results, strict=True):
             entries.append(BucketEntry(mode, self.num_bytes, sum(map(len, blobs)), uncompressed_size))
             self._put(*blobs)
+            self._count_slots(list(map(len, blobs[1:])) if mode == PAGED else [])
             self.most_rows = max(self.most_rows, num_rows, *encoded.child_rows)
             first = physical.first_column
             records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
@@ -331,6 +337,24 @@ class StoredWriter:
         feeds = Feeds(physical, self._columns_of(physical), slices)
         return EncodedBucket(feeds, self._options.dict_max_entries, self._options.dict_max_bytes, statistics)
 
+    def _count_slots(self, sizes: list[int]) -> None:
+        """Keep the sizes of the slots of one more bucket, unless there are too many already."""
+        self._num_slots += 1 + len(sizes)
+        if self._slot_sizes is None or self._num_slots > MAX_NUMBERS:
+            self._slot_sizes = None
+        else:
+            self._slot_sizes.append(sizes)
+
+    def _pack_slot_sizes(self, others: int) -> bytes:
+        """The frame with the sizes of slots, if it comes with the first read of a file on a store, like `others` do.
+
+        That read has all of a small file anyway.
+        """
+        if self.num_bytes + others <= REMOTE_TAIL or not self._slot_sizes or not self._options.has_companion:
+            return b""
+        frame = pack_slot_sizes(self._slot_sizes)
+        return frame if others + len(frame) <= REMOTE_TAIL else b""
+
     def _put(self, *blobs: bytes) -> None:
         for blob in blobs:
             self._sink.write(blob)
@@ -359,11 +383,13 @@ class StoredWriter:
                 self._lay_out(self._no_rows())
             assert self._schema_section is not None
             section, payload = self._schema_section.result(), self._pack_payload(description)
-            index_offset = self.num_bytes + len(section) + self._companion_size(payload)
+            rest = len(section) + self._companion_size(payload)
+            slot_sizes = self._pack_slot_sizes(rest + sum(map(len, self._index)) + FOOTER_SIZE)
+            index_offset = self.num_bytes + rest + len(slot_sizes)
             codec = self._options.codec
             footer = Footer(index_offset, self.num_bytes, self._block.num_buckets, len(self._index), codec)
             end = b"".join(self._index) + footer.pack()
-            self._put(section, pack_companion(payload, end) if self._options.has_companion else b"", end)
+            self._put(section, slot_sizes, pack_companion(payload, end) if self._options.has_companion else b"", end)
             self.is_ended = True
         self._sink.commit()
 
