@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,3 +90,35 @@ class CountingFile(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+class Link:
+    """A file behind a network: every read takes a round trip, and all reads share the bandwidth, in bytes per second.
+
+    Attributes
+    ----------
+    reads : list of (float, float, int)
+        When each read began and ended, in seconds, and its bytes.
+    """
+
+    def __init__(self, path: Path, latency: float, bandwidth: float) -> None:
+        self._file = PositionedFile(path)
+        self._latency = latency
+        self._bandwidth = bandwidth
+        self._lock = threading.Lock()
+        self._free = 0.0
+        self.reads: list[tuple[float, float, int]] = []
+        self.length = self._file.length
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        began = time.monotonic()
+        data = self._file.read_at(offset, length)
+        with self._lock:
+            # The bytes of a read follow those of the reads before it.
+            self._free = ended = max(self._free, began + self._latency) + length / self._bandwidth
+            self.reads.append((began, ended, length))
+        time.sleep(max(0.0, ended - time.monotonic()))
+        return data
+
+    def close(self) -> None:
+        self._file.close()
