@@ -142,6 +142,10 @@ class MemoryLimitError(MosaicError):
         )
 
 
+class NoSuchRowError(MosaicError, IndexError):
+    """A row was asked for by a number that no row has."""
+
+
 class ConflictError(MosaicError):
     """Another job has changed the table meanwhile, so this job cannot commit. It has changed nothing."""
 

@@ -6,15 +6,16 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from smalti import threads
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
-from smalti.file.streams import Scan, Scannable, cut_batches, refuse_fields
+from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem
@@ -23,6 +24,7 @@ from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
 from smalti.mosaic.layout import FileLayout, build_layout
+from smalti.mosaic.rows import RowIndex, Rows, parse_indices, parse_span, plan_take, split_rows
 from smalti.mosaic.scan import Scanner, ScanPlan, plan_scan
 from smalti.mosaic.tail import parse_schema, read_tail
 from smalti.progress import Listener, Meter
@@ -154,6 +156,8 @@ class MosaicFile(Scannable):
         row_groups: Sequence[int] | None = None,
         *,
         schema: pa.Schema | None = None,
+        rows: range | slice | None = None,
+        with_row_index: str | None = None,
     ) -> pa.Table:
         """Read to a table.
 
@@ -173,8 +177,24 @@ class MosaicFile(Scannable):
         schema : pyarrow.Schema, optional
             Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
             type cannot hold them. `columns` may choose among them. Filters compare columns in the types of the file.
+        rows : range or slice, optional
+            Rows to read, by their numbers; with `filters`, those of them that match. A slice is cut to the rows that
+            there are, as Python cuts it; a range has to lie within them. `take` reads rows in any order.
+        with_row_index : str, optional
+            The name of a column that comes first and has the number of each row, counted from the beginning of the
+            file, whatever is left out. `filters` may ask for it, and then only row groups that have such rows are read.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> _ = smalti.write_table(pa.table({"a": list("abcdef")}), "six.mosaic", row_group_max_rows=2)
+        >>> with smalti.open("six.mosaic") as f:
+        ...     f.read(rows=range(3, 5), with_row_index="row").to_pydict()
+        {'row': [3, 4], 'a': ['d', 'e']}
         """
-        return self._scan_of(columns, filters, row_groups, cast_to=schema).to_table()
+        return self._scan_of(
+            columns, filters, row_groups, cast_to=schema, rows=rows, row_index=with_row_index
+        ).to_table()
 
     def _scan_of(
         self,
@@ -194,14 +214,18 @@ class MosaicFile(Scannable):
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
+        *,
+        rows: range | slice | None = None,
+        with_row_index: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch, row group by row group; `readahead` says how many row groups are read ahead.
 
         A row group that would take more than 64 MiB comes in several batches, so that only its stored bytes and one
         batch are in memory. `batch_size` is the most rows that a batch has. Batches stay valid for as long as they are
-        kept, whatever is read after them.
+        kept, whatever is read after them. `rows` and `with_row_index` are those of `read`.
         """
-        return self._scan_of(columns, filters, row_groups, batch_size=batch_size).to_batches()
+        options = {"rows": rows, "row_index": with_row_index}
+        return self._scan_of(columns, filters, row_groups, batch_size=batch_size, **options).to_batches()
 
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or how many match `filters`; reads only the columns of `filters`, if any."""
@@ -218,23 +242,30 @@ class MosaicFile(Scannable):
         ahead: Allowance | None = None,
         deleted: Sequence[int] | None = None,
         row_groups: Sequence[int] | None = None,
+        rows: Rows | None = None,
+        row_index: RowIndex | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
         """A read as units, one for each row group, for readers of several files; see `Scanner.units`.
 
-        `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file.
+        `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file;
+        so has `rows`, which are the rows that are read. With `row_index`, batches begin with this column.
         """
-        plan = self._plan(self._project(columns), filters, row_groups)
+        plan = self._plan(self._project(columns), filters, row_groups, rows, row_index)
         return self._scanner.units(plan if deleted is None else self._without(plan, deleted), kept, batch_size, ahead)
 
     def _without(self, plan: ScanPlan, deleted: Sequence[int]) -> ScanPlan:
         """The plan without rows of the file that are deleted."""
-        starts = [0, *accumulate(map(self._tail.index.rows, range(self.num_row_groups)))]
-        groups = []
+        starts, groups = self._row_starts, []
         for read in plan.groups:
             start, end = starts[read.row_group : read.row_group + 2]
             inside = deleted[bisect_left(deleted, start) : bisect_left(deleted, end)]
             groups.append(replace(read, deleted=[row - start for row in inside]))
         return replace(plan, groups=tuple(groups))
+
+    @cached_property
+    def _row_starts(self) -> list[int]:
+        """The number of the first row of each row group, then of all rows."""
+        return [0, *accumulate(map(self._tail.index.rows, range(self.num_row_groups)))]
 
     def close(self) -> None:
         self._scanner.buckets.close()
@@ -274,11 +305,27 @@ class MosaicFile(Scannable):
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         output = self._project(scan.columns)
-        batches = self._batches(self._plan(output, scan.filters, scan.row_groups), kept=kept, progress=scan.progress)
-        return pa.Table.from_batches(batches, schema=output.schema)
+        plan = self._plan_of(scan, output)
+        schema = output.schema if plan.row_index is None else plan.row_index.add_to(output.schema)
+        return pa.Table.from_batches(self._batches(plan, kept=kept, progress=scan.progress), schema=schema)
+
+    def _plan_of(self, scan: Scan, output: LogicalProjection) -> ScanPlan:
+        rows = None if scan.rows is None else parse_span(scan.rows, self.num_rows)
+        index = None if scan.row_index is None else RowIndex(scan.row_index)
+        return self._plan(output, scan.filters, scan.row_groups, rows, index)
+
+    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
+        output, wanted = self._project(columns), plan_take(parse_indices(indices, self.num_rows))
+        plan = self._plan(output, None, rows=wanted.rows)
+        budget = self._budget
+        if not budget.readahead and len(plan.groups) > 1:
+            # Few rows of a row group keep one core busy at most, so that row groups are read side by side.
+            budget = replace(budget, readahead=threads.cpu_count())
+        batches = self._batches(plan, kept=kept, budget=budget)
+        return in_order_of(wanted, pa.Table.from_batches(batches, schema=output.schema), kept)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        plan = self._plan(self._project(scan.columns), scan.filters, scan.row_groups)
+        plan = self._plan_of(scan, self._project(scan.columns))
         batches = self._batches(plan, batch_size=scan.batch_size, progress=scan.progress)
         return cut_batches(batches, scan.batch_size)
 
@@ -289,9 +336,11 @@ class MosaicFile(Scannable):
         kept: Allowance | None = None,
         batch_size: int | None = None,
         progress: Listener | None = None,
+        budget: Budget | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The batches of a read, read ahead where that helps; with `kept`, the caller keeps all of them."""
-        budget = self._budget if len(plan.groups) > 1 else Budget(0)
+        budget = budget or self._budget
+        budget = budget if len(plan.groups) > 1 else Budget(0)
         ahead = Allowance(budget.memory_limit) if budget.readahead else None
         units = self._scanner.units(plan, kept, batch_size, ahead)
         meter: Meter | None = None
@@ -327,9 +376,35 @@ class MosaicFile(Scannable):
         self._check_present(names)
         return self.columns.project(names)
 
-    def _plan(self, output: LogicalProjection, filters: AnyFilter, row_groups: Sequence[int] | None = None) -> ScanPlan:
-        every = range(self.num_row_groups)
-        groups = every if row_groups is None else [self.row_group(index).index for index in row_groups]
+    def _plan(
+        self,
+        output: LogicalProjection,
+        filters: AnyFilter,
+        row_groups: Sequence[int] | None = None,
+        rows: Rows | None = None,
+        row_index: RowIndex | None = None,
+    ) -> ScanPlan:
+        if row_index is not None and self.columns.present([row_index.name]):
+            raise row_index.taken_name(path=self._source.name)
+        wanted = None if rows is None else dict(split_rows(rows, self._row_starts))
+        groups: Iterable[int] = range(self.num_row_groups) if wanted is None else wanted
+        if row_groups is not None:
+            named = [self.row_group(index).index for index in row_groups]
+            groups = named if wanted is None else [group for group in named if group in wanted]
+        plan = self._plan_groups(output, filters, groups, row_index)
+        if wanted is None and row_index is None:
+            return plan
+        starts = [0] * (self.num_row_groups + 1) if row_index is None else self._row_starts
+        start = 0 if row_index is None else row_index.start
+        reads = (
+            replace(read, rows=None if wanted is None else wanted[read.row_group], start=start + starts[read.row_group])
+            for read in plan.groups
+        )
+        return replace(plan, groups=tuple(reads), row_index=row_index)
+
+    def _plan_groups(
+        self, output: LogicalProjection, filters: AnyFilter, groups: Iterable[int], row_index: RowIndex | None
+    ) -> ScanPlan:
         if filters is None:
             return plan_scan(output.stored, groups, assemble=output.assemble)
         from smalti.mosaic.filtering import FilterPlan  # see there why not at the top
@@ -337,9 +412,11 @@ class MosaicFile(Scannable):
 
         filter_ = normalize_filters(filters)
         self.columns.refuse_ambiguous(filter_.nested)
-        self._check_present(filter_.columns)
-        compared = self.columns.filter_columns(filter_.columns, filter_.computed)
-        plan = FilterPlan(filter_, compared, self._tail, self.columns.stored)
+        names = [name for name in filter_.columns if row_index is None or name != row_index.name]
+        self._check_present(names)
+        compared = self.columns.filter_columns(names, filter_.computed)
+        numbered = None if row_index is None else (row_index, self._row_starts)
+        plan = FilterPlan(filter_, compared, self._tail, self.columns.stored, numbered)
         return plan_scan(output.stored, groups, plan, output.assemble)
 
 

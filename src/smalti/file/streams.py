@@ -7,6 +7,7 @@ its own (`smalti.polars`, `smalti.duckdb`).
 from __future__ import annotations
 
 import json
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from smalti.logical.intake import arrow_batches
 from smalti.logical.patterns import check_columns
 from smalti.logical.tree import field_paths
 from smalti.memory import asked_limit, most_memory
+from smalti.mosaic.rows import RowIndex, TakePlan
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -61,6 +63,16 @@ def refuse_fields(fields: Collection[str]) -> None:
         )
 
 
+def in_order_of(plan: TakePlan, table: pa.Table, kept: Allowance) -> pa.Table:
+    """The rows of a take in the order that was asked for, given those that were read for it."""
+    if plan.order is None:
+        return table
+    from smalti.logical.arrays import take_table  # see there why not at the top
+
+    kept.part().take(size_of(table) * len(plan.order) // max(1, table.num_rows))
+    return take_table(table, plan.order)
+
+
 class Scannable(ABC):
     """A file or a table, which can be read as an Arrow stream."""
 
@@ -88,7 +100,11 @@ class Scannable(ABC):
 
     def _schema_of(self, scan: Scan) -> pa.Schema:
         """The schema of what a scan reads."""
-        return self._scan_schema(scan.columns)
+        return scan.with_index(self._scan_schema(scan.columns))
+
+    @abstractmethod
+    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
+        """Rows by number, see `take`; `columns` has each name once."""
 
     def _present(self, names: Sequence[str]) -> list[str]:
         """The names that are top-level columns. Refuse paths of struct fields."""
@@ -131,22 +147,112 @@ class Scannable(ABC):
     def count_rows(self, filters: AnyFilter = None) -> int:
         """The number of rows, or of those that match."""
 
-    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """Read to a table; `columns` and `filters` as in `MosaicFile.read`, partition columns included."""
-        return self.scan(columns, filters).to_table()
+    def to_table(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        *,
+        rows: range | slice | None = None,
+        with_row_index: str | None = None,
+    ) -> pa.Table:
+        """Read to a table; the parameters are those of `MosaicFile.read`, partition columns included."""
+        return self.scan(columns, filters, rows=rows, with_row_index=with_row_index).to_table()
+
+    def take(self, indices: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by their numbers, in the order in which they are asked for.
+
+        Rows are numbered from 0 in the order in which all rows are read. Only the row groups, and of these the buckets
+        or slots, that hold a wanted row are read, each once.
+
+        Parameters
+        ----------
+        indices : sequence of int, range, or array of NumPy or Arrow
+            Duplicates are allowed. Negative numbers count from the end, as in Python.
+        columns : sequence of str, optional
+            As in `MosaicFile.read`.
+
+        Raises
+        ------
+        NoSuchRowError
+            If there is no such row. It is an IndexError, too.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> _ = smalti.write_table(pa.table({"a": list("abcdef"), "b": range(6)}), "six.mosaic", row_group_max_rows=2)
+        >>> with smalti.open("six.mosaic") as f:
+        ...     f.take([4, 0, -1, 4], ["a"]).to_pydict()
+        {'a': ['e', 'a', 'f', 'e']}
+        """
+        once, again = Scan(self, check_columns(columns))._once()
+        table = self._take(indices, once.columns, self._allowance())
+        return table if again is None else table.select(again)
+
+    def sample(
+        self,
+        n: int,
+        columns: Sequence[str] | None = None,
+        filters: AnyFilter = None,
+        *,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """Rows chosen at random, each with the same chance and none twice, in the order of the table.
+
+        Row groups that have none of them are not read. With `filters`, their columns are read first.
+
+        Parameters
+        ----------
+        n : int
+            How many rows; all of them if there are fewer.
+        columns, filters
+            As in `MosaicFile.read`.
+        seed : int, optional
+            The same rows are chosen in every call with this number; by default other rows in each call.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> _ = smalti.write_table(pa.table({"a": range(1000)}), "thousand.mosaic", row_group_max_rows=100)
+        >>> with smalti.open("thousand.mosaic") as f:
+        ...     f.sample(3, seed=1).to_pydict()
+        {'a': [137, 582, 867]}
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise MosaicError("a sample has a whole number of rows", found=n, expected="0 or more")
+        if filters is None:
+            total, found = self.num_rows, None
+        else:
+            name = "row"
+            while name in self.column_names:
+                name += "_"
+            found = self.to_table([], filters, with_row_index=name).column(0)
+            total = len(found)
+        chosen = pa.array(sorted(random.Random(seed).sample(range(total), min(n, total))), pa.int64())
+        return self.take(chosen if found is None else found.take(chosen), columns)
+
+    def __getitem__(self, rows: slice) -> pa.Table:
+        """The rows of a slice, all columns: ``file[1000:2000]``."""
+        if not isinstance(rows, slice):
+            raise TypeError(f"rows are read by slices, such as [1000:2000], or by take, not by {rows!r}")
+        if rows.step is None or (isinstance(rows.step, int) and rows.step > 0):
+            return self.to_table(rows=rows)
+        return self.take(range(*rows.indices(self.num_rows)))
 
     def to_batches(
         self,
         columns: Sequence[str] | None = None,
         filters: AnyFilter = None,
         batch_size: int | None = None,
+        *,
+        rows: range | slice | None = None,
+        with_row_index: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
 
         If files of a table are replaced after the first batch was read, an error is raised, because rows would be
         missing or come twice. If they are replaced before that, and in `to_table`, the table is listed again.
         """
-        return self.scan(columns, filters, batch_size=batch_size).to_batches()
+        return self.scan(columns, filters, batch_size=batch_size, rows=rows, with_row_index=with_row_index).to_batches()
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """The first rows, or the first that match. What comes after them is not read."""
@@ -177,6 +283,8 @@ class Scannable(ABC):
         batch_size: int | None = None,
         progress: Listener | None = None,
         schema: pa.Schema | None = None,
+        rows: range | slice | None = None,
+        with_row_index: str | None = None,
     ) -> Scan:
         """Columns and rows to read later, by this process, another one, or an engine that takes Arrow streams.
 
@@ -189,8 +297,12 @@ class Scannable(ABC):
         schema : pyarrow.Schema, optional
             Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
             type cannot hold them. Filters are about the columns as they would be read without it.
+        rows, with_row_index
+            As in `MosaicFile.read`. In a table, rows are counted over all its files, in the order in which they are
+            read, so that the number of rows of every file has to be known.
         """
-        return Scan(self, check_columns(columns), filters, batch_size, progress, schema)
+        options: dict[str, Any] = {"rows": rows, "row_index": with_row_index}
+        return Scan(self, check_columns(columns), filters, batch_size, progress, schema, **options)
 
     def to_pandas(self, columns: Sequence[str] | None = None, filters: AnyFilter = None, **options: Any) -> Any:
         """Read to a pandas.DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
@@ -237,6 +349,20 @@ class Scan:
     cast_to: pa.Schema | None = None
     #: Row groups of a single file, in this order; by default all.
     row_groups: tuple[int, ...] | None = None
+    #: Rows by number; by default all.
+    rows: range | slice | None = None
+    #: The name of the column of row numbers, which comes first; by default there is none.
+    row_index: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.row_index is None:
+            return
+        if not isinstance(self.row_index, str):
+            raise SchemaError("the row index is the name of a column", found=self.row_index)
+        if self.row_index in (self.columns or ()):
+            object.__setattr__(self, "columns", tuple(n for n in self.columns or () if n != self.row_index))
+        if self.cast_to is not None and self.row_index in self.cast_to.names:
+            raise RowIndex(self.row_index).taken_name()
 
     @property
     def schema(self) -> pa.Schema:
@@ -244,7 +370,13 @@ class Scan:
         if indices is not None:
             schema = once.schema
             return pa.schema([schema.field(index) for index in indices]).with_metadata(schema.metadata or {})
-        return self.origin._schema_of(self) if self.cast_to is None else chosen_fields(self.cast_to, self.columns)
+        if self.cast_to is None:
+            return self.origin._schema_of(self)
+        return self.with_index(chosen_fields(self.cast_to, self.columns))
+
+    def with_index(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of columns, with that of the row numbers, if these were asked for."""
+        return schema if self.row_index is None else RowIndex(self.row_index).add_to(schema)
 
     def _once(self) -> tuple[Scan, list[int] | None]:
         """The scan with each column once; and, if some are asked for again, the indices of the columns in it.
@@ -256,8 +388,10 @@ class Scan:
         if self.columns is None or len(names) == len(self.columns):
             return self, None
         once = replace(self, columns=tuple(names))
-        is_plain = once.schema.names == names
-        return once, [names.index(name) for name in self.columns] if is_plain else list(range(len(once.schema)))
+        first = 0 if self.row_index is None else 1
+        is_plain = once.schema.names[first:] == names
+        again = [*range(first), *(names.index(name) + first for name in self.columns)]
+        return once, again if is_plain else list(range(len(once.schema)))
 
     def _cast_from(self, schema: pa.Schema) -> Scan:
         """The scan that reads the existing columns of `schema` without casting them."""
@@ -295,7 +429,7 @@ class Scan:
 
     def count_rows(self) -> int:
         """How many rows the scan has; reads only the columns of its filter, if any."""
-        if self.row_groups is None:
+        if self.row_groups is None and self.rows is None and self.row_index is None:
             return self.origin.count_rows(self.filters)
         return sum(batch.num_rows for batch in replace(self, columns=(), cast_to=None).to_batches())
 

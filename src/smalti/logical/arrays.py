@@ -482,6 +482,29 @@ def take_rows(array: Any, rows: pa.Array) -> Any:
     return found
 
 
+def take_table(table: pa.Table, rows: pa.Array) -> pa.Table:
+    """Rows of a table of any types, in any order, each column in one piece."""
+    if not table.num_columns:
+        return pa.Table.from_batches([compat.columnless_batch(len(rows))], table.schema)
+    found: pa.Table | None = compat.if_supported(lambda rows: table.combine_chunks().take(rows), rows)
+    if found is None:
+        columns = [take_rows(_in_one(column), rows) for column in table.columns]
+        found = pa.Table.from_arrays(columns, schema=table.schema)
+    return found
+
+
+def _in_one(column: Any) -> Any:
+    """The chunks of a column as one array; where Arrow cannot, through the stored columns."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    found = compat.if_supported(lambda chunks: pa.concat_arrays(chunks), column.chunks or [pa.array([], column.type)])
+    if found is None:
+        node = plan_column(column.type, True)
+        parts = zip(*(shred(chunk, node) for chunk in column.chunks), strict=True)
+        found = _assemble(node, iter([(pa.concat_arrays(part), None) for part in parts]), _take_any)
+    return found
+
+
 def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     """The rows of a batch of any types where a mask is true."""
     found: pa.RecordBatch | None = compat.if_supported(batch.filter, mask)

@@ -5,13 +5,15 @@ Imported only when there is a filter: loading Arrow's compute functions takes lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.format.statistics import StatisticsRecord
 from smalti.mosaic.columns import Columns, FilterColumn
+from smalti.mosaic.rows import RowIndex, row_numbers
 from smalti.mosaic.tail import Tail
 from smalti.predicate import Filter, GroupStatistics, Outcome, fit_values, match_mask, prune
 
@@ -26,15 +28,27 @@ class FilterPlan:
         The column that is compared for each name in the filter.
     tail : Tail
     columns : Columns
+    numbered : tuple of RowIndex and int64 array, optional
+        The column of row numbers, if there is one, and the number of the first row of each row group, then of the end.
     """
 
-    def __init__(self, filter_: Filter, compared: Mapping[str, FilterColumn], tail: Tail, columns: Columns) -> None:
+    def __init__(
+        self,
+        filter_: Filter,
+        compared: Mapping[str, FilterColumn],
+        tail: Tail,
+        columns: Columns,
+        numbered: tuple[RowIndex, Sequence[int]] | None = None,
+    ) -> None:
         self._compared = compared
+        self._index = None if numbered is None or numbered[0].name not in filter_.columns else numbered[0]
         names = list(dict.fromkeys(name for column in compared.values() for name in column.stored))
         #: The columns that are read to filter rows.
         self.projection = columns.project(names)
         stored = dict(zip(names, self.projection.schema.types, strict=True))
         types = {name: stored[c.stored[0]] if c.type is None else c.type for name, c in compared.items()}
+        if self._index is not None:
+            types[self._index.name] = pa.int64()
         self._filter = fit_values(filter_, types)
         positions = dict(zip(names, columns.find(names), strict=True))
         wanted, groups = set(positions.values()), range(tail.index.num_row_groups)
@@ -44,6 +58,8 @@ class FilterPlan:
             for name, c in compared.items()
             if c.has_bounds and any(positions[c.stored[0]] in group for group in records)
         }
+        if self._index is not None and numbered is not None:
+            statistics[self._index.name] = _number_statistics(numbered[1], self._index.start)
         self._outcomes = prune(self._filter.tree, statistics, [tail.index.rows(group) for group in groups])
 
     def rules_out(self, group: int) -> bool:
@@ -54,12 +70,26 @@ class FilterPlan:
         """Whether every row of the group matches, so that its rows need no filtering."""
         return self._outcomes[group] is Outcome.ALL
 
-    def matching_rows(self, batch: pa.RecordBatch) -> pa.UInt64Array:
-        """The indices of the rows that match in a batch of `projection`."""
+    def matching_rows(self, batch: pa.RecordBatch, start: int, num_rows: int) -> pa.UInt64Array:
+        """The indices of the rows that match in a batch of `projection`, whose first row has the number `start`."""
         arrays = [column.convert(*map(batch.column, column.stored)) for column in self._compared.values()]
+        names = list(self._compared)
+        if self._index is not None:
+            arrays.append(row_numbers(start, num_rows))
+            names.append(self._index.name)
         if arrays:
-            batch = pa.RecordBatch.from_arrays(arrays, names=list(self._compared))
+            batch = pa.RecordBatch.from_arrays(arrays, names=names)
         return pc.indices_nonzero(match_mask(batch, self._filter))
+
+
+def _number_statistics(starts: Sequence[int], first: int) -> GroupStatistics:
+    """The bounds of the row numbers of each row group; a group without rows has none."""
+    bounds = [(low + first, high + first - 1) if low < high else (None, None) for low, high in pairwise(starts)]
+    return GroupStatistics(
+        pa.array([0] * len(bounds), pa.int64()),
+        pa.array([low for low, _ in bounds], pa.int64()),
+        pa.array([high for _, high in bounds], pa.int64()),
+    )
 
 
 def _group_statistics(

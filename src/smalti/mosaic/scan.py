@@ -26,6 +26,7 @@ from smalti.io.ranges import SPARE
 from smalti.memory import rows_per_slice
 from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, BucketReader, Wanted
 from smalti.mosaic.columns import Projection
+from smalti.mosaic.rows import RowIndex, Rows, row_numbers, rows_within
 from smalti.mosaic.tail import Tail
 from smalti.readahead import Unit
 from smalti.sizes import BATCH_BYTES
@@ -58,12 +59,15 @@ Assemble: TypeAlias = Callable[[pa.RecordBatch, Callable[[int], None]], pa.Recor
 class GroupRead:
     """One row group of a scan, and whether its rows have to be filtered.
 
-    `deleted` has the numbers of rows that are left out, in ascending order, counted from the start of the row group.
+    `deleted` has the numbers of rows that are left out, in ascending order, counted from the start of the row group;
+    so has `rows`, which is None if all rows are wanted. `start` is the number of the first row, for a row index.
     """
 
     row_group: int
     is_filtered: bool = False
     deleted: Sequence[int] = ()
+    rows: Rows | None = None
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ class ScanPlan:
     groups: tuple[GroupRead, ...]
     filter: FilterPlan | None = None
     assemble: Assemble | None = None
+    #: The column of row numbers that batches begin with, if one was asked for.
+    row_index: RowIndex | None = None
 
     @cached_property
     def whole_buckets(self) -> frozenset[int]:
@@ -278,8 +284,8 @@ class Scanner:
 
     def _check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
         """Refuse a read whose fixed-width values alone exceed `kept`, before anything is decoded."""
-        whole = [read.row_group for read in plan.groups if not read.is_filtered and not read.deleted]
-        rows = sum(map(self.tail.index.rows, whole))
+        whole = [read for read in plan.groups if not read.is_filtered and not read.deleted]
+        rows = sum(self.tail.index.rows(read.row_group) if read.rows is None else len(read.rows) for read in whole)
         if rows * MAX_WIDTH * len(plan.output.schema) <= kept.left:
             return  # The exact width would be computed from every column.
         try:
@@ -365,22 +371,25 @@ class _GroupScan:
         self._scanner = scanner
         self._plan = plan
         self._filter = plan.filter if read.is_filtered else None
-        self._group, self._deleted = read.row_group, read.deleted
+        self._group, self._deleted, self._start = read.row_group, read.deleted, read.start
         self._kept = kept
         self._buckets = dict(fetched)
         self._inflated = Allowance(scanner.memory_limit)
         #: `id()` of each projection whose buckets are inflated already, for slices.
         self._opened: set[int] = set()
         self._num_rows = scanner.tail.index.rows(read.row_group)
+        #: The numbers of the wanted rows; None if all rows of `_span` are wanted.
+        self._wanted = None if read.rows is None or isinstance(read.rows, range) else read.rows
+        self._span = _span_of(read.rows, self._num_rows)
         self._is_sliced = False
         #: Whether a read that took too much memory may succeed with slices, or with smaller ones.
         self._can_retry = kept is None
 
     def batches(self, step: int | None) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows, `step` rows at a time, or fewer where these take too much memory; None for all."""
-        step, start = self._num_rows if step is None else step, 0
-        while start < self._num_rows:
-            span = range(start, min(start + step, self._num_rows))
+        step, start = self._num_rows if step is None else step, self._span.start
+        while start < self._span.stop:
+            span = range(start, min(start + step, self._span.stop))
             try:
                 batch = self._read_span(span)
             except MemoryLimitError:
@@ -396,7 +405,7 @@ class _GroupScan:
 
     def _read_span(self, span: range) -> pa.RecordBatch | None:
         """Read the rows of `span` that are wanted; None if there are none, and then the result was not fetched."""
-        self._is_sliced = self._is_sliced or len(span) < self._num_rows
+        self._is_sliced = self._is_sliced or len(span) < len(self._span)
         if self._is_sliced:
             return self._read(span, None)
         limit = self._scanner.memory_limit
@@ -413,24 +422,40 @@ class _GroupScan:
         if self._filter is not None:
             compared = None if account is None else account.part()
             batch = self._decode(self._filter.projection, span, None, compared, self._inflated)[0]
-            rows = self._filter.matching_rows(batch)
+            rows = self._filter.matching_rows(batch, self._start + span.start, len(span))
             del batch, compared
         if self._deleted:
             rows = _undeleted(span, rows, self._deleted)
+        if self._wanted is not None:
+            rows = _common(rows, rows_within(self._wanted, span))
         num_rows = len(span) if rows is None else len(rows)
         if num_rows == 0:
             return None
+        rows = None if num_rows == len(span) else rows
         if not plan.output.buckets:
             self._scanner.buckets.fetch(self._group, ())  # refuses a closed file
-            return columnless_batch(num_rows)
+            return self._numbered(columnless_batch(num_rows), span, rows)
         keep = self._inflated if account is None else None
-        batch, account = self._decode(plan.output, span, None if num_rows == len(span) else rows, account, keep)
-        if plan.assemble is None:
-            return batch
+        batch, account = self._decode(plan.output, span, rows, account, keep)
         try:
-            return plan.assemble(batch, account.take)
+            batch = batch if plan.assemble is None else plan.assemble(batch, account.take)
+            return self._numbered(batch, span, rows, account)
         except MosaicError as error:
             raise error.locate(path=self._scanner.buckets.source.name, row_group=self._group) from None
+
+    def _numbered(
+        self, batch: pa.RecordBatch, span: range, rows: pa.UInt64Array | None, account: Allowance | None = None
+    ) -> pa.RecordBatch:
+        """The batch with the numbers of its rows, if these were asked for."""
+        index = self._plan.row_index
+        if index is None:
+            return batch
+        if account is not None:
+            account.take(8 * batch.num_rows)
+        numbers = row_numbers(self._start + span.start, len(span), rows)
+        if not batch.num_columns:
+            return pa.RecordBatch.from_arrays([numbers], schema=pa.schema([index.field]))
+        return batch.add_column(0, index.field, numbers)
 
     def _decode(
         self,
@@ -476,6 +501,22 @@ def _add(rows: pa.UInt64Array, start: int) -> pa.UInt64Array:
     import pyarrow.compute as pc  # The filter has loaded it already.
 
     return pc.add(rows, pa.scalar(start, pa.uint64()))
+
+
+def _span_of(rows: Rows | None, num_rows: int) -> range:
+    """The span of a row group that has all wanted rows."""
+    if rows is None or isinstance(rows, range):
+        return range(num_rows) if rows is None else rows
+    return range(rows[0].as_py(), rows[len(rows) - 1].as_py() + 1) if len(rows) else range(0)
+
+
+def _common(rows: pa.UInt64Array | None, others: pa.UInt64Array) -> pa.UInt64Array:
+    """The rows that are in both; None stands for all."""
+    if rows is None:
+        return others
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.is_in(rows, value_set=others))
 
 
 def _undeleted(span: range, rows: pa.UInt64Array | None, deleted: Sequence[int]) -> pa.UInt64Array:

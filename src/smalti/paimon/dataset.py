@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pypaimon.read.split import Split
 
-from smalti.file.streams import Scan
+from smalti._core.allowance import Allowance
+from smalti.file.streams import Scan, in_order_of, keep_batches
+from smalti.mosaic.rows import parse_indices, parse_span, plan_take
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
@@ -75,15 +77,28 @@ class PaimonDataset(Dataset):
 
     # --- how a scan is read -----------------------------------------------------------------------------------------
 
-    def _reader(self, output: pa.Schema, filter_: Filter | None = None) -> SplitReader:
-        return SplitReader(self.table, output, filter_, self._readahead, self._memory_limit)
+    def _reader(self, output: pa.Schema, filter_: Filter | None = None, row_index: str | None = None) -> SplitReader:
+        return SplitReader(self.table, output, filter_, self._readahead, self._memory_limit, row_index)
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema if columns is None else self.table.schema_of(columns)
 
     def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         output, filter_ = self._scan_schema(scan.columns), parse_filter(scan.filters)
-        return self._reader(output, filter_).batches(self.splits(filter_), scan.progress)
+        if scan.rows is None and scan.row_index is None:
+            return self._reader(output, filter_).batches(self.splits(filter_), scan.progress)
+        reader = self._reader(output, filter_, scan.row_index)
+        every = reader.count(self.splits())
+        rows = None if scan.rows is None else parse_span(scan.rows, every.num_rows)
+        return reader.numbered(every, rows, scan.progress)
+
+    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
+        output = self._scan_schema(columns)
+        reader = self._reader(output)
+        every = reader.count(self.splits())
+        wanted = plan_take(parse_indices(indices, every.num_rows))
+        batches = keep_batches(reader.numbered(every, wanted.rows), kept)
+        return in_order_of(wanted, pa.Table.from_batches(batches, output), kept)
 
 
 def dataset(

@@ -11,23 +11,25 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError
-from smalti.file.streams import Scan, Scannable, cut_batches
+from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
 from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import check_columns, is_pattern, match_names
 from smalti.logical.widen import unify_schemas
+from smalti.mosaic.rows import parse_indices, parse_span, plan_take
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_files, read_again, stream_again
 from smalti.table.names import JOBS, Selection, is_glob, parse_partition, tables_above
 from smalti.table.planning import (
     ReadPlan,
     matching_files,
+    numbered_pieces,
     parse_filter,
     partition_pruner,
     plan_read,
@@ -184,8 +186,16 @@ class MosaicDataset(Dataset):
     def _plan(self, table: Snapshot, scan: Scan, kept: OpenFiles) -> tuple[Snapshot, ReadPlan]:
         """What a scan reads. Files that were opened for it, to know their columns, stay open in `kept`."""
         filter_ = parse_filter(scan.filters)
+        is_numbered = scan.rows is not None or scan.row_index is not None
+        table = self._whole(table) if is_numbered else table  # Rows that a filter leaves out have numbers, too.
         table, files = self._may_match(table, filter_, kept)
-        return self._plan_files(table, files, scan.columns, filter_, kept)
+        if not is_numbered:
+            return self._plan_files(table, files, scan.columns, filter_, kept)
+        starts = table.row_starts(kept)
+        rows = None if scan.rows is None else parse_span(scan.rows, starts[-1])
+        pieces = numbered_pieces(files, table.files, starts, rows)
+        table, plan = self._plan_files(table, files, scan.columns, filter_, kept, scan.row_index)
+        return table, replace(plan, pieces=pieces)
 
     def _may_match(
         self, table: Snapshot, filter_: Filter | None, kept: OpenFiles, *, is_first_enough: bool = False
@@ -228,6 +238,7 @@ class MosaicDataset(Dataset):
         columns: Sequence[str] | None,
         filter_: Filter | None,
         kept: OpenFiles,
+        row_index: str | None = None,
     ) -> tuple[Snapshot, ReadPlan]:
         """Plan to read files. Columns have types that hold the values of all of them.
 
@@ -235,13 +246,13 @@ class MosaicDataset(Dataset):
         """
         typed_by = files or table.files[:1]
         try:
-            return table, self._plan_in_types(table, files, typed_by, columns, filter_, kept)
+            return table, self._plan_in_types(table, files, typed_by, columns, filter_, kept, row_index)
         except SchemaError:
             # A column that no file to be read has may be in another file. Then all its rows are null here.
             whole = self._whole(table)
             if self._given_schema is not None or len(typed_by) == len(whole.files):
                 raise
-            return whole, self._plan_in_types(whole, files, whole.files, columns, filter_, kept)
+            return whole, self._plan_in_types(whole, files, whole.files, columns, filter_, kept, row_index)
 
     def _plan_in_types(
         self,
@@ -251,6 +262,7 @@ class MosaicDataset(Dataset):
         columns: Sequence[str] | None,
         filter_: Filter | None,
         kept: OpenFiles,
+        row_index: str | None,
     ) -> ReadPlan:
         """Plan to read files. Columns have types that hold the values in all files of `typed_by`."""
         if self._given_schema is None:
@@ -258,6 +270,7 @@ class MosaicDataset(Dataset):
 
         def types_of(names: Sequence[str] | None) -> pa.Schema:
             known = table.union(typed_by, names) if self._given_schema is None else self._given_schema
+            known = Scan(self, row_index=row_index).with_index(known)
             try:
                 return project_types(known, names)
             except SchemaError:
@@ -269,9 +282,10 @@ class MosaicDataset(Dataset):
         if asked is not None:
             is_plain = not any(map(is_pattern, asked))
             asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(types_of(None).names, asked))
+            asked = asked if row_index is None else (row_index, *(name for name in asked if name != row_index))
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
         names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given_schema is None else ()
-        return plan_read(files, asked, filter_, types_of, sorted(names))
+        return replace(plan_read(files, asked, filter_, types_of, sorted(names)), row_index=row_index)
 
     # --- how it is read ---------------------------------------------------------------------------------------------
 
@@ -296,6 +310,21 @@ class MosaicDataset(Dataset):
         table, held = self._read(read)
         kept.take(held)
         return table
+
+    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
+        def read(table: Snapshot) -> tuple[pa.Table, int]:
+            attempt, table = kept.part(), self._whole(table)
+            with closing(OpenFiles(table.budget)) as opened:
+                starts = table.row_starts(opened)
+                wanted = plan_take(parse_indices(indices, starts[-1]))
+                table, plan = self._plan_files(table, table.files, columns, None, opened)
+                plan = replace(plan, pieces=numbered_pieces(table.files, table.files, starts, wanted.rows))
+                batches = list(read_plan(table, plan, opened, kept=attempt))
+            return in_order_of(wanted, pa.Table.from_batches(batches, plan.output), attempt), attempt.held
+
+        taken, held = self._read(read)
+        kept.take(held)
+        return taken
 
     def _batches(self, table: Snapshot, scan: Scan) -> Iterator[pa.RecordBatch]:
         with closing(OpenFiles(table.budget)) as opened:

@@ -85,6 +85,8 @@ def scan(
     progress: Listener | None = None,
     schema: pa.Schema | None = None,
     logical: bool = True,
+    rows: range | slice | None = None,
+    with_row_index: str | None = None,
 ) -> Scan:
     """Columns and rows of a file or table, to be read later by anything that takes Arrow streams.
 
@@ -100,6 +102,8 @@ def scan(
         Called with a `smalti.jobs.Progress` while the scan is read.
     schema, logical
         As in `smalti.read_table`.
+    rows, with_row_index
+        As in `MosaicFile.read`; in a table, rows are counted over all its files.
 
     Examples
     --------
@@ -113,7 +117,8 @@ def scan(
     origin = open_any(
         source, filesystem, readahead=readahead, memory_limit=memory_limit, logical=logical, filters=filters
     )
-    return origin.scan(columns, filters, batch_size=batch_size, progress=progress, schema=schema)
+    options: dict[str, Any] = {"schema": schema, "rows": rows, "with_row_index": with_row_index}
+    return origin.scan(columns, filters, batch_size=batch_size, progress=progress, **options)
 
 
 def read_table(
@@ -125,6 +130,8 @@ def read_table(
     memory_limit: int | None = None,
     schema: pa.Schema | None = None,
     logical: bool = True,
+    rows: range | slice | None = None,
+    with_row_index: str | None = None,
 ) -> pa.Table:
     """Read a file to a table, or all files of a directory, pattern or list.
 
@@ -140,6 +147,8 @@ def read_table(
         Read as these columns and types, as in `MosaicFile.read`.
     logical : bool
         Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
+    rows, with_row_index
+        As in `MosaicFile.read`; in a table, rows are counted over all its files.
 
     Examples
     --------
@@ -152,4 +161,4 @@ def read_table(
     {'id': [1, 2, 3], 'c': [None, None, None]}
     """
     with open_any(source, filesystem, memory_limit=memory_limit, logical=logical, filters=filters) as opened:
-        return opened.scan(columns, filters, schema=schema).to_table()
+        return opened.scan(columns, filters, schema=schema, rows=rows, with_row_index=with_row_index).to_table()

@@ -16,6 +16,7 @@ from smalti._compat import arrow as compat
 from smalti.errors import SchemaError, no_column
 from smalti.logical.mapping import field_in_list
 from smalti.logical.tree import project_schema
+from smalti.mosaic.rows import Rows, split_rows
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import infer_type, partition_value
 from smalti.table.snapshot import FileFacts
@@ -43,6 +44,10 @@ class ReadPlan:
         The columns of the output and those of the filter.
     filter_ : Filter, optional
         The conditions that the names of directories do not decide, with values in the types of the columns.
+    row_index : str, optional
+        The column of the output that has the number of each row.
+    pieces : sequence of Piece, optional
+        Parts of the files, where rows are asked for by number; by default all files as they are.
     """
 
     files: Sequence[FoundFile]
@@ -50,6 +55,8 @@ class ReadPlan:
     asked: Sequence[str]
     needed: pa.Schema
     filter_: Filter | None = None
+    row_index: str | None = None
+    pieces: Sequence[Piece] | None = None
 
 
 def plan_read(
@@ -217,6 +224,35 @@ def _bounds(
         return int(value is None), value, value
     found = known.statistics[group].get(name) if known is not None and group is not None else None
     return (None, None, None) if found is None else (found.null_count, found.min, found.max)
+
+
+# --- rows by their number -------------------------------------------------------------------------------------------
+
+
+def numbered_pieces(
+    files: Sequence[FoundFile], every: Sequence[FoundFile], starts: Sequence[int], rows: Rows | None = None
+) -> list[Piece]:
+    """Pieces of files that know the number of their first row, and which rows are read.
+
+    Parameters
+    ----------
+    files : sequence of FoundFile
+        The files that are read, in the order of `every`.
+    every : sequence of FoundFile
+        All files of the table.
+    starts : sequence of int
+        The number of the first row of each of these, then of all rows.
+    rows : range or int64 array in ascending order, optional
+        By default all.
+    """
+    wanted = None if rows is None else dict(split_rows(rows, starts))
+    pieces, left = [], iter(enumerate(every))
+    for file in files:
+        place = next(place for place, each in left if each is file)
+        if wanted is None or place in wanted:
+            piece = Piece(file, file.size, rows=None if wanted is None else wanted[place], first_row=starts[place])
+            pieces.append(piece)
+    return pieces
 
 
 # --- pieces of files ------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch
+from smalti.mosaic.rows import RowIndex
 from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
@@ -47,6 +48,8 @@ class FileRead:
         The numbers of rows that are left out, in ascending order, counted from the beginning of the file.
     row_groups : sequence of int, optional
         By default those of the piece.
+    row_index : RowIndex, optional
+        The column of row numbers that batches begin with.
     """
 
     columns: Sequence[str] | None
@@ -54,6 +57,7 @@ class FileRead:
     finish: Callable[[pa.RecordBatch, Allowance], pa.RecordBatch] | None = None
     deleted: Sequence[int] | None = None
     row_groups: Sequence[int] | None = None
+    row_index: RowIndex | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,9 @@ def _units(
             opened = opening.result()
             read = plan_piece(piece, opened)
             groups = piece.row_groups if read.row_groups is None else read.row_groups
-            units = list(opened.units(read.columns, read.filters, kept, batch_size, ahead, read.deleted, groups))
+            numbered = piece.rows, read.row_index
+            asked = read.columns, read.filters, kept, batch_size, ahead, read.deleted, groups, *numbered
+            units = list(opened.units(*asked))
         except Exception as error:  # raised when its turn comes, after the rows of the pieces before
             yield Unit(partial(_Delivery, piece, ended=opened, error=error))
             continue
@@ -193,9 +199,10 @@ def read_plan(
         return opened.take(piece.file.path) or table.open(piece.file)
 
     def plan_piece(piece: Piece, opened: MosaicFile) -> FileRead:
-        return plan_file(plan, opened, constants_of(piece.file.partition if len(table.partitions) else {}))
+        constants = constants_of(piece.file.partition if len(table.partitions) else {})
+        return plan_file(plan, opened, constants, first_row=piece.first_row)
 
-    pieces = [Piece.whole(file) for file in plan.files]
+    pieces = [Piece.whole(file) for file in plan.files] if plan.pieces is None else plan.pieces
     reading = read_pieces(pieces, open_piece, plan_piece, table.budget, progress, kept=kept, batch_size=batch_size)
     with closing(reading):
         for _, batch in reading:
@@ -209,6 +216,7 @@ def plan_file(
     constant_of: ConstantOf,
     find: FindColumns | None = None,
     deleted: Sequence[int] | None = None,
+    first_row: int = 0,
 ) -> FileRead:
     """What is read of one file.
 
@@ -222,19 +230,27 @@ def plan_file(
         By default the columns of the table are found by their names.
     deleted : sequence of int, optional
         As in `FileRead`.
+    first_row : int
+        The number of the first row of the file in the table, for the column of row numbers if there is one.
     """
-    find, filter_ = find or partial(_by_name, opened), plan.filter_
-    names = [] if filter_ is None else list(filter_.columns)
+    find, filter_, index = find or partial(_by_name, opened), plan.filter_, plan.row_index
+    numbers = None if index is None else RowIndex(index, first_row)
+    first = [] if index is None else [index]
+    asked = [name for name in plan.asked if name != index]
+    names = [] if filter_ is None else [name for name in filter_.columns if name != index]
     # A file can filter by itself if it has all columns of the filter, in the types of the read.
     if filter_ is None or (find(names)[0] == names and has_types(opened.schema_of(names), names, plan.needed)):
-        columns, known = find(plan.asked)
-        return FileRead(columns, filter_, Adapter(plan.output, known, constant_of).adapt, deleted)
+        columns, known = find(asked)
+        finish = Adapter(plan.output, [*first, *known], constant_of).adapt
+        return FileRead(columns, filter_, finish, deleted, row_index=numbers)
     opened.columns.refuse_ambiguous(filter_.nested)
-    columns, known = find([*plan.asked, *names])
-    adapter = Adapter(plan.needed, known, constant_of)
-    return FileRead(
-        columns, None, lambda batch, held: filtered(adapter.adapt(batch, held), filter_, plan.output), deleted
-    )
+    columns, known = find([*asked, *names])
+    adapter = Adapter(plan.needed, [*first, *known], constant_of)
+
+    def finish_filtered(batch: pa.RecordBatch, held: Allowance) -> pa.RecordBatch:
+        return filtered(adapter.adapt(batch, held), filter_, plan.output)
+
+    return FileRead(columns, None, finish_filtered, deleted, row_index=numbers)
 
 
 def _by_name(opened: MosaicFile, names: Sequence[str]) -> tuple[list[str], list[str]]:

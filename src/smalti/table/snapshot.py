@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -122,6 +123,8 @@ class Snapshot:
         The columns of the files that were opened so far, by path. Files with equal columns share the object.
     facts : dict of str to FileFacts
         What the index of files tells, by path, as far as somebody has asked for it.
+    counts : dict of str to int
+        The number of rows of the files that were opened so far, by path.
     """
 
     filesystem: FileSystem
@@ -131,6 +134,7 @@ class Snapshot:
     is_whole: bool = True
     columns: dict[str, ColumnMapping] = field(default_factory=dict)
     facts: dict[str, FileFacts] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
     _schemas: SharedSchemas = field(default_factory=SharedSchemas)
     _unions: dict[Any, pa.Schema] = field(default_factory=dict)
 
@@ -182,8 +186,16 @@ class Snapshot:
     def learn(self, files: Iterable[FoundFile], kept: OpenFiles | None = None) -> None:
         """Find out which columns files have, unless that is known."""
         unknown = [file for file in files if file.path not in self.columns]
-        for file, columns in self.visit(unknown, lambda opened: opened.columns, kept):
+        for file, (columns, rows) in self.visit(unknown, lambda opened: (opened.columns, opened.num_rows), kept):
             self.columns.setdefault(file.path, columns)  # Never replaced: `union` knows the objects by their addresses.
+            self.counts[file.path] = rows
+
+    def row_starts(self, kept: OpenFiles | None = None) -> list[int]:
+        """The number of the first row of each file, then of all rows. Files that were never opened are opened."""
+        unknown = [file for file in self.files if file.path not in self.counts]
+        for file, rows in self.visit(unknown, lambda opened: opened.num_rows, kept):
+            self.counts[file.path] = rows
+        return [0, *accumulate(self.counts[file.path] for file in self.files)]
 
     # --- columns ----------------------------------------------------------------------------------------------------
 

@@ -8,18 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from smalti.mosaic.rows import Rows
 from smalti.sizes import MIN_SPLIT_BYTES
 from smalti.table.listing import FoundFile
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A file, or `row_groups` of it (record batches of Arrow IPC, stripes of ORC); None means all of them."""
+    """A file, or `row_groups` of it (record batches of Arrow IPC, stripes of ORC); None means all of them.
+
+    `rows` are those rows that are read, counted from the beginning of the file; None means all of them. `first_row` is
+    the number that the first row of the file has in the table, where somebody has asked for it.
+    """
 
     file: FoundFile
     num_bytes: int
     row_groups: tuple[int, ...] | None = None
     format: str = "mosaic"
+    rows: Rows | None = None
+    first_row: int = 0
 
     @classmethod
     def whole(cls, file: FoundFile) -> Piece:

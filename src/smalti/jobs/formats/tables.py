@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.streams import Scan, Scannable, cut_batches
+from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of, keep_batches
 from smalti.io.locations import Location
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
@@ -19,13 +20,16 @@ from smalti.jobs.formats.text import with_agreed_types
 from smalti.logical.adapt import Adapter, adapt_batch
 from smalti.logical.patterns import match_names
 from smalti.logical.widen import unify_schemas
+from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
 from smalti.progress import Meter
 from smalti.table.listing import FoundFile, Listing, location_of
+from smalti.table.numbering import numbered
 from smalti.table.partitions import constants_of, partition_schema, with_partitions
 from smalti.table.planning import fit_filter
 from smalti.table.reading import filtered
 
 if TYPE_CHECKING:
+    from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
 
 
@@ -83,13 +87,17 @@ class FormatTable(Scannable):
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         return cut_batches(self._batches(scan), scan.batch_size)
 
-    def _batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _batches(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
         from smalti.predicate import normalize_filters
 
         output = self._scan_schema(scan.columns)
         filter_ = None if scan.filters is None else normalize_filters(scan.filters)
-        extra = [] if filter_ is None else list(dict.fromkeys(map(self._owner, filter_.columns)))
+        compared = [] if filter_ is None else [name for name in filter_.columns if name != scan.row_index]
+        extra = list(dict.fromkeys(map(self._owner, compared)))
         needed = self._scan_schema(list(dict.fromkeys([*output.names, *extra])))
+        if scan.rows is not None or scan.row_index is not None:
+            yield from self._numbered(scan, output, needed, filter_)
+            return
         filter_ = None if filter_ is None else fit_filter(filter_, self._scan_schema(extra))
         files = self.listing.files
         meter = Meter("read", len(files), sum(file.size for file in files), scan.progress)
@@ -106,6 +114,25 @@ class FormatTable(Scannable):
                     meter.add(batch.num_rows, num_bytes)
                     if found.num_rows:
                         yield found
+
+    def _numbered(
+        self, scan: Scan, output: pa.Schema, needed: pa.Schema, filter_: Filter | None
+    ) -> Iterator[pa.RecordBatch]:
+        """A scan of rows by number: rows are counted before the filter."""
+        rows = None if scan.rows is None else parse_span(scan.rows, self.count_rows())
+        plain = replace(scan, columns=tuple(needed.names), filters=None, rows=None, row_index=None)
+        index = None if scan.row_index is None else RowIndex(scan.row_index)
+        if filter_ is not None:
+            filter_ = fit_filter(filter_, scan.with_index(needed))
+        options: dict[str, Any] = {"filter_": filter_, "row_index": index, "rows": rows}
+        with closing(self._batches(plain)) as batches:
+            yield from numbered(batches, scan.with_index(output), **options)
+
+    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
+        wanted, output = plan_take(parse_indices(indices, self.count_rows())), self._scan_schema(columns)
+        with closing(self._batches(Scan(self, tuple(output.names)))) as batches:
+            found = list(keep_batches(numbered(batches, output, rows=wanted.rows), kept))
+        return in_order_of(wanted, pa.Table.from_batches(found, output), kept)
 
     def _owner(self, path: str) -> str:
         """The column that a name of a filter is, or of whose fields it is one."""
