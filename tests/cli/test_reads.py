@@ -102,6 +102,7 @@ CASES: dict[str, tuple[list[str], set[str], set[int]]] = {
     "cat where": (["cat", "-c", "a07,a30", "--where", "a00 < 50"], {"a00", "a07", "a30"}, {0}),
     "tail of one column": (["tail", "-n", "60", "-c", "a07"], {"a07"}, {2}),
     "tail across row groups": (["tail", "-n", "160", "-c", "a07"], {"a07"}, {1, 2}),
+    "head --rows": (["head", "--rows", "145:147", "-c", "a07"], {"a07"}, {1}),
     "sample": (["sample", "-n", "1", "--seed", "1", "-c", "a07"], {"a07"}, {0}),
     "sql": (["sql", "select sum(a07) from t where a00 > 250", "t=PATH"], {"a00", "a07"}, {2}),
     "size": (["size"], NAMES, EVERY),

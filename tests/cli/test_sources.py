@@ -72,6 +72,8 @@ def test_every_reading_command_takes_it(run: Any, places: dict[str, list[str]], 
 
     assert objects("cat", *source) == rows
     assert objects("head", *source, "-n", 3) == rows[:3]
+    assert objects("head", *source, "--rows", "10:13") == rows[10:13]
+    assert objects("cat", *source, "--rows=-20:", "--where", "id > 57") == rows[58:]
     assert objects("tail", *source, "-n", 23, "-c", "id") == [{"id": i} for i in range(37, 60)]
     assert objects("tail", *source, "-n", 2, "--where", "name like '%1' and id between 30 and 50") == [
         rows[45],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import random
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -12,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-import smalti
 from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import row_table, vertical
@@ -21,7 +19,7 @@ from smalti.cli.sources import open_table, shown_paths
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
-from smalti.logical.arrays import take_rows
+from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import field_paths
 from smalti.predicate.text import parse_where
 from smalti.progress import Listener
@@ -57,8 +55,32 @@ def arguments_sample(parser: argparse.ArgumentParser) -> None:
     )
 
 
-arguments_head = arguments_tail = partial(_arguments, default=10)
-arguments_cat = partial(_arguments, default=None)
+def _arguments_in_order(parser: argparse.ArgumentParser, default: int | None) -> None:
+    _arguments(parser, default)
+    about = "the rows from START on and before END, counted from 0, or from the end if negative; -n is ignored"
+    parser.add_argument("--rows", type=row_span, metavar="START:END", help=about)
+
+
+def row_span(text: str) -> slice:
+    """Rows by number, as Python's slices have them; a single number is one row.
+
+    Examples
+    --------
+    >>> row_span("1000:1010"), row_span("-5:"), row_span("7"), row_span("-1")
+    (slice(1000, 1010, None), slice(-5, None, None), slice(7, 8, None), slice(-1, None, None))
+    """
+    start, colon, end = text.partition(":")
+    try:
+        if not colon:
+            return slice(int(start), int(start) + 1 or None)
+        return slice(int(start) if start else None, int(end) if end else None)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no span of rows, such as 1000:1010") from None
+
+
+arguments_tail = partial(_arguments, default=10)
+arguments_head = partial(_arguments_in_order, default=10)
+arguments_cat = partial(_arguments_in_order, default=None)
 arguments_count = adding(add_files, add_where, add_output)
 
 
@@ -66,7 +88,9 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
         columns, condition = _chosen(options, table)
         limit = _limit(options)
-        if isinstance(table, MosaicDataset) and limit is not None:
+        if options.rows is not None:
+            limit = MAX_VERTICAL if options.vertical else None
+        elif isinstance(table, MosaicDataset) and limit is not None:
             rows = table.head(limit, columns, condition)
             show_rows(options, screen, rows.to_batches(), rows.schema)
             return
@@ -74,7 +98,8 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
         # Rows on the same terminal show the progress themselves.
         with ProgressBar(screen.err) as show:
             listener = None if screen.is_terminal else show
-            show_rows(options, screen, limited_batches(table, columns, condition, limit, listener), schema)
+            rows = limited_batches(table, columns, condition, limit, listener, options.rows)
+            show_rows(options, screen, rows, schema)
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
@@ -90,10 +115,9 @@ def run_tail(options: argparse.Namespace, screen: Screen) -> None:
 def run_sample(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
         columns, condition = _chosen(options, table)
-        schema = table.scan(columns, condition).schema
-        with ProgressBar(screen.err) as show:
-            rows = list(sampled_batches(table, columns, condition, _limit(options), options.seed, show))
-        show_rows(options, screen, rows, schema)
+        limit = _limit(options)
+        rows = table.sample(table.num_rows if limit is None else limit, columns, condition, seed=options.seed)
+        show_rows(options, screen, arrow_batches(rows), rows.schema)
 
 
 def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any]:
@@ -150,56 +174,24 @@ def _step(table: Scannable, columns: Sequence[str] | None, condition: Any) -> in
 
 
 def limited_batches(
-    table: Scannable, columns: list[str] | None, condition: Any, limit: int | None, progress: Listener | None = None
+    table: Scannable,
+    columns: list[str] | None,
+    condition: Any,
+    limit: int | None,
+    progress: Listener | None = None,
+    rows: slice | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of at most `limit` rows in all; row groups after the last one needed are not read."""
     if limit == 0:
         return
     left = limit
-    scan = table.scan(columns, condition, batch_size=_step(table, columns, condition), progress=progress)
+    scan = table.scan(columns, condition, batch_size=_step(table, columns, condition), progress=progress, rows=rows)
     for batch in scan.to_batches():
         yield batch.slice(0, left)
         if left is not None:
             left -= batch.num_rows
             if left <= 0:
                 return
-
-
-def sampled_batches(
-    table: Scannable,
-    columns: list[str] | None,
-    condition: Any,
-    limit: int | None,
-    seed: int | None,
-    progress: Listener | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Batches of `limit` rows chosen at random, every row with the same chance, in the order of the table.
-
-    Without a condition, row groups of a single Mosaic file that hold no chosen row are not read.
-    """
-    total = table.count_rows(condition)
-    chosen = sorted(random.Random(seed).sample(range(total), min(total, total if limit is None else limit)))
-    if not isinstance(table, smalti.MosaicFile) or condition is not None:
-        scan = table.scan(columns, condition, batch_size=_step(table, columns, condition), progress=progress)
-        yield from _rows_at(chosen, scan.to_batches())
-        return
-    start = 0
-    for group in map(table.row_group, range(table.num_row_groups)):
-        if any(start <= row < start + group.num_rows for row in chosen):
-            yield from _rows_at(chosen, group.read(columns).to_batches(), start)
-        start += group.num_rows
-
-
-def _rows_at(places: Sequence[int], batches: Iterable[pa.RecordBatch], start: int = 0) -> Iterator[pa.RecordBatch]:
-    """The rows at some places of a table, among batches that begin with row `start`."""
-    for batch in batches:
-        wanted = pa.array([row - start for row in places if start <= row < start + batch.num_rows], pa.int64())
-        if len(wanted) and batch.num_columns:
-            columns = [take_rows(column, wanted) for column in batch.columns]
-            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-        elif len(wanted):
-            yield batch.slice(0, len(wanted))
-        start += batch.num_rows
 
 
 def run_count(options: argparse.Namespace, screen: Screen) -> None:
