@@ -31,10 +31,6 @@ cdef void _release_batch(ArrowArray* array) noexcept nogil:
 cdef class BucketViews:
     """Where the pieces of each physical column of a bucket are; made by `view_block` and `view_pages`."""
 
-    cdef PhysicalColumns nodes
-    cdef View* views
-    cdef object _data       # keeps the bytes alive that the views point into
-
     def __dealloc__(self):
         free(self.views)
 

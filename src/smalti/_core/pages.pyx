@@ -103,6 +103,42 @@ def count_frames(const uint8_t[::1] data not None):
     return count, None if content == NO_CONTENT else content
 
 
+cdef bint _is_plain(const uint8_t* slot, int64_t size) noexcept nogil:
+    """Whether a slot holds exactly one frame that declares the size of its page, which a page can have."""
+    cdef uint64_t content, told = 0
+    cdef int64_t pos = 0
+    while pos < size and pos < 5:
+        told |= <uint64_t>(slot[pos] & 0x7F) << (7 * pos)
+        pos += 1
+        if slot[pos - 1] < 0x80:
+            return (
+                0 < told <= MAX_BLOCK_SIZE and told <= <uint64_t>((size - pos) * MAX_ZSTD_RATIO)
+                and (pos == 1 or slot[pos - 1] != 0)    # a size in more bytes than it needs is refused by `read_uv32`
+                and _skip_frame(slot + pos, size - pos, &content) == size - pos and content == told
+            )
+    return False
+
+
+def odd_slots(const uint8_t[::1] data not None, const uint8_t[::1] sizes not None):
+    """The numbers of slots that lie one after the other in `data`, and are neither empty nor plain.
+
+    `sizes` are 32-bit numbers as in a directory, and must fill `data`. A plain slot holds one zstd frame that declares
+    the size of its page, and only decompressing it can tell more. An odd slot may be damaged, or of another writer.
+    """
+    cdef int64_t i, at = 0, size, n = sizes.shape[0] // 4
+    cdef list odd = []
+    for i in range(n):
+        size = <int64_t>_load_le(&sizes[0] + 4 * i, 4)
+        if size > data.shape[0] - at:
+            raise IndexError(f"slot {i} ends at {at + size} of {data.shape[0]}")
+        if size and not _is_plain(&data[at], size):
+            odd.append(i)
+        at += size
+    if at != data.shape[0]:
+        raise IndexError(f"slots end at {at} of {data.shape[0]}")
+    return odd
+
+
 def open_slots(list slots not None):
     """(zstd frames in slots, sizes of their pages as native 64-bit numbers, their sum), None in place of the sum if a
     slot does not hold exactly one frame that declares the size of its page, or declares a size that no page can have.

@@ -363,6 +363,10 @@ cdef class SchemaBlock:
         """The physical columns of a range of positions."""
         return self._nodes(range(first, stop))
 
+    def physical_at(self, list positions not None):
+        """The physical columns of some positions, as if these were a bucket."""
+        return self._nodes(positions)
+
     cdef PhysicalColumns _nodes(self, columns):
         """The physical columns of a sequence of positions."""
         cdef PhysicalColumns out = PhysicalColumns.__new__(PhysicalColumns)

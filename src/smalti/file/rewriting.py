@@ -6,17 +6,32 @@ This is the place where given columns, with their Arrow types, meet the stored c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from smalti.errors import SchemaError
+from smalti import threads
+from smalti._core.arrow_c import field_kinds
+from smalti._core.input import Feeds, InputBatch
+from smalti.errors import SchemaError, no_column
 from smalti.file.reader import MosaicFile
-from smalti.file.writer import MosaicWriter
+from smalti.file.writer import MAX_AUTO_STATISTICS, MosaicWriter, weigh_layouts
+from smalti.format.index import PAGED
 from smalti.io.locations import AnyFileSystem
+from smalti.logical.entries import Entries, dictionary_values
+from smalti.logical.intake import MAX_INT32, Intake, arrow_batches
+from smalti.logical.tree import Leaf, LogicalColumn, StoredColumn
+from smalti.logical.types import with_capacity
+from smalti.mosaic.rewrite_plan import FRESH, ColumnPlan, keep_num_buckets, keep_threshold, plan_columns
+from smalti.mosaic.rewriter import Fresh, Rewriter
+from smalti.mosaic.scan import plan_scan
+from smalti.mosaic.writer import Slice
 from smalti.options import WriterOptions
+from smalti.spec import MAX_UINT32, Compression
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,8 @@ class GroupSource:
         The name of each copied column in the new file, and its name in `file`. By default all columns of the new schema
         that are not in `fresh`, by the same names.
     fresh : pyarrow.RecordBatch or pyarrow.Table, optional
-        Columns that are encoded anew, by their names in the new file. It has as many rows as the row group.
+        Columns that are encoded anew, by their names in the new file. It has as many rows as the row group. If `file`
+        is None, it may have any number of rows, and becomes several row groups if it is too large for one.
     """
 
     file: MosaicFile | None
@@ -52,9 +68,9 @@ class RewriteSummary:
     bytes : int
         Of the file.
     bytes_copied : int
-        Bytes that were copied as they were stored, or only compressed again, without decoding a value.
+        Bytes of columns that were copied as they were stored, or only compressed again. No value was decoded.
     bytes_encoded : int
-        Bytes of columns that were encoded anew.
+        Bytes of columns that were encoded anew. The rest of the file are schema, index and footer.
     row_groups_copied : int
         Row groups without a column that was encoded anew.
     """
@@ -73,13 +89,15 @@ def rewrite_file(
     groups: Iterable[GroupSource],
     *,
     options: WriterOptions | None = None,
-    verify: bool = False,  # noqa: ARG001  decoding checks everything
+    verify: bool = False,
     filesystem: AnyFileSystem = None,
     like: MosaicFile | None = None,
+    unused_entries: Collection[str] = (),
 ) -> RewriteSummary:
     """Write a file whose row groups are copied from other files, column by column, or encoded anew.
 
-    Row groups keep their number of rows. The file appears when it is complete, as with `write_table`.
+    Row groups keep their number of rows; empty ones are left out. Statistics are copied with the columns. The file
+    appears when it is complete, as with `write_table`, and may replace a file that is copied from.
 
     Parameters
     ----------
@@ -91,51 +109,318 @@ def rewrite_file(
         The row groups of the new file, in order. They are consumed one by one, so that fresh columns need not be in
         memory together.
     options : WriterOptions, optional
-        By default the compression of `like`, and otherwise the defaults.
+        By default the compression of `like`, and otherwise the defaults. Layout and statistics that they do not ask for
+        are those of `like`.
     verify : bool
-        Whether copied columns are also decompressed and decoded, which compares the checksums of their frames.
+        Whether columns that are copied are also decompressed and decoded, which compares the checksums of their frames.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     like : MosaicFile, optional
         The file whose layout and choice of statistics is kept; by default the file of the first row group.
+    unused_entries : collection of str
+        Columns whose fresh dictionaries keep entries that no row uses. Entries of other fresh columns are dropped if no
+        row uses them, since these columns may come from rows of which others were deleted. The entries of a column that
+        is copied with all row groups of its file are kept; otherwise those that copied row groups use, which reads
+        this column.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, smalti
+    >>> _ = smalti.write_table(pa.table({"a": [1, 2], "b": ["x", None]}), "old.mosaic")
+    >>> schema = pa.schema([("b", pa.string()), ("c", pa.int8())])
+    >>> with smalti.open("old.mosaic") as old:
+    ...     fresh = pa.table({"c": pa.array([7, 8], pa.int8())})
+    ...     rewrite_file("new.mosaic", schema, [GroupSource(old, 0, fresh=fresh)]).row_groups
+    1
+    >>> smalti.read_table("new.mosaic").to_pydict()
+    {'b': ['x', None], 'c': [7, 8]}
     """
-    writer: MosaicWriter | None = None
-    copied = rows = count = untouched = 0
-    try:
-        for source in groups:
-            if writer is None:
-                like = like or source.file
-                options = options or WriterOptions(num_buckets=like.num_buckets if like is not None else None)
-                writer = MosaicWriter(where, schema, options, filesystem=filesystem)
-            table = _decoded(source, schema)
-            writer.write(table)
-            writer._stored_writer.flush()
-            rows, count, untouched = rows + table.num_rows, count + 1, untouched + (source.fresh is None)
-        if writer is None:
-            writer = MosaicWriter(where, schema, options, filesystem=filesystem)
-        writer.close()
-    except BaseException:
-        if writer is not None:
-            writer.abort()
-        raise
+    sources = iter(groups)
+    first = next(sources, None)
+    like = like or (first.file if first is not None else None)
+    is_auto = options is None or options.stats_columns == "auto"
+    options = _settings(schema, options, like, None if first is None else first.fresh)
+    with MosaicWriter(where, schema, options, filesystem=filesystem) as writer:
+        writer._stored_writer.limits_bounds = is_auto
+        rewrite = _Rewrite(writer, like, verify, unused_entries)
+        for source in chain([] if first is None else [first], sources):
+            rewrite.add(source)
+            del source
+        rewrite.settle_entries()
     assert writer.summary is not None
-    size = writer.summary.num_bytes
-    return RewriteSummary(rows, count, size, copied, size, untouched)
+    written = writer.summary
+    return RewriteSummary(
+        written.num_rows,
+        written.num_row_groups,
+        written.num_bytes,
+        rewrite.rewriter.bytes_copied,
+        rewrite.rewriter.bytes_encoded,
+        rewrite.row_groups_copied,
+    )
 
 
-def _decoded(source: GroupSource, schema: pa.Schema) -> pa.Table:
-    fresh = source.fresh
-    columns: dict[str, Any] = {} if fresh is None else dict(zip(fresh.schema.names, fresh.columns, strict=True))
-    wanted = source.copied
-    if wanted is None:
-        wanted = {name: name for name in schema.names if name not in columns}
-    if source.file is not None:
-        table = source.file.row_group(source.group).read(list(dict.fromkeys(wanted.values())))
+# --- how the new file is written ----------------------------------------------------------------------------------
+
+
+def _settings(
+    schema: pa.Schema, options: WriterOptions | None, like: MosaicFile | None, fresh: pa.RecordBatch | pa.Table | None
+) -> WriterOptions:
+    """The options of the new file, with the layout and the statistics of `like` where nothing else is asked for."""
+    if like is None:
+        options = options or WriterOptions()
+        if not options.is_layout_given and fresh is not None and fresh.num_rows:
+            layout = weigh_layouts(fresh, options)[options.layout]
+            options = replace(options, num_buckets=layout.num_buckets, page_size_threshold=layout.page_size_threshold)
+        return options
+    tail = like._tail
+    if options is None:
+        options = WriterOptions(compression=tail.footer.compression.name.lower())
+    if not options.is_layout_given:
+        paged = other = 0
+        for bucket in tail.buckets if tail.index.num_row_groups else ():
+            entry = tail.entry(0, bucket)
+            paged, other = (paged + entry.size, other) if entry.mode == PAGED else (paged, other + entry.size)
+        options = replace(
+            options,
+            num_buckets=keep_num_buckets(tail.schema.num_buckets, tail.schema.num_columns, MAX_UINT32),
+            page_size_threshold=keep_threshold(paged, other),
+        )
+    if options.stats_columns == "auto" and tail.index.num_row_groups:
+        options = replace(options, stats_columns=_kept_statistics(schema, like, options))
+    return options
+
+
+def _kept_statistics(schema: pa.Schema, like: MosaicFile, options: WriterOptions) -> tuple[str, ...]:
+    """The stored columns that get statistics where they are new: those that have them in `like`.
+
+    Columns that `like` lacks have statistics if it has any, and the table is not too wide for that.
+    """
+    positions = {record.column for record in like._tail.statistics(0)}
+    if not positions:
+        return ()
+    by_position = like._tail.schema.names()
+    there, known = {by_position[position] for position in positions}, set(by_position)
+    intake = Intake(schema, options.has_companion)
+    is_narrow = len(intake.schema) <= MAX_AUTO_STATISTICS
+    return tuple(
+        name
+        for index, name in enumerate(intake.schema.names)
+        if (name in there or (is_narrow and name not in known)) and intake.has_order(index)
+    )
+
+
+# --- columns of the new file and of the old ones --------------------------------------------------------------------
+
+
+class _Rewrite:
+    """A file in the making."""
+
+    def __init__(
+        self, writer: MosaicWriter, like: MosaicFile | None, verify: bool, unused_entries: Collection[str]
+    ) -> None:
+        self._writer, self._intake, self._stored = writer, writer._intake, writer._stored_writer
+        options = writer.options
+        self.rewriter = Rewriter(
+            self._stored,
+            is_compressed=options.codec is Compression.ZSTD,
+            num_threads=options.threads or threads.cpu_count(),
+            verify=verify,
+        )
+        self.row_groups_copied = 0
+        self._plans: dict[tuple[Any, ...], _FilePlan] = {}
+        self._kinds = field_kinds(writer.schema.__arrow_c_schema__())
+        by_name = {name: index for index, name in enumerate(self._intake.schema.names)}
+        #: The index in the stored schema of each position, and the other way round.
+        self._indices = [by_name[name] for name in self._stored.block.names()]
+        self._positions = {index: position for position, index in enumerate(self._indices)}
+        self._entries = {name: Entries() for name in self._intake.with_dictionaries}
+        self._all_entries = {
+            self._intake.schema.field(index).name
+            for name in unused_entries
+            for index in self._intake.stored_indices(writer.schema.get_field_index(name))
+        }
+        #: Of columns with dictionaries: the new stored column, the file and its stored column, to row groups.
+        self._copied_groups: dict[tuple[str, MosaicFile, StoredColumn], set[int]] = defaultdict(set)
+        if like is not None and self._entries:
+            self._order_entries(like)
+
+    def add(self, source: GroupSource) -> None:
+        """Write the row groups of a source."""
+        if source.file is None:
+            self._add_fresh(source)
+            return
+        file = source.file
+        group = file.row_group(source.group)
+        plan = self._plan(file, source)
+        fresh = None if source.fresh is None else self._fresh(source.fresh, group.num_rows)
+        if group.num_rows == 0:
+            return
+        self.rewriter.add(file._scanner.buckets, file._scanner.memory_limit, group.index, plan.columns, fresh)
+        for new, old in plan.dictionaries:
+            self._copied_groups[new, file, old].add(group.index)
+        self.row_groups_copied += fresh is None
+
+    def _add_fresh(self, source: GroupSource) -> None:
+        if source.fresh is None or source.copied:
+            raise SchemaError("columns are copied, but there is no file to copy them from")
+        before = self._stored.num_bytes
+        for batch in arrow_batches(source.fresh):
+            for stored in self._writer._to_stored(batch):
+                self._use_entries(stored.batch, range(len(self._intake.schema)))
+                self._stored.add(stored)
+        self._stored.flush()
+        self.rewriter.count(0, self._stored.num_bytes - before)
+
+    def _fresh(self, data: pa.RecordBatch | pa.Table, num_rows: int) -> Fresh | None:
+        """The new columns of a row group, as they are stored; None if there are none."""
+        if not data.num_columns:
+            return None
+        if data.num_rows != num_rows:
+            raise SchemaError("fresh columns have another number of rows", found=data.num_rows, expected=num_rows)
+        slices: list[Slice] = []
+        indices: list[int] = []
+        for batch in arrow_batches(data):
+            indices, pieces = self._intake.conform_some(self._writer._inspector.inspect(batch).batch)
+            for piece in pieces:
+                self._use_entries(piece, indices)
+                slices.append((InputBatch(piece), 0, piece.num_rows))
+        columns = {self._positions[index]: at for at, index in enumerate(indices)}
+        columns = dict(sorted(columns.items()))
+        positions = list(columns)
+        physical = self._stored.block.physical_at(positions)
+        problem = Feeds(physical, list(columns.values()), slices).check()
+        if problem is not None:
+            node, reason, found = problem
+            names = [self._intake.schema.field(self._indices[position]).name for position in positions]
+            raise SchemaError(reason, column=physical.paths(names)[node][1], found=found)
+        return Fresh(slices, columns)
+
+    # --- columns that are copied ----------------------------------------------------------------------------------
+
+    def _plan(self, file: MosaicFile, source: GroupSource) -> _FilePlan:
+        """Where the columns of a row group come from: the same for all row groups of a file, mostly."""
+        fresh = () if source.fresh is None else tuple(source.fresh.schema.names)
+        copied = None if source.copied is None else tuple(source.copied.items())
+        key = file, fresh, copied
+        known = self._plans.get(key)
+        if known is None:
+            self._plans.clear()  # Files come one after the other.
+            known = self._plans[key] = self._plan_file(file, source, set(fresh))
+        return known
+
+    def _plan_file(self, file: MosaicFile, source: GroupSource, fresh: set[str]) -> _FilePlan:
+        schema = self._writer.schema
+        wanted = source.copied
+        if wanted is None:
+            wanted = {name: name for name in schema.names if name not in fresh}
+        for name in wanted:
+            if name in fresh:
+                raise SchemaError("a column is both copied and fresh", column=name)
+        missing = [name for name in schema.names if name not in wanted and name not in fresh]
+        if missing:
+            raise SchemaError("a column of the new file is neither copied nor fresh", column=missing[0])
+        new_indices = {name: index for index, name in enumerate(schema.names)}
+        unknown = next((name for name in wanted if name not in new_indices), None)
+        if unknown is not None:
+            raise no_column(unknown, schema.names, "in the new file")
+        old_kinds = dict(zip(file.columns.names, file.columns.kinds, strict=True))
+        for old in wanted.values():
+            if old not in old_kinds:
+                raise no_column(old, old_kinds, "to copy", path=file._source.name)
+        described = dict(zip(wanted, file.columns.described(list(wanted.values())), strict=True))
+        origins: dict[int, str] = {}  # names of old stored columns, by the index of the new one
+        odd: list[str] = []
         for new, old in wanted.items():
-            found, expected = table.schema.field(old).type, schema.field(new).type
-            if found != expected:
-                raise SchemaError("a copied column has another type", column=new, found=found, expected=expected)
-            columns[new] = table.column(old)
-        if fresh is not None and fresh.num_rows != table.num_rows:
-            reason = "fresh columns have another number of rows"
-            raise SchemaError(reason, found=fresh.num_rows, expected=table.num_rows)
-    return pa.table([columns[name] for name in schema.names], schema=schema)
+            index = new_indices[new]
+            kind = self._kinds[index]
+            if kind is None or kind != old_kinds[old] or described[new] is not None or self._intake.column(index):
+                odd.append(new)
+            else:
+                origins[self._intake.stored_indices(index)[0]] = old
+        dictionaries = []
+        fields = file.schema_of(list(dict.fromkeys(wanted[new] for new in odd))) if odd else pa.schema([])
+        for new in odd:
+            index = new_indices[new]
+            ours = self._intake.column(index) or _as_stored(schema.field(index))
+            theirs = described[new] or _as_stored(fields.field(wanted[new]))
+            self._check_same(index, ours, theirs, file)
+            for at, one, other in zip(self._intake.stored_indices(index), ours.stored, theirs.stored, strict=True):
+                origins[at] = other.name
+                if one.name in self._entries:
+                    dictionaries.append((one.name, other))
+        positions = dict(zip(origins, file.columns.stored.find(list(origins.values())), strict=True))
+        by_position = [positions.get(index, FRESH) for index in self._indices]
+        block, physical = self._stored.block, self._stored.bucket_physical
+        return _FilePlan(plan_columns(block, physical, file._tail.schema, by_position), dictionaries)
+
+    def _check_same(self, index: int, ours: LogicalColumn, theirs: LogicalColumn, file: MosaicFile) -> None:
+        """Refuse to copy a column that has another type, or may be null where the new one cannot."""
+        found, expected = theirs.field, ours.field
+        if found.type != expected.type:
+            widest = [with_capacity(field.type, MAX_INT32, MAX_INT32) for field in (found, expected)]
+            if widest[0] != widest[1]:
+                raise _other_type(file, expected.name, found.type, expected.type)
+            self._intake.widen(index)
+        pairs = list(zip(theirs.stored, ours.stored, strict=False))
+        if len(ours.stored) != len(theirs.stored) or any(one.type != other.type for one, other in pairs):
+            raise _other_type(file, expected.name, found, expected)
+        if any(one.nullable and not other.nullable for one, other in pairs):
+            raise _other_type(file, expected.name, f"{found.type}, may be null", f"{expected.type} not null")
+
+    # --- dictionaries ---------------------------------------------------------------------------------------------
+
+    def _order_entries(self, like: MosaicFile) -> None:
+        """Entries that stay come in the order they have in `like`."""
+        names = [column.field.name for column in map(self._intake.column, range(len(self._kinds))) if column]
+        present = like.columns.whole(names)
+        for column in like.columns.described(present):
+            for each in column.stored if column is not None else ():
+                if each.name in self._entries and each.leaf == self._intake.with_dictionaries[each.name].leaf:
+                    self._entries[each.name].order_by(like.columns.entries(each))
+
+    def _use_entries(self, stored: pa.RecordBatch, indices: Iterable[int]) -> None:
+        """Note the entries of dictionaries that new rows use."""
+        if self._entries:
+            for index, array in zip(indices, stored.columns, strict=True):
+                name = self._intake.schema.field(index).name
+                if name in self._entries:
+                    self._entries[name].use([array])
+
+    def settle_entries(self) -> None:
+        """Decide which entries of dictionaries the new file keeps; reads columns of which some row groups are gone."""
+        for (new, file, old), groups in self._copied_groups.items():
+            entries, known = self._entries[new], file.columns.entries(old)
+            rows = file._tail.index.rows
+            if known is None or groups.issuperset(group for group in range(file.num_row_groups) if rows(group)):
+                entries.keep(known)
+                continue
+            entries.order_by(known)
+            plan = plan_scan(file.columns.stored.project([old.name]), sorted(groups))
+            entries.use(dictionary_values(file._scanner.batches(plan)))
+        for name, entries in self._entries.items():
+            if self._intake.has_entries(name):
+                fresh = self._intake.entries(name)
+                if fresh is None or name in self._all_entries:
+                    entries.keep(fresh)
+                else:
+                    entries.order_by(fresh)
+            if self._intake.has_entries(name) or any(new == name for new, _, _ in self._copied_groups):
+                self._intake.set_entries(name, entries.result())
+
+
+@dataclass(frozen=True)
+class _FilePlan:
+    """The columns that are copied from a file; of those with dictionaries, the new name and the old stored column."""
+
+    columns: ColumnPlan
+    dictionaries: list[tuple[str, StoredColumn]]
+
+
+def _as_stored(field: pa.Field) -> LogicalColumn:
+    """A column that is stored as it is."""
+    leaf = Leaf(field.type, field.type)
+    return LogicalColumn(field, leaf, (StoredColumn(field.name, field.type, field.nullable, leaf),))
+
+
+def _other_type(file: MosaicFile, name: str, found: object, expected: object) -> SchemaError:
+    reason = "a column cannot be copied, because it has another type in its file"
+    return SchemaError(reason, path=file._source.name, column=name, found=str(found), expected=str(expected))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from smalti.logical.tree import (
     plan_schema,
     stored_columns,
 )
-from smalti.logical.types import keeps_units, with_capacity
+from smalti.logical.types import is_list_like, keeps_units, unwrapped, with_capacity
 from smalti.logical.widen import widen_values
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 
@@ -52,6 +52,8 @@ class Intake:
         #: 300 is no uint8, and would make a file that cannot be read.
         self._is_stored = schema.equals(self.schema)
         self._dictionaries: dict[str, _Dictionary] = {}
+        #: Columns, by their indices in `given`, that get the widest indices and run ends.
+        self._widened: set[int] = set()
         check_names(self.schema.names)
         if self.schema.names != schema.names:
             (refuse_repeated if has_companion else check_names)(schema.names)
@@ -67,14 +69,36 @@ class Intake:
         if batch.schema.names != self.given.names:
             batch = self._reorder(batch)
         if not batch.schema.equals(self.given):
-            self._check_types(batch.schema)
-        return in_pieces(batch, self._convert)
+            self._check_types(batch.schema, self.given)
+        return in_pieces(batch, partial(self._convert, indices=range(len(self.given)), schema=self.schema))
 
-    def _convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def conform_some(self, batch: pa.RecordBatch) -> tuple[list[int], list[pa.RecordBatch]]:
+        """As `conform`, for a batch that has some of the columns; also return the indices of the stored columns."""
+        refuse_repeated(batch.schema.names)
+        places = {name: i for i, name in enumerate(batch.schema.names)}
+        indices = [index for index, name in enumerate(self.given.names) if name in places]
+        if len(indices) < len(places):
+            known = set(self.given.names)
+            raise SchemaError("batch has columns the schema lacks", found=[n for n in places if n not in known][:5])
+        batch = batch.select([places[self.given.field(index).name] for index in indices])
+        self._check_types(batch.schema, [self.given.field(index) for index in indices])
+        stored = [each for index in indices for each in self.stored_indices(index)]
+        schema = pa.schema([self.schema.field(index) for index in stored])
+        return stored, in_pieces(batch, partial(self._convert, indices=indices, schema=schema))
+
+    def stored_indices(self, index: int) -> range:
+        """The indices of the stored columns of a given column."""
+        return range(self._starts[index], [*self._starts[index + 1 : index + 2], len(self.schema)][0])
+
+    def column(self, index: int) -> LogicalColumn | None:
+        """How a given column is stored; None if it is stored as it is."""
+        return self._columns.get(index)
+
+    def _convert(self, batch: pa.RecordBatch, indices: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
         from smalti.logical.arrays import shred, to_stored  # see there why not at the top
 
         arrays: list[pa.Array] = []
-        for index, array in enumerate(batch.columns):
+        for index, array in zip(indices, batch.columns, strict=True):
             column = self._columns.get(index)
             try:
                 if column is None:
@@ -86,11 +110,38 @@ class Intake:
                 arrays += shred(array, column.node, nulls, partial(self._keep_entries, column))
             except SchemaError as error:
                 raise error.locate(column=self.given.field(index).name) from None
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _keep_entries(self, column: LogicalColumn, leaf: Leaf, entries: pa.Array) -> None:
         name = next(each.name for each in column.stored if each.leaf is leaf)
         self._dictionaries.setdefault(name, _Dictionary(entries.slice(0, 0))).add(entries)
+
+    @cached_property
+    def with_dictionaries(self) -> dict[str, StoredColumn]:
+        """The stored columns that hold values of dictionaries, also of dictionaries in lists."""
+        return {name: column for name, column in self._described.items() if _has_dictionary(column)}
+
+    def has_entries(self, stored: str) -> bool:
+        """Whether values of a dictionary were written."""
+        return stored in self._dictionaries
+
+    def entries(self, stored: str) -> pa.Array | None:
+        """The entries of a dictionary that were written so far; None if there were too many."""
+        known = self._dictionaries.get(stored)
+        return known.known if known is not None and known.is_kept else None
+
+    def set_entries(self, stored: str, entries: pa.Array | None) -> None:
+        """Keep these entries of a dictionary and no others; with None, reading rebuilds them."""
+        known = self._dictionaries.setdefault(stored, _Dictionary(pa.nulls(0)))
+        if entries is None:
+            known.is_kept = False
+            return
+        known.is_kept = len(entries) <= MAX_ENTRIES and size_of(entries) <= MAX_ENTRY_BYTES
+        known.known, known.count = entries, len(entries)
+
+    def widen(self, index: int) -> None:
+        """Let a column have the widest indices and run ends: it is copied from files in which they differ."""
+        self._widened.add(index)
 
     def describe(self, most_rows: int) -> Description | None:
         """The description of the columns for the companion; None if the stored columns tell everything.
@@ -102,8 +153,8 @@ class Intake:
             return None
         names: dict[int, tuple[str, ...]] = {}
         fields = []
-        for index, column in enumerate(self._columns.values()):
-            fields.append(self._with_capacity(column, most_rows))
+        for index, (given, column) in enumerate(self._columns.items()):
+            fields.append(self._with_capacity(column, MAX_INT32 if given in self._widened else most_rows))
             stored, name = tuple(each.name for each in column.stored), column.field.name
             usual = (
                 stored if stored == (name,) else tuple(each.name for each in stored_columns(column.node, name, True))
@@ -123,7 +174,8 @@ class Intake:
         if not self._dictionaries and most_rows <= MAX_INT16:
             return column.field
         known = [self._dictionaries[each.name] for each in column.stored if each.name in self._dictionaries]
-        type_ = with_capacity(column.field.type, max((each.count for each in known), default=0), most_rows)
+        count = most_rows if most_rows == MAX_INT32 else max((each.count for each in known), default=0)
+        type_ = with_capacity(column.field.type, count, most_rows)
         return column.field if type_ == column.field.type else column.field.with_type(type_)
 
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
@@ -169,9 +221,9 @@ class Intake:
             raise SchemaError("batch has columns the schema lacks", found=[n for n in positions if n not in known][:5])
         return batch.select([positions[name] for name in self.given.names])
 
-    def _check_types(self, schema: pa.Schema) -> None:
+    def _check_types(self, schema: pa.Schema, given: Iterable[pa.Field]) -> None:
         """Refuse a type that is stored differently; values are never converted from one stored type to another."""
-        for found, expected in zip(schema, self.given, strict=True):
+        for found, expected in zip(schema, given, strict=True):
             if found.type == expected.type:
                 continue
             try:
@@ -233,6 +285,13 @@ def _same_entries(one: pa.Array, other: pa.Array) -> bool:
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
         one, other = one.view(bits), other.view(bits)
     return one.equals(other)
+
+
+def _has_dictionary(column: StoredColumn) -> bool:
+    type_: Any = None if column.leaf is None else unwrapped(column.leaf.type)
+    while type_ is not None and is_list_like(type_):
+        type_ = unwrapped(type_.value_type)
+    return type_ is not None and pt.is_dictionary(type_)
 
 
 def _stored_columns(field: pa.Field) -> list[StoredColumn]:

@@ -181,6 +181,16 @@ class ColumnMapping:
                 reason = "companion expects another column"
                 raise CorruptFileError(reason, column=column.name, found=str(type_), expected=str(column.type))
 
+    def described(self, names: Sequence[str]) -> list[LogicalColumn | None]:
+        """How each column is stored if the companion describes it, None for a column that is stored as it is."""
+        found = [self._view.column(name) if name in self._view.indices else None for name in names]
+        self._check_stored([each for column in found if column is not None for each in column.stored])
+        return found
+
+    def entries(self, column: StoredColumn) -> pa.Array | None:
+        """The entries of the dictionary that a stored column has values of; None if the companion does not tell."""
+        return self._view.entries(column)
+
     def given_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""
         owner = self._view.owner.get(stored, stored)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -46,6 +47,18 @@ from smalti.spec import (
 MAX_AUTO_BOUNDS = 128
 #: A batch, the first of some of its rows, and their number.
 Slice = tuple[InputBatch, int, int]
+
+
+class BucketPart(NamedTuple):
+    """Bytes of a bucket, all or some of them, and how it is stored; parts of one bucket follow each other.
+
+    The first blob of a paged bucket is its directory.
+    """
+
+    bucket: int
+    mode: str
+    uncompressed_size: int
+    blobs: list[Any]
 
 
 class OpenRowGroup:
@@ -131,6 +144,8 @@ class StoredWriter:
         self._sink = sink
         self._schema = schema
         self._options = options
+        #: Whether bounds that take many bytes are left out.
+        self.limits_bounds = options.stats_columns == "auto"
         self._vectors = vectors
         self._threads = options.threads or threads.cpu_count()
         names = [name.encode() for name in schema.names]
@@ -142,8 +157,8 @@ class StoredWriter:
         num_buckets = max(1, min(options.num_buckets or DEFAULT_NUM_BUCKETS, len(names)))
         by_position = [names[i] for i in self._indices], [descriptors[i] for i in self._indices]
         self._packed_block = pack_schema_block(*by_position, positions, num_buckets)
-        self._block = SchemaBlock(self._packed_block)
-        self._all_physical = self._block.physical_range(0, len(names))
+        self.block = SchemaBlock(self._packed_block)
+        self._all_physical = self.block.physical_range(0, len(names))
         self._with_statistics = [positions[index] for index in statistics]
         self._open = OpenRowGroup(self._all_physical, self._indices, options)
         self._raw_bytes = 0
@@ -175,7 +190,7 @@ class StoredWriter:
 
     def _fixed_layout(self) -> LayoutChoice | None:
         """The layout if there is nothing to choose: it was asked for, or every bucket has one column anyway."""
-        num_buckets, threshold = self._block.num_buckets, self._options.page_size_threshold
+        num_buckets, threshold = self.block.num_buckets, self._options.page_size_threshold
         if self._options.is_layout_given:
             return LayoutChoice(
                 num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD if threshold is None else threshold, "asked for"
@@ -186,10 +201,10 @@ class StoredWriter:
 
     def _lay_out(self, layout: LayoutChoice) -> None:
         """Follow a choice: assign columns and statistics to buckets."""
-        num_columns, before = len(self._indices), self._block.num_buckets
+        num_columns, before = len(self._indices), self.block.num_buckets
         if layout.num_buckets != before:
             self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
-            self._block.assign_buckets(layout.num_buckets)
+            self.block.assign_buckets(layout.num_buckets)
         self.layout = layout
         block, options = self._packed_block, self._options
         # Compressed beside the first buckets, since it is not needed before the end of the file. The function does not
@@ -198,15 +213,15 @@ class StoredWriter:
             lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads
         )
         buckets = range(layout.num_buckets if num_columns else 0)
-        self._bucket_physical = [self._block.physical_columns(bucket) for bucket in buckets]
+        self.bucket_physical = [self.block.physical_columns(bucket) for bucket in buckets]
         self._bucket_statistics: dict[int, list[int]] = {}
         for position in self._with_statistics:
-            bucket = self._block.bucket_of(position)
+            bucket = self.block.bucket_of(position)
             wanted = self._bucket_statistics.setdefault(bucket, [])
-            wanted.append(position - self._bucket_physical[bucket].first_column)
+            wanted.append(position - self.bucket_physical[bucket].first_column)
 
     def _no_rows(self) -> LayoutChoice:
-        return LayoutChoice(self._block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")
+        return LayoutChoice(self.block.num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD, "there are no rows")
 
     def weigh(self, batches: Iterable[InputBatch]) -> dict[str, LayoutChoice]:
         """The layout that each aim would choose, by the rows of the first row group. Writes nothing."""
@@ -222,25 +237,25 @@ class StoredWriter:
 
     def _samples(self, slices: list[Slice], raw_bytes: int) -> list[Sample]:
         """A few buckets of the first row group, compressed in several ways; see `choose_layout`."""
-        num_buckets = self._block.num_buckets
+        num_buckets = self.block.num_buckets
         # There are fewer bytes once they are encoded, so these are never too many samples.
         regions = plan_regions(num_buckets, raw_bytes // num_buckets)
         return list(threads.ordered_map(partial(self._sample, slices), regions, min(self._threads, len(regions))))
 
     def _sample(self, slices: list[Slice], region: range) -> Sample:
         """The columns of neighbouring buckets, compressed as pages and as several numbers of blocks."""
-        first, end = self._block.bucket_columns(region[0])[0], self._block.bucket_columns(region[-1])[1]
-        whole = self._encode(slices, self._block.physical_range(first, end), [])
+        first, end = self.block.bucket_columns(region[0])[0], self.block.bucket_columns(region[-1])[1]
+        whole = self._encode(slices, self.block.physical_range(first, end), [])
         blocks = {}
         for count in (1, len(region), SPLITS * len(region)):
-            num_buckets = min(len(self._indices), self._block.num_buckets * count // len(region))
+            num_buckets = min(len(self._indices), self.block.num_buckets * count // len(region))
             if num_buckets in blocks:
                 continue
             cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
             parts = [whole]
             if count > 1:
                 parts = [
-                    self._encode(slices, self._block.physical_range(start, stop), []) for start, stop in pairwise(cuts)
+                    self._encode(slices, self.block.physical_range(start, stop), []) for start, stop in pairwise(cuts)
                 ]
             blocks[num_buckets] = sum(len(_deflate(part.monolithic(), self._options)) for part in parts)
         pages, (page_bytes, num_pages) = whole.pages(), whole.counted()
@@ -260,7 +275,7 @@ class StoredWriter:
         problem = Feeds(self._all_physical, self._indices, [(batch, 0, batch.num_rows)]).check()
         if problem is not None:
             node, reason, found = problem
-            raise SchemaError(reason, column=self._all_physical.paths(self._block.names())[node][1], found=found)
+            raise SchemaError(reason, column=self._all_physical.paths(self.block.names())[node][1], found=found)
         start = 0
         while start < batch.num_rows:
             start += self._open.take(batch, start)
@@ -281,61 +296,112 @@ class StoredWriter:
         if self.layout is None:
             samples = self._samples(slices, self._raw_bytes)
             self._lay_out(choose_layout(self._options.layout, len(self._indices), samples))
-        entries: list[BucketEntry] = []
         records: list[StatisticsRecord] = []
-        buckets = range(len(self._bucket_physical))
+        self.put_row_group(num_rows, self._encode_buckets(slices, num_rows, records), records)
+
+    def _encode_buckets(
+        self, slices: list[Slice], num_rows: int, records: list[StatisticsRecord]
+    ) -> Iterator[BucketPart]:
+        """The buckets of a row group; their statistics are added to `records`."""
+        buckets = range(len(self.bucket_physical))
         encode = partial(self._encode_bucket, slices)
         results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
-        for physical, (mode, blobs, uncompressed_size, encoded) in zip(self._bucket_physical, results, strict=True):
-            entries.append(BucketEntry(mode, self.num_bytes, sum(map(len, blobs)), uncompressed_size))
-            self._put(*blobs)
-            self._count_slots(list(map(len, blobs[1:])) if mode == PAGED else [])
+        for physical, (part, encoded) in zip(self.bucket_physical, results, strict=True):
             self.most_rows = max(self.most_rows, num_rows, *encoded.child_rows)
-            first = physical.first_column
-            records += [StatisticsRecord(first + at, nulls, low, high) for at, nulls, low, high in encoded.statistics]
-        if self._options.stats_columns == "auto":
+            records += self._records_of(encoded, range(physical.first_column, len(self._indices)))
+            yield part
+
+    def _records_of(self, encoded: EncodedBucket, positions: Sequence[int]) -> list[StatisticsRecord]:
+        """The statistics of encoded columns, which have these positions; without long bounds that nobody asked for."""
+        records = [StatisticsRecord(positions[at], nulls, low, high) for at, nulls, low, high in encoded.statistics]
+        if self.limits_bounds:
             records = [record for record in records if record.bound_bytes <= MAX_AUTO_BOUNDS]
+        return records
+
+    def put_row_group(self, num_rows: int, parts: Iterable[BucketPart], records: list[StatisticsRecord]) -> None:
+        """Write a row group: the parts of all buckets, in order. `records` may be filled while the parts are made."""
+        entries: list[BucketEntry] = []
+        for part in parts:
+            if part.bucket == len(entries):
+                entries.append(BucketEntry(part.mode, self.num_bytes, 0, part.uncompressed_size))
+                slots = self.bucket_physical[part.bucket].num_physical if part.mode == PAGED else 0
+                head = memoryview(part.blobs[0])
+                self._count_slots(list(struct.unpack_from(f"<{slots}I", head, len(head) - 4 * slots)) if slots else [])
+            self._put(*part.blobs)
+            entries[-1] = entries[-1]._replace(size=self.num_bytes - entries[-1].offset)
+        records = sorted(records, key=lambda record: record.column)
         fields = [self._schema.field(self._indices[record.column]) for record in records]
         packed = [record.pack(field.type) for record, field in zip(records, fields, strict=True)]
         self.num_rows += num_rows
         self._index.append(pack_row_group(num_rows, entries, packed))
         self.records.append(list(zip(records, fields, strict=True)))
 
-    def _encode_bucket(self, slices: list[Slice], bucket: int) -> tuple[str, list[bytes], int, EncodedBucket]:
-        """The mode of a bucket, its bytes, the size of its block (0 when paged), and its encoded columns."""
-        physical, options = self._bucket_physical[bucket], self._options
+    def _encode_bucket(self, slices: list[Slice], bucket: int) -> tuple[BucketPart, EncodedBucket]:
+        """The bytes of a bucket, and its encoded columns."""
+        encoded = self._encode(slices, self.bucket_physical[bucket], self._bucket_statistics.get(bucket, []))
+        return self.pack_bucket(bucket, encoded), encoded
+
+    def encode_some(
+        self, slices: list[Slice], columns: Mapping[int, int]
+    ) -> tuple[PhysicalColumns, EncodedBucket, list[StatisticsRecord]]:
+        """Encode some columns of a bucket, if the caller has the others; also return their statistics.
+
+        `columns` has the index in the batches for each position, in ascending order.
+        """
+        positions = list(columns)
+        physical, wanted = self.block.physical_at(positions), set(self._with_statistics)
+        statistics = [at for at, position in enumerate(positions) if position in wanted]
+        encoded = self._encode_feeds(Feeds(physical, list(columns.values()), slices), statistics)
+        return physical, encoded, self._records_of(encoded, positions)
+
+    def pack_bucket(self, bucket: int, encoded: EncodedBucket) -> BucketPart:
+        """Compress the encoded columns of a bucket, paged or not by the layout of the file."""
         assert self.layout is not None
-        encoded = self._encode(slices, physical, self._bucket_statistics.get(bucket, []))
-        may_store = not self._vectors.isdisjoint(self._columns_of(physical))
         if (
-            options.codec is Compression.ZSTD
+            self._options.codec is Compression.ZSTD
             and choose_paged(*encoded.counted(), self.layout.page_size_threshold)
             and len(encoded.child_rows) <= MAX_PAGED_CHILDREN
         ):
-            pages = encoded.pages()
-            self._check_readable(max((len(page) for page in pages if page is not None), default=0), encoded)
-            slots = pack_slots(pages, options.compression_level, options.checksum, may_store)
-            return PAGED, [pack_directory(encoded.child_rows, list(map(len, slots))), *slots], 0, encoded
-        block = encoded.monolithic()
-        self._check_readable(len(block) if options.codec is Compression.ZSTD else 0, encoded)
-        return MONOLITHIC, [_deflate(block, options, may_store)], len(block), encoded
+            slots = self.pack_pages(bucket, encoded.pages())
+            head = pack_directory(encoded.child_rows, list(map(len, slots)))
+            return BucketPart(bucket, PAGED, 0, [head, *slots])
+        return self.pack_block(bucket, encoded.monolithic())
+
+    def pack_pages(self, bucket: int, pages: list[bytes | None]) -> list[bytes]:
+        """Compress pages to slots."""
+        self._check_size(max((len(page) for page in pages if page is not None), default=0))
+        options = self._options
+        return pack_slots(pages, options.compression_level, options.checksum, self._may_store(bucket))
+
+    def pack_block(self, bucket: int, block: memoryview) -> BucketPart:
+        """Compress the block of a monolithic bucket."""
+        self._check_size(len(block) if self._options.codec is Compression.ZSTD else 0)
+        return BucketPart(bucket, MONOLITHIC, len(block), [_deflate(block, self._options, self._may_store(bucket))])
+
+    def _may_store(self, bucket: int) -> bool:
+        """Whether a bucket has vectors, which need not be compressed."""
+        return not self._vectors.isdisjoint(self._columns_of(self.bucket_physical[bucket]))
 
     @staticmethod
-    def _check_readable(num_bytes: int, encoded: EncodedBucket) -> None:
-        """Refuse blocks and element counts above our reader's limits. Only a row group of one row can exceed them."""
+    def _check_size(num_bytes: int) -> None:
+        """Refuse blocks above our reader's limit. Only a row group of one row can exceed it."""
         if num_bytes > MAX_BLOCK_SIZE:
             raise SchemaError("a row is too large for a bucket", found=num_bytes, expected=f"{MAX_BLOCK_SIZE} bytes")
-        if max(encoded.child_rows, default=0) > MAX_ROWS:
-            expected = f"at most {MAX_ROWS}"
-            raise SchemaError("a row has too many elements", found=max(encoded.child_rows), expected=expected)
 
     def _columns_of(self, physical: PhysicalColumns) -> list[int]:
         """Indices of the columns of a bucket."""
         return self._indices[physical.first_column : physical.first_column + physical.num_columns]
 
     def _encode(self, slices: list[Slice], physical: PhysicalColumns, statistics: list[int]) -> EncodedBucket:
-        feeds = Feeds(physical, self._columns_of(physical), slices)
-        return EncodedBucket(feeds, self._options.dict_max_entries, self._options.dict_max_bytes, statistics)
+        return self._encode_feeds(Feeds(physical, self._columns_of(physical), slices), statistics)
+
+    def _encode_feeds(self, feeds: Feeds, statistics: list[int]) -> EncodedBucket:
+        """Encode columns. Refuse element counts above our reader's limit, which only a row group of one row exceeds."""
+        encoded = EncodedBucket(feeds, self._options.dict_max_entries, self._options.dict_max_bytes, statistics)
+        most = max(encoded.child_rows, default=0)
+        if most > MAX_ROWS:
+            raise SchemaError("a row has too many elements", found=most, expected=f"at most {MAX_ROWS}")
+        return encoded
 
     def _count_slots(self, sizes: list[int]) -> None:
         """Keep the sizes of the slots of one more bucket, unless there are too many already."""
@@ -367,7 +433,7 @@ class StoredWriter:
         ratio = 1.0
         if self._options.codec is Compression.ZSTD and self._raw_bytes:
             ratio = self.num_bytes / self._raw_bytes
-        index = sum(map(len, self._index)) + (8 + 18 * self._block.num_buckets if self._open.num_rows else 0)
+        index = sum(map(len, self._index)) + (8 + 18 * self.block.num_buckets if self._open.num_rows else 0)
         schema = self._packed_block if self._schema_section is None else self._schema_section.result()
         companion = self._companion_size(self._pack_payload(description))
         return self.num_bytes + int(self._open.num_bytes * ratio) + len(schema) + companion + index + FOOTER_SIZE
@@ -387,7 +453,7 @@ class StoredWriter:
             slot_sizes = self._pack_slot_sizes(rest + sum(map(len, self._index)) + FOOTER_SIZE)
             index_offset = self.num_bytes + rest + len(slot_sizes)
             codec = self._options.codec
-            footer = Footer(index_offset, self.num_bytes, self._block.num_buckets, len(self._index), codec)
+            footer = Footer(index_offset, self.num_bytes, self.block.num_buckets, len(self._index), codec)
             end = b"".join(self._index) + footer.pack()
             self._put(section, slot_sizes, pack_companion(payload, end) if self._options.has_companion else b"", end)
             self.is_ended = True
