@@ -24,8 +24,9 @@ NAMES = {
     ),
     "smalti.duckdb": "query query_reader scan",
     "smalti.jobs": (
-        "FileReport JobError JobSummary Problem Profile Progress Skipped VerifyReport WrittenFile clean "
-        "compact convert profile recover verify"
+        "ChangeReport FileReport JobError JobSummary Problem Profile Progress Skipped VerifyReport WrittenFile "
+        "add_columns clean compact convert delete drop_columns merge profile recover rename_columns reorder_columns "
+        "replace_columns update verify"
     ),
     "smalti.kudu": (
         "CFileMetadata CFileReader CFileWriter Compression DataType Dictionary Encoding Entry "

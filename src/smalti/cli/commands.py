@@ -36,6 +36,9 @@ DIFF = "both tails; unless `--schema`, the buckets of the compared columns of bo
 SIZE = "the tail and every bucket of Mosaic files, the footer of Parquet files"
 SQL = "the tail, then the columns and rows that the query needs"
 CONVERT = "the tail, and the columns asked for"
+COPIED = "all files; columns that stay are copied as bytes"
+MATCHED = "the tail; the columns of `--where` where statistics do not decide; then the files with a matching row"
+KEYED = "the tail and the key columns; then the files with a matching row"
 
 _COMMANDS = (
     Command("schema", "metadata", "names and types of the columns", TAIL),
@@ -55,6 +58,14 @@ _COMMANDS = (
         "convert", "convert", "convert between Mosaic, Parquet, ORC, Arrow, CSV, JSON lines and Kudu CFile", CONVERT
     ),
     Command("compact", "compact", "rewrite many small files as few large ones", FILES),
+    Command("add-columns", "change", "add columns to a table, from other files", COPIED),
+    Command("replace-columns", "change", "give columns of a table other values and types", COPIED),
+    Command("drop-columns", "change", "drop columns of a table", COPIED),
+    Command("rename-columns", "change", "give columns of a table other names", COPIED),
+    Command("reorder-columns", "change", "put columns of a table in another order", COPIED),
+    Command("delete", "change", "delete rows that match a condition", MATCHED),
+    Command("update", "change", "give columns of rows that match a condition other values", MATCHED),
+    Command("merge", "change", "update rows by key, and insert those that are new", KEYED),
     Command("clean", "clean", "finish interrupted commits and remove what killed jobs have left", "records of commits"),
     Command("verify", "verify", "check every checksum, every value and every statistic", FILES),
     Command("profile", "profile", "measure every column: nulls, range, distinct values, histogram, encodings", FILES),

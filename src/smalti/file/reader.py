@@ -33,6 +33,7 @@ from smalti.sizes import CACHE_BYTES
 from smalti.units import show_count
 
 if TYPE_CHECKING:
+    from smalti.mosaic.filtering import FilterPlan
     from smalti.predicate.python import AnyFilter
 
 
@@ -407,6 +408,10 @@ class MosaicFile(Scannable):
     ) -> ScanPlan:
         if filters is None:
             return plan_scan(output.stored, groups, assemble=output.assemble)
+        return plan_scan(output.stored, groups, self.filter_plan(filters, row_index), output.assemble)
+
+    def filter_plan(self, filters: AnyFilter, row_index: RowIndex | None = None) -> FilterPlan:
+        """What statistics tell about a filter for each row group."""
         from smalti.mosaic.filtering import FilterPlan  # see there why not at the top
         from smalti.predicate import normalize_filters
 
@@ -416,8 +421,7 @@ class MosaicFile(Scannable):
         self._check_present(names)
         compared = self.columns.filter_columns(names, filter_.computed)
         numbered = None if row_index is None else (row_index, self._row_starts)
-        plan = FilterPlan(filter_, compared, self._tail, self.columns.stored, numbered)
-        return plan_scan(output.stored, groups, plan, output.assemble)
+        return FilterPlan(filter_, compared, self._tail, self.columns.stored, numbered)
 
 
 class RowGroup:

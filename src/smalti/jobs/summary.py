@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from smalti.errors import MosaicError
@@ -44,12 +44,15 @@ class SplitResult:
     files: tuple[StagedFile, ...]
     skipped: tuple[Skipped, ...]
     peak_memory: int
+    #: What a job that changes a table adds up over its files.
+    counts: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SplitResult:
         """The result of which `dataclasses.asdict` made these values."""
         files = tuple(StagedFile(**{**file, "sources": tuple(file["sources"])}) for file in values["files"])
-        return cls(files, tuple(Skipped(**item) for item in values["skipped"]), values["peak_memory"])
+        skipped = tuple(Skipped(**item) for item in values["skipped"])
+        return cls(files, skipped, values["peak_memory"], values.get("counts", {}))
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,94 @@ class JobSummary:
             text += f", {self.resumed_splits:,} of {self.splits:,} splits done earlier"
         if self.skipped:
             text += f", {show_count(len(self.skipped), 'file')} skipped"
+        return text
+
+
+@dataclass(frozen=True)
+class ChangeReport:
+    """What a job has changed in a table, or would change.
+
+    Attributes
+    ----------
+    job, engine, table : str
+    rows : int
+        Rows that were deleted, updated or inserted; for changes of columns, the rows of the files that were changed.
+    files : int
+        Files that were replaced, removed or added.
+    row_groups : int
+        Row groups of which something was encoded anew, or which were left out.
+    bytes_copied, bytes_encoded : int
+        Bytes that were copied as they were, and bytes of columns that were encoded anew. With `dry_run` both are
+        estimates by what the columns take now.
+    rows_unknown : int
+        Rows that were kept as they are because the condition of `delete` or `update` is null for them.
+    rows_unmatched : int
+        With `on`: rows of the table without a row of the data, which get nulls. Of `merge`: rows of the data without a
+        row of the table, which are inserted or ignored.
+    rows_updated, rows_inserted : int
+        Of `merge`.
+    null_keys : int
+        Rows of the data with a null key, which match nothing.
+    total_files : int
+        Files of the table that were looked at.
+    dry_run : bool
+        Whether nothing was changed.
+    resumed_files : int
+        Files that an earlier, interrupted run had finished already.
+    seconds : float
+    peak_memory : int
+        The most memory that any process which ran tasks has held, in bytes.
+    """
+
+    job: str
+    engine: str
+    table: str
+    rows: int = 0
+    files: int = 0
+    row_groups: int = 0
+    bytes_copied: int = 0
+    bytes_encoded: int = 0
+    rows_unknown: int = 0
+    rows_unmatched: int = 0
+    rows_updated: int = 0
+    rows_inserted: int = 0
+    null_keys: int = 0
+    total_files: int = 0
+    dry_run: bool = False
+    resumed_files: int = 0
+    seconds: float = 0.0
+    peak_memory: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> ChangeReport:
+        """The report of which `to_dict` made these values."""
+        return cls(**{each.name: values[each.name] for each in fields(cls)})
+
+    def __str__(self) -> str:
+        would = "would change " if self.dry_run else ""
+        about = "about " if self.dry_run else ""
+        text = (
+            f"{self.job} ({self.engine}): {would}{show_count(self.rows, 'row')} in {self.files:,} of "
+            f"{show_count(self.total_files, 'file')}, {show_count(self.row_groups, 'row group')}; {about}"
+            f"{show_bytes(self.bytes_copied)} copied, {about}{show_bytes(self.bytes_encoded)} encoded "
+            f"in {self.seconds:.1f} s"
+        )
+        if self.job == "merge":
+            text += f"; {self.rows_updated:,} updated, {self.rows_inserted:,} inserted"
+        notes = (
+            (self.rows_unknown, "kept because the condition is null for them"),
+            (self.rows_unmatched if self.job != "merge" else 0, "without a row of the data, which have nulls now"),
+            (self.null_keys, "of the data with a null key, which match nothing"),
+        )
+        for count, what in notes:
+            if count:
+                text += f"; {show_count(count, 'row')} {what}"
+        if self.resumed_files:
+            text += f"; {show_count(self.resumed_files, 'file')} done earlier"
         return text
 
 

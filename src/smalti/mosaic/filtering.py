@@ -16,6 +16,7 @@ from smalti.mosaic.columns import Columns, FilterColumn
 from smalti.mosaic.rows import RowIndex, row_numbers
 from smalti.mosaic.tail import Tail
 from smalti.predicate import Filter, GroupStatistics, Outcome, fit_values, match_mask, prune
+from smalti.predicate.tree import Compare, IsIn, MatchString, is_null_only_where_columns_are
 
 
 class FilterPlan:
@@ -60,7 +61,24 @@ class FilterPlan:
         }
         if self._index is not None and numbered is not None:
             statistics[self._index.name] = _number_statistics(numbered[1], self._index.start)
+        self._nulls = {name: each.null_count for name, each in statistics.items()}
         self._outcomes = prune(self._filter.tree, statistics, [tail.index.rows(group) for group in groups])
+
+    def outcome(self, group: int) -> Outcome:
+        """How many rows of the group can match."""
+        return self._outcomes[group]
+
+    def null_rows(self, group: int) -> int | None:
+        """For how many rows of the group the condition is null, if statistics tell."""
+        if self._outcomes[group] is Outcome.ALL:
+            return 0
+        counts = [self._nulls[name][group].as_py() if name in self._nulls else None for name in self._compared]
+        if None in counts or not is_null_only_where_columns_are(self._filter.tree):
+            return None
+        if not any(counts):
+            return 0
+        is_single = isinstance(self._filter.tree, (Compare, IsIn, MatchString))
+        return counts[0] if is_single else None
 
     def rules_out(self, group: int) -> bool:
         """Whether no row of the group can match."""

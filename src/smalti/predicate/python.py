@@ -56,6 +56,11 @@ def normalize_filters(filters: object) -> Filter:
     return Filter(t.check_depth(filters if isinstance(filters, t.Tree) else _from_tuples(filters)))
 
 
+def columns_of_expression(expression: pc.Expression) -> tuple[str, ...]:
+    """The columns that an expression reads, whatever the type of its value."""
+    return _Parser(_serialised(expression)).names()
+
+
 def _from_tuples(filters: object) -> t.Tree:
     if not isinstance(filters, (list, tuple)) or not filters:
         raise SchemaError("filters must be an Expression or a list of (column, op, value)", found=filters)
@@ -222,6 +227,17 @@ class _Parser:
             raise MosaicError("filter ends early")
         tree = t.check_depth(self._to_tree(whole.parts[0]))
         return Filter(tree, frozenset(path for _, path in self._paths.values()))
+
+    def names(self) -> tuple[str, ...]:
+        """The columns that are named. Of a field of a struct, this is the struct."""
+        found, pairs = [], iter(self._pairs)
+        for kind, value in pairs:
+            if kind == b"field_ref":
+                found.append(value.decode())
+            elif kind == b"nested_field_ref":
+                path = [next(pairs)[1].decode() for _ in range(int(value))]
+                found.append(path[0])
+        return tuple(dict.fromkeys(found))
 
     def _leaf(self, kind: bytes, value: bytes, index: int, indices: Iterator[int]) -> _Operand:
         """A field or a literal of the prefix list. A field of a struct takes several indices."""

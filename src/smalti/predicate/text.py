@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError, no_column
-from smalti.logical.types import is_string_like, storage_kind
+from smalti.logical.types import compared_type, is_string_like, storage_kind
 from smalti.predicate import tree as t
 from smalti.predicate.fitting import fit_condition, kind_of
 from smalti.predicate.literals import TYPED, Token, to_value
@@ -61,6 +61,37 @@ def parse_where(text: str, schema: pa.Schema) -> t.Tree:
     if parser.token.kind != "end":
         parser.fail("'and', 'or' or the end")
     return t.check_depth(tree)
+
+
+def parse_value(text: str, column: str, schema: pa.Schema) -> pa.Scalar | pc.Expression | None:
+    """The value that a text assigns to a column: a literal in the type of the column, null, or another column.
+
+    Examples
+    --------
+    >>> schema = pa.schema({"price": pa.float64(), "list_price": pa.float64()})
+    >>> parse_value("9.5", "price", schema), parse_value("null", "price", schema)
+    (<pyarrow.DoubleScalar: 9.5>, None)
+    >>> parse_value("list_price", "price", schema)
+    <pyarrow.compute.Expression list_price>
+    """
+    parser = _Parser(text, schema)
+    type_ = parser._type(column)
+    if parser._accept("keyword", "null"):
+        found: Any = None
+    else:
+        operand = parser._operand("a value, null, or the name of a column")
+        if isinstance(operand, str):
+            parser._type(operand)
+            found = pc.field(operand)
+        else:
+            value = to_value(operand, column, type_)
+            fitted = fit_condition(t.Compare(column, "equal", value), {column: compared_type(type_)})
+            if not isinstance(fitted, t.Compare) or not isinstance(fitted.value, pa.Scalar):
+                raise SchemaError("the value does not fit the type of the column", found=text, expected=str(type_))
+            found = fitted.value
+    if parser.token.kind != "end":
+        parser.fail("the end")
+    return found
 
 
 def _tokens(text: str) -> list[Token]:

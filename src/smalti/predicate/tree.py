@@ -207,6 +207,15 @@ def _operands(tree: Tree) -> tuple[Tree, ...]:
     return (tree.operand,) if isinstance(tree, Not) else ()
 
 
+def is_null_only_where_columns_are(tree: Tree) -> bool:
+    """Return whether the answer for a row is null only if a column that the tree reads is null there."""
+    if isinstance(tree, Compare):
+        return not isinstance(tree.value, pa.Scalar) or tree.value.is_valid
+    if isinstance(tree, Constant):
+        return tree.answer is not None
+    return not isinstance(tree, Opaque) and all(map(is_null_only_where_columns_are, _operands(tree)))
+
+
 def computed_columns(tree: Tree) -> Iterator[str]:
     """Yield every column that a part of a pyarrow expression computes with, so that all of its values count."""
     for operand in _operands(tree):

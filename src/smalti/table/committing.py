@@ -16,7 +16,15 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_table
 from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import Selection, attempt_directory
-from smalti.table.records import Addition, Commit, FileId, Mode, plan_changes, plan_removals
+from smalti.table.records import (
+    Addition,
+    Commit,
+    FileId,
+    Mode,
+    plan_changes,
+    plan_removals,
+    refuse_old_columns,
+)
 
 #: How often a commit is planned again because other jobs were faster, before the table counts as too busy.
 _MAX_ATTEMPTS = 100
@@ -35,14 +43,20 @@ class Change:
     suffix: str = FILE_SUFFIX
     #: Chooses the files of a listing that the job may replace.
     replaceable: Callable[[Listing], Mapping[str, FileId]] = attrgetter("ids")
-    #: For "replace": the files that the job has read, with their ids from that time.
+    #: For "replace" and "change": the files that the job replaces, with their ids from the time it has read them.
     read: Mapping[str, FileId] | None = None
     #: For how many hours removed files are kept.
     keep: float | None = None
+    #: For "change": all files that the job has looked at.
+    seen: Mapping[str, FileId] | None = None
+    #: Whether columns are removed, renamed or given other types.
+    changes_columns: bool = False
+    #: For "append": the number of the last record when the job has begun, if it is known.
+    since: int | None = None
 
     def refuse_conflict(self) -> None:
         """Raise `ConflictError` if another job has changed the table so that this job can no longer be committed."""
-        plan_changes((), self.replaceable(list_table(self.root, self.suffix)), self.mode, self.read)
+        plan_changes((), self.replaceable(list_table(self.root, self.suffix)), self.mode, self.read, self.seen)
 
     def commit(
         self,
@@ -91,7 +105,9 @@ class Change:
             if missing := names.keys() - staged.keys():
                 raise staged_error(log.path(min(missing)))
             existing = {} if listing is None or self.mode == "append" else dict(self.replaceable(listing))
-            removed = plan_changes(names.values(), existing, self.mode, self.read)
+            removed = plan_changes(names.values(), existing, self.mode, self.read, self.seen)
+            if self.since is not None:
+                refuse_old_columns(state.memory, self.since)
             files = {path: existing[path] for path in removed} | (listing.leftovers if listing else {})
             now = max([state.time, *(staged[path].modified // 10**9 for path in names)])
             commit = Commit(
@@ -102,6 +118,8 @@ class Change:
                 is_listed=listing is not None,
                 keep=None if self.keep is None else int(time.time() + self.keep * 3600),
                 is_transient=self.mode == "create" and self.suffix != FILE_SUFFIX and not state.number,
+                rewrites=self.mode in ("replace", "change"),
+                changes_columns=self.changes_columns,
                 stream=stream,
                 batch=batch,
                 note=note,

@@ -106,6 +106,9 @@ class Listing:
         Files that are there although they were removed, by their names below `directory`.
     ruled_out : mapping of str to set of str
         The partition values of directories that were not listed, because a filter rules them out.
+    rewritten : mapping of str to int
+        Tables whose rows were put into other files, by jobs that compact or change them, and the number of the last
+        commit that did so.
     """
 
     filesystem: FileSystem
@@ -116,6 +119,7 @@ class Listing:
     state: State = field(default_factory=State)
     leftovers: dict[str, FileId] = field(default_factory=dict)
     ruled_out: Mapping[str, Set[str | None]] = field(default_factory=dict)
+    rewritten: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def base(self) -> Location:
@@ -184,7 +188,8 @@ def list_files(
         for name, values in listing.ruled_out.items():
             ruled_out.setdefault(name, set()).update(values)
     pending = frozenset().union(*(listing.pending for listing in found))
-    return Listing(locations[0].filesystem, files, pending=pending, ruled_out=ruled_out)
+    rewritten = {table: number for listing in found for table, number in listing.rewritten.items()}
+    return Listing(locations[0].filesystem, files, pending=pending, ruled_out=ruled_out, rewritten=rewritten)
 
 
 def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
@@ -431,6 +436,7 @@ def _follow(
         state=states[real],
         leftovers=leftovers,
         ruled_out={} if pruning is None else pruning.values,
+        rewritten={table: state.rewritten for table, state in states.items() if state.rewritten},
     )
 
 

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from smalti.errors import ConflictError, LeftoverWarning, MosaicError, UnsupportedFeatureError
@@ -141,7 +142,7 @@ class CommitLog:
             if entry.is_file and entry.name.isdecimal() and len(entry.name) < 19:
                 stream = PurePosixPath(entry.path).parent.name
                 streams[stream] = max(int(entry.name), streams.get(stream, -1))
-        return Checkpoint(checkpoint.hidden, streams)
+        return replace(checkpoint, streams=streams)
 
     def files(self, paths: Sequence[str]) -> dict[str, Entry]:
         """Find the files at some paths; on an object store one listing finds many."""

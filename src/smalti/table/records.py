@@ -33,8 +33,9 @@ from smalti.errors import ConflictError, MosaicError
 from smalti.table.names import JOBS, KEPT, MAX_NAME, STREAMS, is_ours, new_token, parse_partition, staging_job
 
 #: "append" adds files, "overwrite" replaces all files, "dynamic" replaces those of the partitions that get new files,
-#: "create" needs a table without files, and "replace" replaces exactly the files that the job has read.
-Mode = Literal["append", "overwrite", "dynamic", "create", "replace"]
+#: "create" needs a table without files, "replace" replaces exactly the files that the job has read, and "change" does
+#: the same for a job that must have seen every file of the table.
+Mode = Literal["append", "overwrite", "dynamic", "create", "replace", "change"]
 
 _VERSION = 3
 #: How long a copy may be under way, in seconds. For this long a checkpoint remembers the name of a removed file, unless
@@ -42,6 +43,10 @@ _VERSION = 3
 MEMORY = 24 * 3600
 #: How many names a checkpoint remembers besides those of its own commit. The oldest names are forgotten first.
 MAX_REMEMBERED = 20_000
+
+
+class FilesAddedError(ConflictError):
+    """Files were added since a job that changes every file has looked at the table. It may look at them, too."""
 
 
 class FileId(NamedTuple):
@@ -103,12 +108,18 @@ class Checkpoint:
     hidden: Mapping[str, Hidden] = field(default_factory=dict)
     #: The last batch of each streaming query.
     streams: Mapping[str, int] = field(default_factory=dict)
+    #: The number of the last commit that has put rows of the table into other files, 0 if there was none.
+    rewritten: int = 0
+    #: The number of the last commit that has removed a column, or has changed its name or type; 0 if there was none.
+    columns_changed: int = 0
 
     def to_json(self) -> bytes:
-        if not self.hidden and not self.streams:
+        if self == Checkpoint():
             return b""
         hidden = [[path, time, *(id_[:2] if id_ else ())] for path, (time, id_) in self.hidden.items()]
-        return json.dumps({"version": _VERSION, "checkpoint": {"hidden": hidden, "streams": self.streams}}).encode()
+        numbers = {"rewritten": self.rewritten, "columns_changed": self.columns_changed}
+        values = {"hidden": hidden, "streams": self.streams, **{key: each for key, each in numbers.items() if each}}
+        return json.dumps({"version": _VERSION, "checkpoint": values}).encode()
 
     def hides(self, path: str, found: FileId) -> bool:
         """Return whether a listed file counts as removed."""
@@ -133,6 +144,10 @@ class Commit:
     keep: int | None = None
     #: Whether the record is deleted at the end, because the table has files of another format than Mosaic.
     is_transient: bool = False
+    #: Whether rows of the table are in other files afterwards, which a stream would take for new rows.
+    rewrites: bool = False
+    #: Whether a column has gone afterwards, or has another name or type, so that older files do not fit any more.
+    changes_columns: bool = False
     #: The streaming query that commits, and the number of its batch.
     stream: str | None = None
     batch: int | None = None
@@ -165,7 +180,8 @@ class Commit:
         return {self.kept or JOBS, JOBS, *(path.rpartition("/")[0] for path in paths)}
 
     def to_json(self) -> bytes:
-        values = {name: value for name, value in vars(self).items() if name not in ("number", "remove")}
+        left_out = {"number", "remove", *(name for name in ("rewrites", "changes_columns") if not getattr(self, name))}
+        values = {name: value for name, value in vars(self).items() if name not in left_out}
         return json.dumps({"version": _VERSION, **values, "remove": [each.to_value() for each in self.remove]}).encode()
 
 
@@ -185,6 +201,11 @@ class State(NamedTuple):
         """Return the number of the last committed batch of a streaming query, -1 if there is none."""
         pending = [commit.batch for commit in self.pending if commit.stream == stream and commit.batch is not None]
         return max([*pending, self.memory.streams.get(stream, -1)])
+
+    @property
+    def rewritten(self) -> int:
+        """The number of the last commit, finished or not, that has put rows of the table into other files."""
+        return max([self.memory.rewritten, *(commit.number for commit in self.pending if commit.rewrites)])
 
 
 # --- reading records ------------------------------------------------------------------------------------------------
@@ -232,10 +253,11 @@ def parse_record(data: bytes, path: str, number: int) -> Commit | Checkpoint:
         raise MosaicError("not a commit record of this version", path=path, found=data[:200]) from None
 
 
-def _parse_checkpoint(hidden: list[Any], streams: dict[str, int]) -> Checkpoint:
-    checkpoint = Checkpoint({path: Hidden(time, _parse_id(id_)) for path, time, *id_ in hidden}, dict(streams))
+def _parse_checkpoint(hidden: list[Any], streams: dict[str, int], **numbers: int) -> Checkpoint:
+    hidden_files = {path: Hidden(time, _parse_id(id_)) for path, time, *id_ in hidden}
+    checkpoint = Checkpoint(hidden_files, dict(streams), **numbers)
     _check_types(str, checkpoint.hidden)
-    _check_types(int, [*streams.values(), *(each.time for each in checkpoint.hidden.values())])
+    _check_types(int, [*streams.values(), *(each.time for each in checkpoint.hidden.values()), *numbers.values()])
     return checkpoint
 
 
@@ -244,7 +266,7 @@ def _parse_commit(number: int, *, token: str, add: list[Any], remove: list[Any],
     others["discard"] = tuple(others["discard"])
     additions = tuple(Addition(*each) for each in add)
     commit = Commit(**others, token=token, add=additions, remove=tuple(map(_parse_removal, remove)), number=number)
-    _check_types(bool, [commit.is_listed, commit.is_transient])
+    _check_types(bool, [commit.is_listed, commit.is_transient, commit.rewrites, commit.changes_columns])
     _check_types(int, [commit.time, *(each.size for each in additions)])
     _check_types(int, [each for each in (commit.batch, commit.keep) if each is not None])
     _check_types(dict, [] if commit.note is None else [commit.note])
@@ -304,6 +326,7 @@ def plan_changes(
     existing: Mapping[str, FileId],
     mode: Mode,
     read: Mapping[str, FileId] | None = None,
+    seen: Mapping[str, FileId] | None = None,
 ) -> list[str]:
     """Return the existing files that a job removes from the table as it is now.
 
@@ -315,12 +338,16 @@ def plan_changes(
         The files of the table that the job may replace.
     mode : Mode
     read : mapping of str to FileId, optional
-        For "replace": the files that the job has read, with their ids from that time.
+        For "replace" and "change": the files that the job replaces, with their ids from the time it has read them.
+    seen : mapping of str to FileId, optional
+        For "change": all files that the job has looked at. Those that it does not replace may be gone.
 
     Raises
     ------
     ConflictError
         If files that the job has read are no longer there, or a table that should be empty is not.
+    FilesAddedError
+        If there are files that a job with mode "change" has not seen.
 
     Examples
     --------
@@ -339,7 +366,7 @@ def plan_changes(
     elif mode == "dynamic":
         touched = {_partition(name) for name in names}
         replaced = [path for path in existing if _partition(path) in touched]
-    elif mode == "replace":
+    elif mode in ("replace", "change"):
         replaced = read or {}
         changed = [path for path, found in (read or {}).items() if found.is_other(existing.get(path))]
         if changed:
@@ -347,7 +374,28 @@ def plan_changes(
                 "another job has replaced or removed files that this one has read; nothing was changed. Run it again",
                 found=f"{len(changed)} files, such as {min(changed)}",
             )
+        known = seen or {}
+        added = [path for path, id_ in existing.items() if path not in known or known[path].is_other(id_)]
+        if mode == "change" and added:
+            raise FilesAddedError(
+                "another job has added files while this one has changed the others; nothing was changed. Run it again",
+                found=f"{len(added)} files, such as {min(added)}",
+            )
     return sorted(set(replaced) - set(names))
+
+
+def refuse_old_columns(memory: Checkpoint, since: int) -> None:
+    """Raise if columns were removed, renamed or given other types after the record with the number `since`.
+
+    An append that has begun before that has columns and types of the table as it was, and would bring them back.
+    """
+    if memory.columns_changed > since:
+        raise ConflictError(
+            "columns of the table were removed, renamed or given another type while these rows were written; nothing "
+            "was changed. Write them again with the columns that the table has now",
+            found=f"a change in record {memory.columns_changed}",
+            expected=f"none after record {since}",
+        )
 
 
 def _partition(path: str) -> tuple[tuple[str, str | None], ...]:
@@ -391,7 +439,9 @@ def checkpoint_after(before: Checkpoint, commit: Commit, failed: Collection[str]
     streams = dict(before.streams)
     if commit.stream is not None and commit.batch is not None:
         streams[commit.stream] = max(commit.batch, streams.get(commit.stream, -1))
-    return Checkpoint(hidden, streams)
+    rewritten = commit.number if commit.rewrites else before.rewritten
+    columns_changed = commit.number if commit.changes_columns else before.columns_changed
+    return Checkpoint(hidden, streams, rewritten, columns_changed)
 
 
 def visible_files(

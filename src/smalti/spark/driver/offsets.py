@@ -3,12 +3,17 @@
 An offset names the files that have been read, with their times of modification, and a horizon. Files older than the
 horizon count as read without being named, so that offsets do not grow forever. The horizon alone would not be enough,
 because a file can appear with an older time than a file that was read before it.
+
+Jobs that compact or change a table put its rows into other files, which a stream would take for new ones. So an offset
+also has the number of the last commit that did so, and a stream that finds a later one stops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from smalti.errors import ReplacedError
 
 #: Files that are so much older than the newest file read are no longer named: seven days, in nanoseconds.
 MAX_AGE = 7 * 24 * 3600 * 10**9
@@ -54,6 +59,28 @@ def advance(start: Offset, listed: Mapping[str, int], limit: int | None, max_age
     fresh = {path for _, path in taken}
     kept = {path: time for path, time in sorted(files.items()) if time > horizon or path in fresh}
     return {"horizon": horizon, "files": kept}
+
+
+def check_rewritten(start: Offset, rewritten: Mapping[str, int]) -> None:
+    """Raise if rows that a stream may have read were put into other files since the offset.
+
+    Parameters
+    ----------
+    start : Offset
+    rewritten : mapping of str to int
+        Tables, and the number of the last commit that has put rows of theirs into other files.
+    """
+    seen: Mapping[str, int] = start.get("rewritten", {})
+    for table, number in sorted(rewritten.items()):
+        if start["files"] and number > seen.get(table, 0):
+            raise ReplacedError(
+                "the table was compacted or changed since this stream has read it, so rows that it has read are in "
+                "other files now, and would be read again. Start the stream with a new checkpoint, or read the table "
+                "once with an ordinary query",
+                path=table,
+                found=f"rows rewritten by record {number}",
+                expected=f"none after record {seen.get(table, 0)}",
+            )
 
 
 def added(start: Offset, end: Offset) -> list[str]:

@@ -70,11 +70,14 @@ class Table:
     def _list(self) -> None:
         """Find the files, and forget what is known of the files that were found before."""
         files: list[FoundFile] = []
+        #: Tables whose rows were put into other files, as in `Listing`.
+        self.rewritten: Mapping[str, int] = {}
         with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
             base = self.options.base_path
             base = None if base is None else locate(base, storage=self.options.storage).path
-            found = list_files(self._locations, plain=self.options.plain).files
-            files = choose_files(found, [location.path for location in self._locations], base, self.options)
+            listing = list_files(self._locations, plain=self.options.plain)
+            self.rewritten = listing.rewritten
+            files = choose_files(listing.files, [location.path for location in self._locations], base, self.options)
         if not files and not self._may_be_empty:
             raise MosaicError("no Mosaic files", path=self._name, expected="names that end in .mosaic")
         infer = infer_partition_type if self.options.infer_partition_types else lambda _: pa.string()

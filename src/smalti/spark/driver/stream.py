@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError
 from smalti.io import locate
-from smalti.spark.driver.offsets import Offset, added, advance, first_offset
+from smalti.spark.driver.offsets import Offset, added, advance, check_rewritten, first_offset
 from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
 from smalti.table.paimon_layout import is_paimon_table
@@ -47,7 +47,10 @@ def find_stream(options: ReadOptions) -> Stream:
 
 
 class DirectoryStream:
-    """Reads files as they appear. An offset says which files have been read; see `offsets`."""
+    """Reads files as they appear. An offset says which files have been read; see `offsets`.
+
+    A table that was compacted or changed since then is refused, because its rows would be read again.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -60,7 +63,11 @@ class DirectoryStream:
         return {file.name: file.modified for file in self._table().files}
 
     def next_offset(self, start: Offset, available: dict[str, int] | None, max_files: int | None) -> Offset:
-        return advance(start, self.available() if available is None else available, max_files)
+        table = self._table()
+        check_rewritten(start, table.rewritten)
+        listed = {file.name: file.modified for file in table.files} if available is None else available
+        end = advance(start, listed, max_files)
+        return end if end is start or not table.rewritten else {**end, "rewritten": dict(table.rewritten)}
 
     def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:
         names = added(start, end)

@@ -101,6 +101,8 @@ class DirectoryWrite:
         self._replaced = partition
         self._keep = options.keep
         self._success_file = options.success_file
+        #: The number of the table's last record when the write has begun, if rows are appended to a table.
+        self._since: int | None = None
         # A Paimon table is refused before a task starts; a table that is appended to has to be listed for that anyway.
         if self._mode in ("overwrite", "create"):
             refuse_writing(self.plan.root)
@@ -117,7 +119,8 @@ class DirectoryWrite:
             staged = staged_files([writer.finish()])
         replaceable = partial(self._replaceable, writes=bool(staged))
         try:
-            self._commit(Change(root, self._mode, replaceable=replaceable, keep=self._keep), staged)
+            change = Change(root, self._mode, replaceable=replaceable, keep=self._keep, since=self._since)
+            self._commit(change, staged)
         except ConflictError:
             # Rows are left out only if the table has others: whatever else is in the way stays an error.
             if not self._ignores or not list_table(root).files:
@@ -162,9 +165,11 @@ class DirectoryWrite:
         def check() -> None:
             try:
                 with listed_to_write(root):
-                    first = next(iter(list_files(root, globs=False).files), None)
+                    listing = list_files(root, globs=False)
             except FileNotFoundError:
                 return
+            first = next(iter(listing.files), None)
+            self._since = listing.state.number
             if first is not None:
                 self._check_partition(first)
                 with MosaicFile(open_found(first, root.filesystem)) as opened:
@@ -196,7 +201,7 @@ class StreamWrite(DirectoryWrite):
         super().__init__(replace(options, partition_overwrite_mode=None), rows, mode, partition)
 
     def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:
-        change = Change(self.plan.root, self._mode)
+        change = Change(self.plan.root, self._mode, since=self._since)
         self._commit(change, staged_files(messages), query_name(self._options), batch)
 
     def abort(self, messages: Sequence[bytes]) -> None:

@@ -1,0 +1,202 @@
+"""Commands that change a table or a file in place. `smalti.jobs` does the work, under the same names."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from smalti.cli.arguments import add_columns, add_output, whole_number
+from smalti.cli.job_arguments import add_engine, given, print_summary, split_names
+from smalti.cli.progress import ProgressBar
+from smalti.cli.screen import Screen
+from smalti.errors import MosaicError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from smalti.jobs import ChangeReport
+
+#: The names of the arguments that `_add_run` adds.
+_RUN = ("engine", "workers", "keep", "dry_run", "resume")
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    about = "a directory of Mosaic files, or one file, which is replaced"
+    parser.add_argument("table", metavar="TABLE", help=about)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="change nothing; say what would be copied and encoded")
+    about = "keep replaced files for HOURS, for those who have listed the table before (default: delete them)"
+    parser.add_argument("--keep", type=float, metavar="HOURS", help=about)
+    parser.add_argument(
+        "--workers", type=whole_number, metavar="N", help="change N files at once (default: one per core)"
+    )
+    about = "start from the beginning, even if an earlier run of the same job was interrupted"
+    parser.add_argument("--no-resume", dest="resume", action="store_false", help=about)
+    add_engine(parser)
+    add_output(parser)
+
+
+def _run(
+    options: argparse.Namespace, screen: Screen, job: Callable[..., ChangeReport], *arguments: Any, **more: Any
+) -> None:
+    with ProgressBar(screen.err) as progress:
+        report = job(options.table, *arguments, progress=progress, **more, **given(options, *_RUN))
+    print_summary(options, screen, report)
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def arguments_add_columns(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser)
+    about = "a file, directory or pattern with the new columns, of any format that `convert` reads"
+    parser.add_argument("data", metavar="DATA", help=about)
+    about = (
+        "key columns to join by, separated by commas; rows without a match get nulls (default: rows are put side by "
+        "side, in their order)"
+    )
+    parser.add_argument("--on", metavar="NAMES", help=about)
+    add_columns(parser)
+    if parser.prog.endswith("add-columns"):
+        about = "give columns that exist the new values, and types, for all rows"
+        parser.add_argument("--replace", action="store_true", help=about)
+    _add_run(parser)
+
+
+arguments_replace_columns = arguments_add_columns
+
+
+def run_add_columns(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+
+    _run(options, screen, jobs.add_columns, options.data, **_joined(options), replace=options.replace)
+
+
+def run_replace_columns(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+
+    _run(options, screen, jobs.replace_columns, options.data, **_joined(options))
+
+
+def _joined(options: argparse.Namespace) -> dict[str, Any]:
+    on = split_names(options.on and [options.on]) or None
+    return {"on": on, "columns": split_names(options.columns) or None}
+
+
+def arguments_drop_columns(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser)
+    about = "columns: names or globs such as 'click.*'"
+    parser.add_argument("names", metavar="NAME", nargs="+", help=about)
+    _add_run(parser)
+
+
+def run_drop_columns(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+
+    _run(options, screen, jobs.drop_columns, options.names)
+
+
+def arguments_rename_columns(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser)
+    about = "an old name and a new one with = between them; the last = counts"
+    parser.add_argument("names", metavar="OLD=NEW", nargs="+", help=about)
+    _add_run(parser)
+
+
+def run_rename_columns(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+
+    renamed: dict[str, str] = {}
+    for pair in options.names:
+        old, equals, new = pair.rpartition("=")
+        if not equals or not old or not new:
+            raise MosaicError("an old name and a new one are needed", found=pair, expected="OLD=NEW")
+        if old in renamed:
+            raise MosaicError("a column is renamed twice", found=old)
+        renamed[old] = new
+    _run(options, screen, jobs.rename_columns, renamed)
+
+
+def arguments_reorder_columns(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser)
+    about = "the columns that come first, in this order: names or globs; the others follow as they are"
+    parser.add_argument("names", metavar="NAME", nargs="+", help=about)
+    _add_run(parser)
+
+
+def run_reorder_columns(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+
+    _run(options, screen, jobs.reorder_columns, options.names)
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def arguments_delete(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser)
+    about = (
+        "which rows to delete, such as \"user = 'u42' and day < date '2026-01-01'\"; rows for which it is null, "
+        "because a column is null, are kept and counted"
+    )
+    parser.add_argument("--where", metavar="CONDITION", required=True, help=about)
+    _add_run(parser)
+
+
+def run_delete(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+
+    _run(options, screen, jobs.delete, options.where)
+
+
+def arguments_update(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser)
+    about = (
+        "a column and its new value, such as price=9.5, unit='kg', seen=null or \"day=date '2026-01-31'\"; or another "
+        "column, such as price=list_price; may be repeated"
+    )
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", required=True, dest="values", help=about)
+    about = (
+        "which rows to change, such as \"unit = 'g'\" (default: all); rows for which it is null, because a column is "
+        "null, stay as they are and are counted"
+    )
+    parser.add_argument("--where", metavar="CONDITION", help=about)
+    _add_run(parser)
+
+
+def run_update(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+    from smalti.cli.sources import open_table
+    from smalti.predicate.text import parse_value
+
+    with open_table([options.table]) as opened:
+        schema = opened.schema
+    values: dict[str, Any] = {}
+    for pair in options.values:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise MosaicError("a column and a value are needed", found=pair, expected="NAME=VALUE")
+        values[name] = parse_value(text, name, schema)
+    _run(options, screen, jobs.update, values, options.where)
+
+
+def arguments_merge(parser: argparse.ArgumentParser) -> None:
+    _add_table(parser)
+    about = "a file, directory or pattern with the rows, of any format that `convert` reads"
+    parser.add_argument("data", metavar="DATA", help=about)
+    about = "key columns, separated by commas; rows match if all of them are equal, and a null matches nothing"
+    parser.add_argument("--on", metavar="NAMES", required=True, help=about)
+    about = "what becomes of rows of the table that match (default update: they get the values of the data)"
+    parser.add_argument("--when-matched", choices=("update", "ignore"), help=about)
+    about = "what becomes of rows of the data that match none (default insert)"
+    parser.add_argument("--when-not-matched", choices=("insert", "ignore"), help=about)
+    _add_run(parser)
+
+
+def run_merge(options: argparse.Namespace, screen: Screen) -> None:
+    from smalti import jobs
+
+    more = given(options, "when_matched", "when_not_matched")
+    _run(options, screen, jobs.merge, options.data, split_names([options.on]), **more)

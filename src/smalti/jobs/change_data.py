@@ -1,0 +1,310 @@
+"""The data that a change brings: rows of the table in their order, rows that are found by keys, or a function.
+
+Data that does not fit in memory is staged beside the table in chunks, as Arrow files, and so is data for Spark's tasks,
+which run on other machines. A chunk is read when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import ipc
+
+from smalti._compat.arrow import null_array, size_of
+from smalti.errors import SchemaError
+from smalti.io import write_whole
+from smalti.io.locations import Location
+from smalti.jobs.keys import KeyIndex, duplicate_key, fit_keys
+from smalti.logical.adapt import widen_array
+from smalti.logical.arrays import take_rows
+
+#: How many bytes of data are in memory at a time, for each task.
+CHUNK_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of the data, in memory or staged. `start` is the number of the first row."""
+
+    start: int
+    num_rows: int
+    rows: pa.Table | None = None
+    staged: Location | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.num_rows
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Some columns, at least one, or all. Others of a staged chunk are not read."""
+        if self.rows is not None:
+            return self.rows if columns is None else self.rows.select(list(columns))
+        with self._open() as file:
+            schema = ipc.open_file(file).schema
+        names = schema.names if columns is None else list(columns)
+        options = ipc.IpcReadOptions(included_fields=sorted(map(schema.get_field_index, names)))
+        with self._open() as file:
+            return ipc.open_file(file, options=options).read_all().select(names)
+
+    def _open(self) -> Any:
+        assert self.staged is not None
+        if self.staged.is_local:
+            return pa.memory_map(self.staged.path)
+        return self.staged.filesystem.open_input_file(self.staged.path)
+
+
+class Spool:
+    """Gathers batches into chunks; `directory` is where those are staged that do not stay in memory."""
+
+    def __init__(self, directory: Location, schema: pa.Schema, *, in_memory: bool) -> None:
+        self._directory = directory
+        self._schema = schema
+        self._in_memory = in_memory
+        self._batches: list[pa.RecordBatch] = []
+        self._held = self._start = 0
+        self.chunks: list[Chunk] = []
+
+    def add(self, batch: pa.RecordBatch, limit: int = CHUNK_BYTES) -> None:
+        self._batches.append(batch)
+        self._held += size_of(batch)
+        if self._held >= limit:
+            self.stage()
+
+    def stage(self) -> None:
+        """End a chunk, and stage it."""
+        rows = sum(batch.num_rows for batch in self._batches)
+        place = self._directory.child(f"{len(self.chunks):05d}.arrow")
+        place.parent.make_directory()
+        # Only the job that has written it reads the file, so half a file does no harm.
+        with place.filesystem.open_output_stream(place.path) as sink, ipc.new_file(sink, self._schema) as writer:
+            for batch in self._batches:
+                writer.write_batch(batch)
+        self.chunks.append(Chunk(self._start, rows, staged=place))
+        self._begin(rows)
+
+    def keep(self) -> None:
+        """End a chunk that stays in memory."""
+        rows = pa.Table.from_batches(self._batches, self._schema)
+        self.chunks.append(Chunk(self._start, rows.num_rows, rows))
+        self._begin(rows.num_rows)
+
+    def _begin(self, rows: int) -> None:
+        self._batches, self._held, self._start = [], 0, self._start + rows
+
+    def finish(self) -> list[Chunk]:
+        if self._in_memory and not self.chunks:
+            self.keep()
+        elif self._batches:
+            self.stage()
+        return self.chunks
+
+
+def cut_in_chunks(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, directory: Location, *, in_memory: bool
+) -> list[Chunk]:
+    """All batches in chunks of about `CHUNK_BYTES`. A single chunk may stay in memory."""
+    spool = Spool(directory, schema, in_memory=in_memory)
+    for batch in batches:
+        spool.add(batch)
+    return spool.finish()
+
+
+def cut_by_files(
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    rows: Sequence[int],
+    directory: Location,
+    *,
+    in_memory: bool,
+) -> list[Chunk]:
+    """A chunk for each file of a table, which has so many `rows`.
+
+    Raises
+    ------
+    SchemaError
+        If the data has more rows than the table, or fewer.
+    """
+    spool = Spool(directory, schema, in_memory=in_memory)
+    rest: pa.RecordBatch | None = None
+    given = 0
+    for wanted in rows:
+        left = wanted
+        while left:
+            batch = rest if rest is not None and rest.num_rows else next(batches, None)
+            rest = None
+            if batch is None:
+                raise rows_differ(given, sum(rows))
+            part, rest = batch.slice(0, left), batch.slice(left)
+            spool.add(part, 1 << 62)
+            left -= part.num_rows
+            given += part.num_rows
+        spool.keep() if in_memory else spool.stage()
+    more = (rest.num_rows if rest is not None else 0) + sum(batch.num_rows for batch in batches)
+    if more:
+        raise rows_differ(given + more, sum(rows))
+    return spool.chunks
+
+
+def rows_differ(found: int, expected: int) -> SchemaError:
+    return SchemaError(
+        "the data has another number of rows than the table, so they cannot be put side by side; join them by key "
+        "columns with `on`",
+        found=f"{found:,} rows",
+        expected=f"{expected:,} rows",
+    )
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Chunks of data whose rows are found by keys. `keys` are the key columns in the types of the table."""
+
+    chunks: tuple[Chunk, ...]
+    keys: pa.Schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the index, which is made again where the rows arrive."""
+        return {"chunks": self.chunks, "keys": self.keys}
+
+    @property
+    def num_rows(self) -> int:
+        return sum(chunk.num_rows for chunk in self.chunks)
+
+    @cached_property
+    def _only(self) -> KeyIndex:
+        return self._index(self.chunks[0])
+
+    def _index(self, chunk: Chunk) -> KeyIndex:
+        return KeyIndex(fit_keys(chunk.read(self.keys.names), self.keys))
+
+    def indices(self) -> Iterator[tuple[Chunk, KeyIndex]]:
+        """The index of each chunk. If there is only one chunk, its index is made once."""
+        if len(self.chunks) == 1:
+            yield self.chunks[0], self._only
+        else:
+            for chunk in self.chunks:
+                yield chunk, self._index(chunk)
+
+    def check(self) -> int:
+        """Raise if several rows have the same key. Return how many rows have a null key."""
+        null_keys = 0
+        for number, (_, index) in enumerate(self.indices()):
+            index.refuse_duplicate()
+            null_keys += index.null_keys
+            for other in self.chunks[number + 1 :]:
+                keys = fit_keys(other.read(self.keys.names), self.keys)
+                found = index.find(keys)
+                if found.null_count < len(found):
+                    raise duplicate_key(keys, pc.index(found.is_valid(), True).as_py())
+        return null_keys
+
+    def find(self, keys: pa.Table) -> Any:
+        """The number of the row that has each key, null where there is none."""
+        found: Any = pa.nulls(keys.num_rows, pa.int64())
+        for chunk, index in self.indices():
+            found = pc.coalesce(found, pc.add(index.find(keys), pa.scalar(chunk.start, pa.int64())))
+        return found
+
+    def gather(self, rows: Any, fields: Sequence[pa.Field]) -> list[Any]:
+        """Columns of rows by their numbers, in the types of some fields; null where a number is null."""
+        names = [field.name for field in fields]
+        parts: list[list[Any]] = [[] for _ in fields]
+        places: Any = pa.nulls(len(rows), pa.int64())
+        taken = 0
+        for chunk in self.chunks:
+            start, end = (pa.scalar(value, pa.int64()) for value in (chunk.start, chunk.end))
+            inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, end)).fill_null(False)
+            count = inside.true_count
+            if not count:
+                continue
+            data = chunk.read(names)
+            local = pc.subtract(rows.filter(inside), start)
+            for part, field in zip(parts, fields, strict=True):
+                part.append(_taken(data.column(field.name), local, field))
+            # The k-th row that is found here is the k-th of what was taken here.
+            places = pc.if_else(inside, pc.add(running_count(inside), pa.scalar(taken - 1, pa.int64())), places)
+            taken += count
+        if len(parts) and len(parts[0]) == 1 and taken == len(rows):
+            return [part[0] for part in parts]
+        return [
+            take_rows(_concatenated(part, field), places) if part else null_array(len(rows), field.type)
+            for part, field in zip(parts, fields, strict=True)
+        ]
+
+
+def running_count(mask: Any) -> Any:
+    """How many values of a mask are true up to each row."""
+    return pc.cumulative_sum(mask.cast(pa.int64()))
+
+
+def _taken(column: Any, rows: Any, field: pa.Field) -> Any:
+    """Rows of a column of the data, in the type of the field."""
+    if column.num_chunks == 1:
+        return widen_array(take_rows(column.chunk(0), rows), field)
+    whole = _concatenated([widen_array(chunk, field) for chunk in column.chunks], field)
+    return take_rows(whole, rows)
+
+
+def _concatenated(arrays: Sequence[Any], field: pa.Field) -> Any:
+    if len(arrays) == 1:
+        return arrays[0]
+    whole = pa.chunked_array(list(arrays), field.type)
+    found = pa.table([whole], schema=pa.schema([field.with_nullable(True)])).combine_chunks().column(0)
+    return found.chunk(0) if found.num_chunks == 1 else pa.array([], field.type)
+
+
+def replaced_rows(old: Any, mask: Any, new: Any, field: pa.Field) -> Any:
+    """A column in which the rows of a mask have new values, as many as the mask has rows."""
+    rows = len(mask)
+    if len(new) == rows:
+        return new
+    count = pc.subtract(running_count(mask), pa.scalar(1, pa.int64()))
+    own = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), pa.scalar(1, pa.int64()))
+    places = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), own)
+    return take_rows(_concatenated([old, new], field), places)
+
+
+def stage_numbers(place: Location, numbers: Any) -> None:
+    """Write an array of numbers to a file."""
+    place.parent.make_directory()
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([numbers], names=["number"])
+    with ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    write_whole(place, sink.getvalue().to_pybytes())
+
+
+def read_numbers(place: Location) -> Any:
+    return ipc.open_stream(place.read_bytes()).read_all().column(0).combine_chunks()
+
+
+#: A function that users pass: from a batch to new columns.
+ColumnFunction = Callable[[pa.RecordBatch], Any]
+
+
+def call_function(function: ColumnFunction, batch: pa.RecordBatch) -> pa.Table:
+    """What a function of the user's has made of a batch, as a table of as many rows."""
+    made = function(batch)
+    if isinstance(made, dict):
+        made = pa.table({name: _as_array(value) for name, value in made.items()}) if made else None
+    elif isinstance(made, pa.RecordBatch):
+        made = pa.Table.from_batches([made])
+    elif made is not None and not isinstance(made, pa.Table):
+        made = pa.table(made)
+    if made is None or not made.num_columns:
+        raise SchemaError("the function has returned no column", expected="a batch, or a dict of names and arrays")
+    if made.num_rows != batch.num_rows:
+        raise SchemaError(
+            "the function has returned another number of rows than it was given",
+            found=made.num_rows,
+            expected=batch.num_rows,
+        )
+    return made
+
+
+def _as_array(value: Any) -> Any:
+    return value if isinstance(value, (pa.Array, pa.ChunkedArray)) else pa.array(value)

@@ -1,0 +1,401 @@
+"""From a change to a committed table: what all jobs that change a table in place share.
+
+The table is listed and its files are looked into. A verb makes a `FileChange` of that, a task for each file carries it
+out, and one commit replaces the files. If other jobs have added files meanwhile, these are changed too, and the commit
+is tried again. If they have replaced files that this job has changed, the job raises `ConflictError`.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TypedDict
+
+import pyarrow as pa
+
+from smalti.errors import ConflictError, MosaicError, PaimonTableError
+from smalti.file.writer import write_table
+from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
+from smalti.io.sinks import follow_links
+from smalti.jobs.change_task import ChangeSettings, FileChange, FileTask, change_file
+from smalti.jobs.engine import AnySession, Executor, check_positive, choose_executor
+from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.sources import fingerprint
+from smalti.jobs.staging import Staging, job_digest
+from smalti.jobs.summary import ChangeReport, JobError, SplitResult
+from smalti.jobs.target import Target
+from smalti.options import WriterOptions
+from smalti.progress import Listener, Meter
+from smalti.spec import FILE_SUFFIX
+from smalti.table.listing import FoundFile, Listing, list_files, list_table
+from smalti.table.log import CommitLog, staged_error
+from smalti.table.names import new_token, unique_names
+from smalti.table.paimon_layout import refuse_writing
+from smalti.table.records import FileId, FilesAddedError
+from smalti.table.snapshot import ReadSettings, Snapshot
+
+#: How often files that other jobs have added are changed, too, before the table counts as too busy.
+_MAX_ROUNDS = 20
+_PAIMON = (
+    "a Paimon table: only its own commits may change it. Paimon has ALTER TABLE for columns, and DELETE, UPDATE and "
+    "MERGE INTO for the rows of tables with a primary key or with data evolution; run them in Spark or Flink"
+)
+
+
+class RunValues(TypedDict, total=False):
+    """The arguments that all jobs which change a table have, besides `dry_run`."""
+
+    engine: str
+    spark: AnySession
+    workers: int | None
+    progress: Listener | None
+    filesystem: AnyFileSystem
+    keep: float | None
+    resume: bool
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The same with their defaults."""
+
+    dry_run: bool = False
+    engine: str = "local"
+    spark: AnySession = None
+    workers: int | None = None
+    progress: Listener | None = None
+    filesystem: AnyFileSystem = None
+    keep: float | None = None
+    resume: bool = True
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """The table that is changed, as it was listed: what a verb needs to know to make its `FileChange`."""
+
+    target: Target
+    listing: Listing
+    snapshot: Snapshot
+    executor: Executor
+    staging: Staging
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """How many rows each file has. All files are opened for that and for the schema, once."""
+        found, snapshot = {}, self.snapshot
+        for file, (columns, rows) in snapshot.visit(snapshot.files, lambda each: (each.columns, each.num_rows)):
+            snapshot.columns.setdefault(file.path, columns)
+            found[file.path] = rows
+        return [found[file.path] for file in snapshot.files]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of all files, then the partition columns that no file stores."""
+        assert self.rows is not None  # All files are known now.
+        return self.snapshot.schema
+
+    @cached_property
+    def partitions(self) -> list[str]:
+        """The columns that only the names of directories have."""
+        stored = self.snapshot.stored_partitions(self.snapshot.files) if len(self.schema) else set()
+        return [name for name in self.snapshot.partitions.names if name not in stored]
+
+    @cached_property
+    def stored(self) -> list[str]:
+        """The columns that files store."""
+        partitions = set(self.partitions)
+        return [name for name in self.schema.names if name not in partitions]
+
+    @property
+    def is_single(self) -> bool:
+        return self.target.is_file
+
+    @property
+    def data_directory(self) -> Location:
+        """Where data for the tasks is staged."""
+        return self.staging.directory.child("data")
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether tasks run in this process."""
+        return self.executor.name == "local"
+
+
+#: Makes the change, when the table is known.
+Prepare = Callable[[OpenTable], FileChange]
+#: Writes further files when all files were changed: returns them, and what the report counts.
+Finish = Callable[[OpenTable, ChangeSettings, Sequence[SplitResult], Meter], Sequence[SplitResult]]
+
+
+def run_change(
+    job: str,
+    table: AnyPath,
+    request: object | None,
+    prepare: Prepare,
+    run: RunOptions,
+    finish: Finish | None = None,
+) -> ChangeReport:
+    """Change a table, or a single file.
+
+    Parameters
+    ----------
+    job : str
+        The name of the verb.
+    table : path or URI
+    request : object, optional
+        Describes what is asked for, the same whenever the same is asked for; None if that cannot be said, because the
+        data is in memory. Then an interrupted job starts from the beginning.
+    prepare : callable
+    run : RunOptions
+    finish : callable, optional
+    """
+    began = time.monotonic()
+    check_positive(keep=run.keep, workers=run.workers)
+    executor = choose_executor(run.engine, run.spark, run.workers)
+    target, listing = _find_table(table, run.filesystem)
+    asked = new_token() if request is None else job_digest([job, target.location.path, request])[:8]
+    for commit in listing.finished:
+        # This job was interrupted in its own commit, and the listing has finished it.
+        if commit.job.startswith(asked) and commit.note is not None:
+            return ChangeReport.from_dict(commit.note)
+    staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
+    if not run.resume and not run.dry_run:
+        staging.discard()
+    opened = OpenTable(target, listing, Snapshot.of(listing, ReadSettings()), executor, staging)
+    runner = _Runner(job, opened, run, began, finish)
+    with runner.errors():
+        try:
+            change = prepare(opened)
+            return runner.run(change)
+        finally:
+            if run.dry_run or request is None:
+                runner.discard()
+
+
+def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing]:
+    location = locate(table, filesystem).absolute()
+    if location.is_file():
+        if location.is_local:
+            location = Location(location.filesystem, str(follow_links(location.path)))
+        target = Target(location, FORMATS["mosaic"], FILE_SUFFIX, is_file=True)
+        refuse_writing(target.root)
+        return target, list_files(location, globs=False)
+    try:
+        CommitLog(location).refuse_pending()
+        if not location.exists():
+            raise FileNotFoundError(2, "No such file or directory", location.path)
+        listing = list_table(location)
+    except PaimonTableError as error:
+        raise PaimonTableError(_PAIMON, path=error.place["path"]) from None
+    if not listing.files:
+        raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", location.path)
+    target = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
+    target.refuse_same(listing)
+    return target, listing
+
+
+class _Runner:
+    """Runs the tasks of one job and commits, again and again while other jobs add files."""
+
+    def __init__(self, job: str, opened: OpenTable, run: RunOptions, began: float, finish: Finish | None) -> None:
+        self._job = job
+        self._table = opened
+        self._run = run
+        self._began = began
+        self._finish = finish
+        #: The files of the table that were looked at, with their ids from that time, and what became of each.
+        self._seen: dict[str, FileId] = {}
+        self._results: dict[str, SplitResult] = {}
+        self._resumed = 0
+
+    def run(self, change: FileChange) -> ChangeReport:
+        table = self._table
+        settings = ChangeSettings(
+            table.listing.filesystem,
+            table.staging,
+            change,
+            table.schema,
+            None if table.executor.task_threads is None else WriterOptions(threads=table.executor.task_threads),
+            self._run.dry_run,
+            table.is_single,
+        )
+        listing, conflict = table.listing, None
+        for _ in range(_MAX_ROUNDS):
+            self._change_files(settings, listing, is_first=conflict is None)
+            more = [] if self._finish is None else list(self._run_finish(settings))
+            report = self._report(more)
+            if self._run.dry_run:
+                return report
+            try:
+                self._commit(settings, report, more)
+                return report
+            except FilesAddedError as error:
+                conflict = error
+                if not change.follows_additions:
+                    raise
+                listing = list_table(table.target.location)
+        assert conflict is not None
+        raise conflict
+
+    # --- tasks ------------------------------------------------------------------------------------------------------
+
+    def _change_files(self, settings: ChangeSettings, listing: Listing, *, is_first: bool) -> None:
+        """Run a task for each file that was not looked at yet, and forget files that have gone."""
+        ids = {self._relative(listing, file): file for file in listing.files}
+        for name in [name for name, id_ in self._seen.items() if name not in ids or id_.is_other(ids[name].id)]:
+            if self._results[name].counts.get("files"):
+                raise ConflictError(
+                    "another job has replaced or removed a file that this one has changed; nothing was changed. "
+                    "Run it again",
+                    found=name,
+                )
+            del self._seen[name], self._results[name]
+        done = self._table.staging.finished_splits().get(0, {}) if is_first and not self._run.dry_run else {}
+        start = len(self._seen) if not is_first else 0
+        tasks, waiting = [], []
+        for number, (name, file) in enumerate((item for item in ids.items() if item[0] not in self._seen), start):
+            task = FileTask(number, file, name)
+            tasks.append(task)
+            self._seen[name] = file.id
+            if number in done:
+                self._results[name] = done[number]
+            else:
+                waiting.append(task)
+        self._resumed += len(tasks) - len(waiting)
+        meter = Meter(self._job, len(tasks), sum(task.num_bytes for task in tasks), self._run.progress)
+        if len(waiting) < len(tasks):
+            meter.add(0, sum(task.num_bytes for task in tasks if task not in waiting), len(tasks) - len(waiting))
+        if not self._table.is_single:
+            settings.staging.log.check_links({task.relative.rpartition("/")[0] for task in tasks})
+        failure = None
+        with closing(self._table.executor.run(partial(change_file, settings), waiting, meter)) as results:
+            for index, result in results:
+                if isinstance(result, MosaicError):
+                    failure = result
+                    break
+                self._results[waiting[index].relative] = result
+        if failure is not None:
+            raise failure
+
+    def _run_finish(self, settings: ChangeSettings) -> Sequence[SplitResult]:
+        assert self._finish is not None
+        meter = Meter(self._job, 0, 0, None)
+        return self._finish(self._table, settings, list(self._results.values()), meter)
+
+    def _relative(self, listing: Listing, file: FoundFile) -> str:
+        return self._table.target.location.name if self._table.is_single else listing.relative(file)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _report(self, more: Sequence[SplitResult]) -> ChangeReport:
+        results = [*self._results.values(), *more]
+
+        def total(key: str) -> int:
+            return sum(result.counts.get(key, 0) for result in results)
+
+        return ChangeReport(
+            self._job,
+            self._table.executor.name,
+            self._table.target.location.path,
+            rows=total("rows"),
+            files=total("files"),
+            row_groups=total("row_groups"),
+            bytes_copied=total("bytes_copied"),
+            bytes_encoded=total("bytes_encoded"),
+            rows_unknown=total("unknown"),
+            rows_unmatched=total("unmatched"),
+            rows_updated=total("updated"),
+            rows_inserted=total("inserted"),
+            null_keys=total("null_keys"),
+            total_files=len(self._seen),
+            dry_run=self._run.dry_run,
+            resumed_files=self._resumed,
+            seconds=time.monotonic() - self._began,
+            peak_memory=max((result.peak_memory for result in results), default=0),
+        )
+
+    def _commit(self, settings: ChangeSettings, report: ChangeReport, more: Sequence[SplitResult]) -> None:
+        changed = {name: result for name, result in self._results.items() if result.counts.get("files")}
+        staged = {file.staged: file.path for result in [*changed.values(), *more] for file in result.files}
+        if self._table.is_single:
+            self._replace_file(changed, staged)
+            return
+        if not changed and not staged:
+            self.discard()
+            return
+        if not staged and len(changed) == len(self._seen):
+            # All rows go. A file without rows keeps the columns of the table.
+            staged = {self._stage_empty(): min(changed)}
+        token = new_token()
+        replaced = {name: self._seen[name] for name in changed}
+        commit = replace(
+            self._table.target.change("change", replaced, self._run.keep),
+            seen=self._seen,
+            changes_columns=settings.change.changes_columns,
+        )
+        names = unique_names(dict(sorted(staged.items(), key=lambda item: item[1])), token)
+        commit.commit(self._table.staging.job_id, names, token, note=report.to_dict())
+
+    def _replace_file(self, changed: Mapping[str, SplitResult], staged: Mapping[str, str]) -> None:
+        """Give the new file the name of the old one, in one step, if the old one is still what was read."""
+        if not changed:
+            self.discard()
+            return
+        location = self._table.target.location
+        (seen,) = self._seen.values()
+        found = list_files(location, globs=False).files[0].id
+        if seen.is_other(found):
+            raise ConflictError("the file was replaced while it was changed; nothing was changed. Run this job again")
+        self._table.target.put_file(self._table.staging, next(iter(staged)), "overwrite")
+
+    def _stage_empty(self) -> str:
+        path = f"{self._table.staging.attempt_directory(999_999)}/empty{FILE_SUFFIX}"
+        location = self._table.staging.root.child(path)
+        location.parent.make_directory()
+        schema = self._table.schema
+        fields = [schema.field(name) for name in self._table.stored]
+        empty = pa.schema(fields).with_metadata(schema.metadata or {}).empty_table()
+        write_table(empty, location.path, filesystem=location.filesystem)
+        return path
+
+    def discard(self) -> None:
+        """Remove what was staged."""
+        self._table.staging.discard()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Say which table an error is about, and what has become of the work."""
+        table, staging = self._table.target.location.path, self._table.staging.directory
+        try:
+            yield
+        except FileNotFoundError as error:
+            self._explain_conflict(error)
+            if str(error.filename).startswith(staging.path):
+                raise staged_error(error.filename) from error
+            raise
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                reason = (
+                    f"{error.strerror}; the table is as it was, and what is finished stays in {staging.path} for the "
+                    "next run, or until the table is cleaned"
+                )
+                raise OSError(error.errno, reason, error.filename or table) from error
+            raise
+        except JobError:
+            raise
+        except MosaicError as error:
+            if not isinstance(error, ConflictError):
+                self._explain_conflict(error)
+            raise error.locate(path=table) from None
+
+    def _explain_conflict(self, error: Exception) -> None:
+        """Perhaps what went wrong is that another job has replaced or removed files meanwhile."""
+        if self._table.is_single or not self._seen:
+            return
+        try:
+            replace(self._table.target.change("replace", self._seen), seen=None).refuse_conflict()
+        except ConflictError as conflict:
+            raise conflict.locate(path=self._table.target.location.path) from error

@@ -1,0 +1,184 @@
+"""What a change makes of one file: which columns it has afterwards, and what becomes of each row group. Pure.
+
+A column that stays is copied as bytes, and only the others are encoded. So everything here is about names, fields and
+outcomes of conditions; values are the business of `smalti.jobs.change_task`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+from smalti.errors import SchemaError, no_column
+from smalti.predicate.prune import Outcome
+
+
+class Action(Enum):
+    """What becomes of a row group."""
+
+    COPY = "copied as bytes"
+    ENCODE = "some columns are encoded anew, the others are copied"
+    FILTER = "rows are left out, so all columns are encoded anew"
+    DROP = "left out"
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """The columns of a file after a change.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the new file.
+    copied : mapping of str to str
+        The name of each column that stays, and its name in the old file.
+    encoded : tuple of str
+        The columns that are encoded in every row group, because they are new or have another type.
+    """
+
+    schema: pa.Schema
+    copied: Mapping[str, str]
+    encoded: tuple[str, ...] = ()
+
+    def is_same(self, old: pa.Schema) -> bool:
+        """Whether the file stays as it is, if no row changes."""
+        kept = list(self.copied.items()) == [(name, name) for name in old.names]
+        return not self.encoded and kept
+
+
+def plan_columns(
+    schema: pa.Schema,
+    *,
+    drop: Collection[str] = (),
+    rename: Mapping[str, str] | None = None,
+    first: Sequence[str] = (),
+    fields: Sequence[pa.Field] = (),
+) -> ColumnPlan:
+    """Plan the columns of a file with this schema. Names of columns that the file does not have change nothing.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the old file.
+    drop : collection of str
+    rename : mapping of str to str
+        Old names and new ones.
+    first : sequence of str
+        Columns that come first, in this order; all others follow in theirs.
+    fields : sequence of pyarrow.Field
+        Columns with new values. They take the place of columns with their names, or follow all others.
+
+    Examples
+    --------
+    >>> plan = plan_columns(pa.schema({"a": pa.int8(), "b": pa.int8()}), drop=["a"], rename={"b": "c"})
+    >>> plan.schema.names, plan.copied
+    (['c'], {'c': 'b'})
+    """
+    renamed, new = rename or {}, {field.name: field for field in fields}
+    places: dict[str, tuple[pa.Field, str | None]] = {}
+    for field in schema:
+        if field.name not in drop:
+            name = renamed.get(field.name, field.name)
+            places[name] = (new[name], None) if name in new else (field.with_name(name), field.name)
+    places |= {name: (field, None) for name, field in new.items() if name not in places}
+    order = [name for name in first if name in places]
+    order += [name for name in places if name not in set(order)]
+    if not order:
+        raise SchemaError("a file needs at least one column, and all of its columns would go", found=schema.names[:5])
+    metadata = _described_anew(schema.metadata, drop, renamed)
+    return ColumnPlan(
+        pa.schema([places[name][0] for name in order]).with_metadata(metadata or {}),
+        {name: old for name in order if (old := places[name][1]) is not None},
+        tuple(name for name in order if places[name][1] is None),
+    )
+
+
+def _described_anew(
+    metadata: Mapping[bytes, bytes] | None, drop: Collection[str], renamed: Mapping[str, str]
+) -> dict[bytes, bytes] | None:
+    """Metadata in which what pandas says about columns fits the columns that are left."""
+    if not metadata or b"pandas" not in metadata or not (drop or renamed):
+        return dict(metadata) if metadata else None
+    try:
+        described = json.loads(metadata[b"pandas"])
+        index = [each for each in described["index_columns"] if not isinstance(each, str) or each not in drop]
+        described["index_columns"] = [renamed.get(each, each) if isinstance(each, str) else each for each in index]
+        columns = [each for each in described["columns"] if each.get("field_name", each["name"]) not in drop]
+        for each in columns:
+            for key in ("name", "field_name"):
+                if isinstance(each.get(key), str):
+                    each[key] = renamed.get(each[key], each[key])
+        described["columns"] = columns
+        return {**metadata, b"pandas": json.dumps(described).encode()}
+    except (ValueError, LookupError, TypeError, AttributeError):  # metadata that pandas has not written
+        return {key: value for key, value in metadata.items() if key != b"pandas"}
+
+
+def plan_delete(outcomes: Sequence[Outcome]) -> list[Action]:
+    """What becomes of row groups of which some rows, all or none are deleted.
+
+    Examples
+    --------
+    >>> [action.name for action in plan_delete([Outcome.NONE, Outcome.SOME, Outcome.ALL])]
+    ['COPY', 'FILTER', 'DROP']
+    """
+    return [
+        {Outcome.NONE: Action.COPY, Outcome.SOME: Action.FILTER, Outcome.ALL: Action.DROP}[each] for each in outcomes
+    ]
+
+
+def plan_update(outcomes: Sequence[Outcome], columns: ColumnPlan) -> list[Action]:
+    """What becomes of row groups of which some rows, all or none get new values in some columns.
+
+    A column that the file lacks, or has in another type, is encoded in all row groups.
+    """
+    copied = Action.ENCODE if columns.encoded else Action.COPY
+    return [copied if each is Outcome.NONE else Action.ENCODE for each in outcomes]
+
+
+# --- checks of names ------------------------------------------------------------------------------------------------
+
+
+def check_new_names(names: Sequence[str], known: Collection[str], partitions: Collection[str]) -> None:
+    """Refuse names for new columns that exist, that partitions have, or that come twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in partitions:
+            raise partition_error(name)
+        if name in known:
+            raise SchemaError("the table has a column of this name; replace=True gives it new values", column=name)
+        if name in seen:
+            raise SchemaError("two columns would have the same name", column=name)
+        seen.add(name)
+
+
+def check_columns_exist(names: Sequence[str], known: Collection[str], partitions: Collection[str], what: str) -> None:
+    """Refuse names that no stored column of the table has."""
+    for name in names:
+        if name in partitions:
+            raise partition_error(name)
+        if name not in known:
+            raise no_column(name, known, what)
+
+
+def partition_error(name: str) -> SchemaError:
+    return SchemaError(
+        "a partition column is spelled by the names of directories and stored in no file, so it cannot be changed; "
+        "write the rows to a table with other partitions instead",
+        column=name,
+    )
+
+
+def check_renaming(renamed: Mapping[str, str], known: Sequence[str]) -> None:
+    """Refuse new names that other columns have, or that two columns would get. Two columns may swap their names."""
+    after = [renamed.get(name, name) for name in known]
+    seen: set[str] = set()
+    for old, name in zip(known, after, strict=True):
+        if name in seen:
+            reason = "two columns would have the same name"
+            raise SchemaError(reason, column=old if old != name else name, found=name)
+        seen.add(name)

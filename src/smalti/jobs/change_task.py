@@ -1,0 +1,234 @@
+"""The task of a job that changes a table: one file is read where it has to be, and written with what stays copied.
+
+What a verb does to a file is a `FileChange` (`smalti.jobs.change_columns`, `change_rows`): it plans the columns and
+what becomes of each row group, and makes the columns that are encoded anew when their row group has its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyarrow.fs import FileSystem
+
+from smalti._compat.arrow import columnless_batch, concat_batches
+from smalti.errors import MosaicError
+from smalti.file.reader import MosaicFile
+from smalti.file.rewriting import GroupSource, rewrite_file
+from smalti.jobs.change_data import stage_numbers
+from smalti.jobs.change_plan import Action, ColumnPlan
+from smalti.jobs.copy_task import peak_memory
+from smalti.jobs.staging import Staging
+from smalti.jobs.summary import SplitResult, StagedFile
+from smalti.logical.adapt import Adapter, ConstantOf
+from smalti.options import WriterOptions
+from smalti.progress import Report
+from smalti.spec import FILE_SUFFIX
+from smalti.table.listing import FoundFile, open_found
+from smalti.table.partitions import constants_of
+
+
+class TableFile:
+    """An open file of a table, whose columns are read in the types of the table, partition columns included."""
+
+    def __init__(self, opened: MosaicFile, schema: pa.Schema, constant_of: ConstantOf, index: int = 0) -> None:
+        self.opened = opened
+        #: The columns of the table.
+        self.schema = schema
+        #: The number of the file among those of the table.
+        self.index = index
+        self._constant_of = constant_of
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The columns that the file stores."""
+        return frozenset(self.opened.column_names)
+
+    @property
+    def groups(self) -> range:
+        return range(self.opened.num_row_groups)
+
+    def num_rows(self, group: int) -> int:
+        return self.opened.row_group(group).num_rows
+
+    def read(self, names: Sequence[str], group: int) -> pa.RecordBatch:
+        """Columns of a row group, by their names in the table; nulls if the file does not have one."""
+        stored = [name for name in names if name in self.names]
+        if stored:
+            batch = one_batch(self.opened.row_group(group).read(stored))
+        else:
+            batch = columnless_batch(self.num_rows(group))
+        return Adapter(pa.schema([self.schema.field(name) for name in names]), stored, self._constant_of).adapt(batch)
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """The rows of a table that has columns, as one batch."""
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return concat_batches(batches) if batches else table.schema.empty_table().to_batches()[0]
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What becomes of one file.
+
+    Attributes
+    ----------
+    columns : ColumnPlan
+    actions : sequence of Action
+        For each row group.
+    fresh : callable
+        Returns the columns of a row group that are encoded anew: some of them for `Action.ENCODE`, those that the rows
+        which stay have for `Action.FILTER`.
+    added : iterable of tables
+        Further row groups, with all columns.
+    counts : mapping of str to int
+        What the report adds up.
+    matched : pyarrow.Array, optional
+        The rows of the data that rows of the file were matched with.
+    """
+
+    columns: ColumnPlan
+    actions: Sequence[Action]
+    fresh: Callable[[int], pa.Table | pa.RecordBatch] | None = None
+    added: Iterable[pa.Table] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    matched: Any = None
+    #: Whether the file stays as it is.
+    is_unchanged: bool = False
+
+    def sources(self, opened: MosaicFile) -> Iterator[GroupSource]:
+        """The row groups of the new file."""
+        for group, action in enumerate(self.actions):
+            if action is Action.COPY:
+                yield GroupSource(opened, group, self.columns.copied)
+            elif action is Action.ENCODE:
+                assert self.fresh is not None
+                fresh = self.fresh(group)
+                encoded = set(fresh.schema.names)
+                copied = {new: old for new, old in self.columns.copied.items() if new not in encoded}
+                yield GroupSource(opened, group, copied, fresh)
+            elif action is Action.FILTER:
+                assert self.fresh is not None
+                yield GroupSource(None, 0, {}, self.fresh(group))
+        for rows in self.added:
+            yield GroupSource(None, 0, {}, rows)
+
+
+class FileChange(Protocol):
+    """What a verb does to each file. It travels to the tasks."""
+
+    #: Whether files that were added since the plan can be changed in the same way.
+    follows_additions: bool
+    #: Whether columns are removed, or get other names or types.
+    changes_columns: bool
+
+    def plan(self, file: TableFile) -> FilePlan:
+        """Decide what becomes of a file."""
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """One file of the table, its number, and the name that its successor is called after."""
+
+    index: int
+    file: FoundFile
+    relative: str
+
+    @property
+    def num_bytes(self) -> int:
+        return self.file.size
+
+
+@dataclass(frozen=True)
+class ChangeSettings:
+    """What the tasks of one job have in common. Travels with them."""
+
+    filesystem: FileSystem
+    staging: Staging
+    change: FileChange
+    #: The columns of the table, partition columns included.
+    schema: pa.Schema
+    options: WriterOptions | None
+    is_dry: bool = False
+    #: Whether the file is the table, so that it stays when all of its rows go.
+    is_single: bool = False
+
+
+def change_file(settings: ChangeSettings, task: FileTask, report: Report) -> SplitResult | MosaicError:
+    """Write the successor of one file, if anything changes; an error about data is returned."""
+    try:
+        with MosaicFile(open_found(task.file, settings.filesystem)) as opened:
+            constants = constants_of(task.file.partition)
+            plan = settings.change.plan(TableFile(opened, settings.schema, constants, task.index))
+            result = _write(settings, task, opened, plan)
+            report(opened.num_rows, task.file.size)
+    except MosaicError as error:
+        return error.locate(path=task.file.name)
+    if not settings.is_dry:
+        settings.staging.mark_done(task.index, result)
+    return result
+
+
+def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: FilePlan) -> SplitResult:
+    touched = sum(action is not Action.COPY for action in plan.actions)
+    counts = {"rows": 0, "unknown": 0, "row_groups": touched, **plan.counts}
+    if plan.is_unchanged:
+        return SplitResult((), (), peak_memory(), {**counts, **_stage_matched(settings, task, plan)})
+    counts["files"] = 1
+    is_gone = not settings.is_single and all(action is Action.DROP for action in plan.actions) and bool(plan.actions)
+    if settings.is_dry:
+        matched = _stage_matched(settings, task, plan)
+        return SplitResult((), (), peak_memory(), {**counts, **estimated_bytes(opened, plan), **matched})
+    if is_gone:
+        return SplitResult((), (), peak_memory(), {**counts, "bytes_copied": 0, "bytes_encoded": 0})
+    path = f"{settings.staging.attempt_directory(task.index)}/changed{FILE_SUFFIX}"
+    location = settings.staging.root.child(path)
+    location.parent.make_directory()
+    done = rewrite_file(
+        location.path,
+        plan.columns.schema,
+        plan.sources(opened),
+        options=settings.options,
+        filesystem=location.filesystem,
+        like=opened,
+    )
+    counts |= {"bytes_copied": done.bytes_copied, "bytes_encoded": done.bytes_encoded}
+    staged = StagedFile(task.relative, done.rows, location.info().size, path, (task.file.path,))
+    return SplitResult((staged,), (), peak_memory(), {**counts, **_stage_matched(settings, task, plan)})
+
+
+def _stage_matched(settings: ChangeSettings, task: FileTask, plan: FilePlan) -> dict[str, Any]:
+    """Stage the numbers of the rows of the data that were found, for the job to know the others."""
+    if plan.matched is None:
+        return {}
+    if settings.is_dry:
+        return {"matched": plan.matched}
+    place = settings.staging.directory.child(f"matched/{task.index:06d}.arrow")
+    stage_numbers(place, plan.matched)
+    return {"matched": place.path}
+
+
+def estimated_bytes(opened: MosaicFile, plan: FilePlan) -> dict[str, int]:
+    """About how many bytes would be copied, and how many encoded anew, by the bytes that columns take now.
+
+    A column that is new has no bytes yet, so it counts as many as a column of the row group has in the mean.
+    """
+    copied = encoded = 0
+    count = max(1, opened.num_columns)
+    for group, action in enumerate(plan.actions):
+        size = opened.row_group(group).num_bytes
+        if action is Action.DROP:
+            continue
+        if action is Action.FILTER:
+            encoded += size
+            continue
+        names = len(plan.columns.copied)
+        fresh = len(plan.columns.schema) - names if action is Action.ENCODE else 0
+        copied += size * names // count
+        encoded += size * fresh // count
+    return {"bytes_copied": copied, "bytes_encoded": encoded}

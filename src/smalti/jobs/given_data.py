@@ -1,0 +1,91 @@
+"""The data that users give to jobs that change a table: Arrow data in memory, a reader, or a path of any format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from smalti.errors import SchemaError
+from smalti.io.locations import AnyFileSystem
+from smalti.jobs.change_data import Chunk, KeyedRows, cut_by_files, cut_in_chunks
+from smalti.jobs.change_job import OpenTable
+from smalti.jobs.formats.registry import format_of_source
+from smalti.jobs.formats.tables import FormatTable
+from smalti.jobs.keys import check_keys
+from smalti.jobs.sources import fingerprint, list_sources
+from smalti.logical.intake import arrow_batches, arrow_reader, refuse_repeated
+from smalti.logical.patterns import check_columns, match_names
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """Columns of some data, which is read once.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+    source : Table, RecordBatch, RecordBatchReader or FormatTable
+    identity : object, optional
+        What identifies files, so that an interrupted job can be resumed; None for data in memory.
+    """
+
+    schema: pa.Schema
+    source: Any
+    identity: object | None = None
+
+    @classmethod
+    def of(cls, data: Any, filesystem: AnyFileSystem = None) -> GivenData:
+        if isinstance(data, (str, os.PathLike)):
+            listing = list_sources(data, filesystem)
+            table = FormatTable(listing, format_of_source([file.path for file in listing.files], None))
+            return cls(table.schema, table, fingerprint(listing))
+        reader = arrow_reader(data)
+        refuse_repeated(reader.schema.names)
+        return cls(reader.schema, reader)
+
+    def choose(self, columns: Sequence[str] | None, on: Sequence[str] = ()) -> GivenData:
+        """Only some columns, and those to join by; by default all."""
+        asked = check_columns(columns)
+        if asked is None:
+            return self
+        names = list(dict.fromkeys([*on, *match_names(self.schema.names, asked)]))
+        return GivenData(pa.schema([self.schema.field(name) for name in names]), self.source, self.identity)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        names = self.schema.names
+        if isinstance(self.source, FormatTable):
+            yield from self.source.scan(names).to_batches()
+            return
+        for batch in arrow_batches(self.source):
+            yield batch.select(names)
+
+    def by_files(self, table: OpenTable) -> tuple[Chunk, ...]:
+        """A chunk for each file of a table, if there are as many rows."""
+        in_memory = table.in_memory and isinstance(self.source, (pa.Table, pa.RecordBatch))
+        directory = table.data_directory
+        return tuple(cut_by_files(self._batches(), self.schema, table.rows, directory, in_memory=in_memory))
+
+    def by_keys(self, table: OpenTable, on: Sequence[str]) -> tuple[KeyedRows, int]:
+        """The rows, to be found by key columns, and how many of them have a null key."""
+        keys = check_keys(on, table.schema, self.schema)
+        if table.in_memory and isinstance(self.source, (pa.Table, pa.RecordBatch)):
+            whole = pa.Table.from_batches(list(self._batches()), self.schema)
+            chunks = [Chunk(0, whole.num_rows, whole)]
+        else:
+            chunks = cut_in_chunks(self._batches(), self.schema, table.data_directory, in_memory=table.in_memory)
+        if not chunks:
+            chunks = [Chunk(0, 0, self.schema.empty_table())]
+        rows = KeyedRows(tuple(chunks), keys)
+        return rows, rows.check()
+
+
+def key_names(on: str | Sequence[str]) -> list[str]:
+    """The key columns that a user has named."""
+    names = [on] if isinstance(on, str) else list(on)
+    if not names:
+        raise SchemaError("no key column is named", found=names, expected="at least one")
+    return names

@@ -1,0 +1,121 @@
+"""Finding rows by key columns: an index over the keys of the right side, asked with the keys of the left side.
+
+Keys are compared by value in the types of the left side. A null key never equals another key, not even a null one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smalti.errors import SchemaError, no_column
+from smalti.logical.arrays import as_compared
+from smalti.logical.types import compared_type, storage_kind
+from smalti.logical.widen import widen_values
+
+
+def check_keys(on: Sequence[str], left: pa.Schema, right: pa.Schema) -> pa.Schema:
+    """Return the key columns in the types of the left side, or raise if one is missing or cannot be compared."""
+    if not on:
+        raise SchemaError("a join needs at least one key column", found=list(on))
+    if len(set(on)) < len(on):
+        raise SchemaError("a key column is named twice", found=list(on))
+    fields = []
+    for name in on:
+        for schema, where in ((left, "in the table, to join by"), (right, "in the data, to join by")):
+            if schema.get_field_index(name) < 0:
+                raise no_column(name, schema.names, where)
+        kind = storage_kind(left.field(name).type)
+        if pa.types.is_nested(kind) or pa.types.is_null(kind):
+            raise SchemaError("rows cannot be joined by a column of this type", column=name, found=str(kind))
+        fields.append(left.field(name))
+    return pa.schema(fields)
+
+
+def fit_keys(data: pa.Table, keys: pa.Schema) -> pa.Table:
+    """The key columns of the data in the types of the table's keys. Values that do not fit are refused."""
+    columns = []
+    for field in keys:
+        column = data.column(field.name)
+        try:
+            parts = [widen_values(chunk, field.type) for chunk in column.chunks]
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+            raise SchemaError(
+                f"keys of the data do not fit the type of the table's column ({error})",
+                column=field.name,
+                found=str(column.type),
+                expected=str(field.type),
+            ) from None
+        columns.append(pa.chunked_array([comparable(part) for part in parts], compared_type(field.type)))
+    return pa.table(columns, names=keys.names)
+
+
+def comparable(array: Any) -> Any:
+    """Values as they are compared: without dictionaries and extensions, and with one zero."""
+    found = as_compared(array)
+    if pa.types.is_floating(found.type):
+        found = pc.add(found, pa.scalar(0, found.type))  # -0.0 becomes 0.0, which Arrow's lookup tells apart.
+    return found
+
+
+class KeyIndex:
+    """The rows of a table of keys, which `fit_keys` has made, to be found by other keys of the same types.
+
+    Every key is given a number, in the order in which keys occur. `refuse_duplicate` has to be asked before `find`: if
+    all keys differ, the number of a key is that of its row, not counting rows with a null key.
+    """
+
+    def __init__(self, keys: pa.Table) -> None:
+        self.keys = keys
+        #: For each key column its values; and, from the second on, the pairs of a number so far and a value that occur.
+        self._values: list[Any] = []
+        self._pairs: list[Any] = []
+        self._codes = self._number(keys, is_new=True)
+        #: The rows that can be found. Rows with a null key cannot.
+        self._rows = pc.indices_nonzero(self._codes.is_valid()).cast(pa.int64())
+
+    @property
+    def null_keys(self) -> int:
+        """How many rows have a null key."""
+        return self.keys.num_rows - len(self._rows)
+
+    def _number(self, keys: pa.Table, *, is_new: bool) -> Any:
+        codes = None
+        for place, column in enumerate(keys.columns):
+            values = column.combine_chunks()
+            if is_new:
+                self._values.append(values.unique().drop_null())
+            found = pc.index_in(values, value_set=self._values[place], skip_nulls=True).cast(pa.int64())
+            if codes is None:
+                codes = found
+                continue
+            count = pa.scalar(max(1, len(self._values[place])), pa.int64())
+            pairs = pc.add(pc.multiply(codes, count), found)
+            if is_new:  # All pairs could be more than a number can count, so those that occur are numbered again.
+                self._pairs.append(pairs.unique().drop_null())
+            codes = pc.index_in(pairs, value_set=self._pairs[place - 1], skip_nulls=True).cast(pa.int64())
+        return codes
+
+    def find(self, keys: pa.Table) -> Any:
+        """The row of each key, null where there is none."""
+        return self._rows.take(self._number(keys, is_new=False))
+
+    def refuse_duplicate(self) -> None:
+        """Raise if several rows have the same key."""
+        codes = self._codes.drop_null()
+        last = (self._pairs or self._values)[-1]
+        if len(last) == len(codes):
+            return
+        expected = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(codes))), 1)
+        row = self._rows[pc.index(pc.not_equal(codes, expected), True).as_py()].as_py()
+        raise duplicate_key(self.keys, row)
+
+
+def duplicate_key(keys: pa.Table, row: int) -> SchemaError:
+    found = {name: keys.column(name)[row].as_py() for name in keys.column_names}
+    return SchemaError(
+        "the data has several rows with the same key, so it is not clear which of them to take", found=str(found)
+    )
