@@ -117,6 +117,24 @@ def table_rows(home: Path) -> list[Any]:
     return rows(smalti.dataset(home / "table").to_table())
 
 
+MERGED = [f"new {i}" if i % 500 == 0 else text for i, text in enumerate(OLD["s"].to_pylist())]
+CHANGED = pa.table({"a": OLD["a"], "s": MERGED})
+HALF = OLD.slice(0, 1500)
+
+
+def merge_table(home: Path) -> None:
+    new = pa.table({"a": pa.array(range(0, 3000, 500), pa.int64()), "s": [f"new {i}" for i in range(0, 3000, 500)]})
+    jobs.merge(home / "table", new, on="a", workers=1)
+
+
+def delete_rows(home: Path) -> None:
+    jobs.delete(home / "table", "a >= 1500", workers=1)
+
+
+def delete_from_file(home: Path) -> None:
+    jobs.delete(home / "t.mosaic", "a >= 1500", workers=1)
+
+
 SCENARIOS = {
     "write": Scenario(old_file, write_file, file_rows, [rows(OLD), rows(NEW)], rows(NEW)),
     "read": Scenario(old_file, file_rows, file_rows, [rows(OLD)], rows(OLD)),
@@ -124,6 +142,9 @@ SCENARIOS = {
         old_cfile, write_cfile, cfile_cells, [OLD["s"].to_pylist(), NEW["s"].to_pylist()], NEW["s"].to_pylist()
     ),
     "convert": Scenario(old_table, overwrite_table, table_rows, [rows(OLD), rows(NEW)], rows(NEW), is_table=True),
+    "merge": Scenario(old_table, merge_table, table_rows, [rows(OLD), rows(CHANGED)], rows(CHANGED), is_table=True),
+    "delete": Scenario(old_table, delete_rows, table_rows, [rows(OLD), rows(HALF)], rows(HALF), is_table=True),
+    "delete in a file": Scenario(old_file, delete_from_file, file_rows, [rows(OLD), rows(HALF)], rows(HALF)),
     "compact": Scenario(old_table, compact_table, table_rows, [rows(OLD)], rows(OLD), is_table=True),
     "dataset": Scenario(old_table, table_rows, table_rows, [rows(OLD)], rows(OLD), is_table=True),
 }

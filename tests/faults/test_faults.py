@@ -25,6 +25,9 @@ LOCAL = {
     "dataset": (5, ["error", "all short"]),
     "convert": (97, ["error", "full", "dead", "stays full", "all short"]),
     "compact": (97, ["error", "full", "dead", "stays full", "all short"]),
+    "merge": (97, ["error", "full", "dead"]),
+    "delete": (97, ["error", "full", "stays full"]),
+    "delete in a file": (43, ["error", "full", "dead"]),
 }
 REMOTE = {
     "write": (2, ["refused", "cut"]),

@@ -52,6 +52,15 @@ def act(table: str, kind: str, *arguments: Any) -> None:
         jobs.convert(f"{table}-source-{arguments[0][0][0]}", table, overwrite=True, workers=1)
     elif kind == "convert new":
         jobs.convert(f"{table}-source-{arguments[0][0][0]}", table, workers=1)
+    elif kind == "delete":
+        jobs.delete(table, f"id = {arguments[0]}", workers=1)
+    elif kind == "update":
+        jobs.update(table, {"id": arguments[0] + 1000}, f"id = {arguments[0]}", workers=1)
+    elif kind == "merge":
+        ids, days = zip(*arguments[0], strict=True)
+        jobs.merge(table, pa.table({"id": ids, "day": days}), "id", when_matched="ignore", workers=1)
+    elif kind == "add":
+        jobs.add_columns(table, lambda batch: {"more": batch["id"]}, columns=["id"], workers=1)
     elif kind == "clean":
         jobs.clean(table, timedelta(0))
     else:

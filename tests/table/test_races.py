@@ -68,9 +68,21 @@ PAIRS: dict[str, tuple[list[Action], list[Action]]] = {
     "convert, compact": ([("convert", ONE)], [("compact",)]),
     "convert, another convert": ([("convert", ONE)], [("convert", TWO)]),
     "convert, the same convert": ([("convert", ONE)], [("convert", ONE)]),
+    "delete, append": ([("delete", 100)], [("append", ONE)]),
+    "delete, overwrite": ([("delete", 3)], [("overwrite", ONE)]),
+    "delete, compact": ([("delete", 3)], [("compact",)]),
+    "delete, another delete": ([("delete", 3)], [("delete", 4)]),
+    "update, append": ([("update", 100)], [("append", ONE)]),
+    "update, dynamic": ([("update", 3)], [("dynamic", ONE)]),
+    "merge, append": ([("merge", [(100, 0), (3, 0)])], [("append", ONE)]),
+    "merge, the same merge": ([("merge", [(100, 0)])], [("merge", [(100, 0)])]),
+    "merge, compact": ([("merge", [(100, 0), (3, 0)])], [("compact",)]),
+    "merge, overwrite": ([("merge", [(100, 0), (3, 0)])], [("overwrite", ONE)]),
+    "add, append": ([("add",)], [("append", ONE)]),
+    "add, clean": ([("add",)], [("clean",), ("clean",)]),
 }
 #: Only these may find that somebody else was faster: the second because two runs of the same job share their files.
-MAY_CONFLICT = {"compact", "convert", "create", "convert new"}
+MAY_CONFLICT = {"compact", "convert", "create", "convert new", "delete", "update", "merge", "add"}
 #: Both want a table that has no files yet; one of them succeeds.
 NEW_PAIRS: dict[str, tuple[list[Action], list[Action]]] = {
     "create, create": ([("create", ONE)], [("create", TWO)]),
@@ -87,6 +99,8 @@ HELD: list[list[Action]] = [
     [("compact",)],
     [("convert", ONE)],
     [("clean",)],
+    [("delete", 3)],
+    [("merge", [(100, 0), (3, 0)])],
 ]
 MEANWHILE: dict[str, list[Action]] = {
     "overwrite": [("overwrite", TWO)],
@@ -97,7 +111,7 @@ MEANWHILE: dict[str, list[Action]] = {
     "convert": [("convert", TWO)],
 }
 #: Of these, one process is killed at any moment.
-KILLED = ["overwrite, overwrite", "compact, append", "compact, overwrite", "dynamic, compact"]
+KILLED = ["overwrite, overwrite", "compact, append", "compact, overwrite", "dynamic, compact", "merge, append"]
 
 
 class Racer:
@@ -153,8 +167,18 @@ def racers(environment: dict[str, str]) -> Iterator[tuple[Racer, Racer]]:
 def applied(rows: Rows, action: Action) -> Rows:
     """What an action makes of a table that nobody else changes."""
     kind, *arguments = action
-    if kind in ("compact", "clean"):
+    if kind in ("compact", "clean", "add"):
         return rows
+    if kind == "delete":
+        return Counter({row: count for row, count in rows.items() if row[0] != arguments[0]})
+    if kind == "update":
+        moved = Counter[Row]()
+        for (number, day), count in rows.items():
+            moved[(number + 1000 if number == arguments[0] else number, day)] += count
+        return moved
+    if kind == "merge":  # By id, of which the data has no other columns to update: only new rows change the table.
+        there = {number for number, _ in rows}
+        return rows + Counter(tuple(row) for row in arguments[0] if row[0] not in there)
     added = Counter(map(tuple, arguments[0]))
     if kind in ("append", "create", "convert new"):
         return rows + added

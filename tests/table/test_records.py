@@ -15,6 +15,7 @@ from smalti.table.records import (
     Checkpoint,
     Commit,
     FileId,
+    FilesAddedError,
     Hidden,
     Mode,
     Removal,
@@ -22,6 +23,7 @@ from smalti.table.records import (
     parse_record,
     plan_changes,
     plan_removals,
+    refuse_old_columns,
     visible_files,
 )
 from tests.support.commits import planned
@@ -50,7 +52,9 @@ def test_plan(existing: list[str], mode: Mode, removed: tuple[str, ...]) -> None
         Commit("j", (Addition("_mosaic_jobs/j/0/a", "a", 7),), (Removal("b"), Removal("c", None, True))),
         Commit("j", (), (Removal("d", FileId(4, '"etag"')),), time=99, is_listed=True, keep=5, note={"x": 1}),
         Commit("clean", discard=("j1", "j2"), stream="q", batch=4),
+        Commit("j", (), (Removal("d"),), rewrites=True, changes_columns=True),
         Checkpoint({"a": Hidden(5), "b": Hidden(6, FileId(7, "8"))}, {"q": 3}),
+        Checkpoint(rewritten=5, columns_changed=3),
         Checkpoint(),
     ],
 )
@@ -101,6 +105,38 @@ def test_what_a_job_does_about_what_others_have_done(
             plan_changes(["p=1/out"], found, mode, READ)
     else:
         assert plan_changes(["p=1/out"], found, mode, READ) == removed
+
+
+@pytest.mark.parametrize(
+    ("found", "removed"),
+    [
+        (BEFORE, ["p=1/a", "p=1/b"]),
+        (READ, ["p=1/a", "p=1/b"]),  # a file that the job has seen, and not changed, has gone
+        (COMPACTED, smalti.ConflictError),
+        (OVERWRITTEN, smalti.ConflictError),
+        (APPENDED, FilesAddedError),  # the job has to change the new file, too
+        ({**READ, "p=2/c": FileId(2, "m")}, FilesAddedError),  # it has seen another file there
+    ],
+)
+def test_what_a_job_that_changes_all_files_does(found: dict[str, FileId], removed: list[str] | type[Exception]) -> None:
+    if isinstance(removed, list):
+        assert plan_changes(["p=1/out"], found, "change", READ, BEFORE) == removed
+    else:
+        with pytest.raises(smalti.ConflictError, match=r"nothing was changed\. Run") as raised:
+            plan_changes(["p=1/out"], found, "change", READ, BEFORE)
+        assert raised.type is removed
+
+
+def test_an_append_does_not_bring_old_columns_back() -> None:
+    drop = Commit("j", (), (Removal("a"),), rewrites=True, changes_columns=True, number=3)
+    after = checkpoint_after(Checkpoint(), drop)
+    assert (after.rewritten, after.columns_changed) == (3, 3)
+    compacted = checkpoint_after(after, Commit("j", rewrites=True, number=5))
+    assert (compacted.rewritten, compacted.columns_changed) == (5, 3)
+    assert checkpoint_after(compacted, Commit("j", number=7)) == compacted
+    refuse_old_columns(compacted, 4)  # It has begun when the drop was done.
+    with pytest.raises(smalti.ConflictError, match="removed, renamed or given another type"):
+        refuse_old_columns(compacted, 2)
 
 
 DAY = 24 * 3600

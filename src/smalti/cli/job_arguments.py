@@ -133,7 +133,9 @@ def called_on(options: argparse.Namespace, paths: list[str]) -> tuple[ModuleType
     return jobs, paths[0] if len(paths) == 1 else paths, {"plain": options.plain}
 
 
-def print_summary(options: argparse.Namespace, screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport) -> None:
+def print_summary(
+    options: argparse.Namespace, screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport | jobs.ChangeReport
+) -> None:
     if options.json:
         screen.json(summary.to_dict())
     else:

@@ -41,15 +41,20 @@ class ArrangedColumns:
 class Values(Protocol):
     """Where the values of new columns come from."""
 
-    #: Whether they can be had for files that were added since the plan.
-    follows_additions: bool
+    @property
+    def follows_additions(self) -> bool:
+        """Whether they can be had for files that were added since the plan."""
 
     def of_file(self, file: TableFile) -> ValuesOfFile:
         """What is known before the row groups of a file are written."""
 
 
 class ValuesOfFile(Protocol):
-    unmatched: int
+    """The values of new columns in one file."""
+
+    @property
+    def unmatched(self) -> int:
+        """How many rows have no row of the data."""
 
     def of_group(self, group: int, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
         """The new columns of a row group."""

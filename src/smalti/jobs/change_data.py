@@ -288,7 +288,7 @@ ColumnFunction = Callable[[pa.RecordBatch], Any]
 
 def call_function(function: ColumnFunction, batch: pa.RecordBatch) -> pa.Table:
     """What a function of the user's has made of a batch, as a table of as many rows."""
-    made = function(batch)
+    made: Any = function(batch)
     if isinstance(made, dict):
         made = pa.table({name: _as_array(value) for name, value in made.items()}) if made else None
     elif isinstance(made, pa.RecordBatch):
@@ -303,7 +303,8 @@ def call_function(function: ColumnFunction, batch: pa.RecordBatch) -> pa.Table:
             found=made.num_rows,
             expected=batch.num_rows,
         )
-    return made
+    table: pa.Table = made
+    return table
 
 
 def _as_array(value: Any) -> Any:

@@ -122,10 +122,13 @@ class FilePlan:
 class FileChange(Protocol):
     """What a verb does to each file. It travels to the tasks."""
 
-    #: Whether files that were added since the plan can be changed in the same way.
-    follows_additions: bool
-    #: Whether columns are removed, or get other names or types.
-    changes_columns: bool
+    @property
+    def follows_additions(self) -> bool:
+        """Whether files that were added since the plan can be changed in the same way."""
+
+    @property
+    def changes_columns(self) -> bool:
+        """Whether columns are removed, or get other names or types."""
 
     def plan(self, file: TableFile) -> FilePlan:
         """Decide what becomes of a file."""

@@ -165,9 +165,8 @@ def _sample(function: ColumnFunction, columns: Sequence[str] | None, opened: Ope
                 group = next(group for group in view.groups if view.num_rows(group))
                 return call_function(function, view.read(inputs, group)).schema
     empty = pa.schema([opened.schema.field(name) for name in inputs]).empty_table()
-    return call_function(
-        function, pa.RecordBatch.from_arrays([c.combine_chunks() for c in empty.columns], inputs)
-    ).schema
+    arrays = [column.combine_chunks() for column in empty.columns]
+    return call_function(function, pa.RecordBatch.from_arrays(arrays, names=list(inputs))).schema
 
 
 def drop_columns(

@@ -117,7 +117,7 @@ def merge(
         if not inserts or not left:
             return [notes]
         if settings.is_dry:
-            notes.counts |= {"rows": left, "inserted": left, "files": 1}
+            notes.counts.update({"rows": left, "inserted": left, "files": 1})
             return [notes]
         statistics = _statistics(opened)
         insertion = Insertion(

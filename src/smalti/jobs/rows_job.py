@@ -135,8 +135,7 @@ def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
         widen_array(evaluate(value, batch), field)
         return Assignment(field, value, columns)
     try:
-        scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
-        array = pa.array([value], field.type) if not isinstance(value, pa.Scalar) else pa.repeat(scalar, 1)
+        array: Any = pa.array([value], value.type if isinstance(value, pa.Scalar) else field.type)
         fitted = widen_array(array, field)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,8 +76,9 @@ def parse_value(text: str, column: str, schema: pa.Schema) -> pa.Scalar | pc.Exp
     """
     parser = _Parser(text, schema)
     type_ = parser._type(column)
+    found: pa.Scalar | pc.Expression | None
     if parser._accept("keyword", "null"):
-        found: Any = None
+        found = None
     else:
         operand = parser._operand("a value, null, or the name of a column")
         if isinstance(operand, str):
