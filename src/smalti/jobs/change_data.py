@@ -254,7 +254,7 @@ def _concatenated(arrays: Sequence[Any], field: pa.Field) -> Any:
         return arrays[0]
     whole = pa.chunked_array(list(arrays), field.type)
     found = pa.table([whole], schema=pa.schema([field.with_nullable(True)])).combine_chunks().column(0)
-    return found.chunk(0) if found.num_chunks == 1 else pa.array([], field.type)
+    return found.chunk(0) if found.num_chunks == 1 else null_array(0, field.type)
 
 
 def replaced_rows(old: Any, mask: Any, new: Any, field: pa.Field) -> Any:

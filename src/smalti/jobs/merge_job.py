@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from smalti._compat.arrow import null_array
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.writer import MAX_AUTO_STATISTICS
 from smalti.format.types import has_statistics
@@ -23,7 +24,7 @@ from smalti.jobs.copy_task import peak_memory
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.given_data import GivenData, key_names
 from smalti.jobs.summary import ChangeReport, SplitResult, StagedFile
-from smalti.logical.adapt import Adapter
+from smalti.logical.adapt import Adapter, widen_array
 from smalti.logical.tree import plan_schema
 from smalti.options import WriterOptions
 from smalti.progress import Meter, Report
@@ -102,7 +103,7 @@ def merge(
         rows, null_keys = given.by_keys(opened, keys)
         fields = tuple(opened.schema.field(name) for name in updated)
         for field in fields:
-            _check_type(given.schema.field(field.name), field)
+            widen_array(null_array(0, given.schema.field(field.name).type), field)  # Refuse other types before all.
         return MergedRows(rows, fields, inserts, opened.is_single)
 
     def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult], meter: Meter) -> list[Any]:
@@ -133,26 +134,6 @@ def merge(
         return results
 
     return run_change("merge", table, identity, prepare, options, finish)
-
-
-def _check_type(given: pa.Field, field: pa.Field) -> None:
-    """Refuse a column of the data that no value of could be stored, before anything is written."""
-    from smalti.logical.widen import widen_values
-
-    try:
-        widen_values(
-            pa.array([], given.type)
-            if not isinstance(given.type, pa.BaseExtensionType)
-            else (given.type.wrap_array(pa.array([], given.type.storage_type))),
-            field.type,
-        )
-    except (pa.ArrowException, ValueError) as error:
-        raise SchemaError(
-            f"a column of the data does not fit that of the table ({error})",
-            column=field.name,
-            found=str(given.type),
-            expected=str(field.type),
-        ) from None
 
 
 def _all_matched(settings: ChangeSettings, results: Sequence[SplitResult]) -> Any:
