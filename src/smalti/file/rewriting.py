@@ -227,11 +227,13 @@ class _Rewrite:
         )
         self.row_groups_copied = 0
         self._plans: dict[tuple[Any, ...], _FilePlan] = {}
-        self._kinds = field_kinds(writer.schema.__arrow_c_schema__())
-        by_name = {name: index for index, name in enumerate(self._intake.schema.names)}
-        #: The index in the stored schema of each position, and the other way round.
-        self._indices = [by_name[name] for name in self._stored.block.names()]
-        self._positions = {index: position for position, index in enumerate(self._indices)}
+        intake, kinds = self._intake, field_kinds(writer.schema.__arrow_c_schema__())
+        #: Of each given column: its index, the index of its first stored column, a key of its type, how it is stored.
+        self._given = {
+            name: (index, start, kind, intake.column(index))
+            for index, (name, start, kind) in enumerate(zip(writer.schema.names, intake.starts, kinds, strict=True))
+        }
+        self._positions = {index: position for position, index in enumerate(self._stored.indices)}
         self._entries = {name: Entries() for name in self._intake.with_dictionaries}
         self._all_entries = {
             self._intake.schema.field(index).name
@@ -290,7 +292,7 @@ class _Rewrite:
         problem = Feeds(physical, list(columns.values()), slices).check()
         if problem is not None:
             node, reason, found = problem
-            names = [self._intake.schema.field(self._indices[position]).name for position in positions]
+            names = [self._intake.schema.field(self._stored.indices[position]).name for position in positions]
             raise SchemaError(reason, column=physical.paths(names)[node][1], found=found)
         return Fresh(slices, columns)
 
@@ -312,43 +314,41 @@ class _Rewrite:
         wanted = source.copied
         if wanted is None:
             wanted = {name: name for name in schema.names if name not in fresh}
+        known = set(schema.names)
+        unknown = next((name for name in wanted if name not in known), None)
+        if unknown is not None:
+            raise no_column(unknown, schema.names, "in the new file")
         for name in wanted:
             if name in fresh:
                 raise SchemaError("a column is both copied and fresh", column=name)
         missing = [name for name in schema.names if name not in wanted and name not in fresh]
         if missing:
             raise SchemaError("a column of the new file is neither copied nor fresh", column=missing[0])
-        new_indices = {name: index for index, name in enumerate(schema.names)}
-        unknown = next((name for name in wanted if name not in new_indices), None)
-        if unknown is not None:
-            raise no_column(unknown, schema.names, "in the new file")
         old_kinds = dict(zip(file.columns.names, file.columns.kinds, strict=True))
-        for old in wanted.values():
-            if old not in old_kinds:
-                raise no_column(old, old_kinds, "to copy", path=file._source.name)
-        described = dict(zip(wanted, file.columns.described(list(wanted.values())), strict=True))
-        origins: dict[int, str] = {}  # names of old stored columns, by the index of the new one
-        odd: list[str] = []
-        for new, old in wanted.items():
-            index = new_indices[new]
-            kind = self._kinds[index]
-            if kind is None or kind != old_kinds[old] or described[new] is not None or self._intake.column(index):
-                odd.append(new)
+        absent = next((old for old in wanted.values() if old not in old_kinds), None)
+        if absent is not None:
+            raise no_column(absent, old_kinds, "to copy", path=file._source.name)
+        positions = {name: position for position, name in enumerate(file._tail.schema.names())}
+        origins = [FRESH] * len(self._intake.schema)
+        odd: dict[int, tuple[str, LogicalColumn | None]] = {}
+        described = file.columns.described(list(wanted.values()))
+        for (new, old), theirs in zip(wanted.items(), described, strict=True):
+            index, start, kind, ours = self._given[new]
+            if kind is None or kind != old_kinds[old] or theirs is not None or ours is not None:
+                odd[index] = old, theirs
             else:
-                origins[self._intake.stored_indices(index)[0]] = old
+                origins[start] = positions[old]
         dictionaries = []
-        fields = file.schema_of(list(dict.fromkeys(wanted[new] for new in odd))) if odd else pa.schema([])
-        for new in odd:
-            index = new_indices[new]
+        fields = file.schema_of(list(dict.fromkeys(old for old, _ in odd.values()))) if odd else pa.schema([])
+        for index, (old, theirs) in odd.items():
+            theirs = theirs or _as_stored(fields.field(old))
             ours = self._intake.column(index) or _as_stored(schema.field(index))
-            theirs = described[new] or _as_stored(fields.field(wanted[new]))
             self._check_same(index, ours, theirs, file)
             for at, one, other in zip(self._intake.stored_indices(index), ours.stored, theirs.stored, strict=True):
-                origins[at] = other.name
+                origins[at] = positions[other.name]
                 if one.name in self._entries:
                     dictionaries.append((one.name, other))
-        positions = dict(zip(origins, file.columns.stored.find(list(origins.values())), strict=True))
-        by_position = [positions.get(index, FRESH) for index in self._indices]
+        by_position = [origins[index] for index in self._stored.indices]
         block, physical = self._stored.block, self._stored.bucket_physical
         return _FilePlan(plan_columns(block, physical, file._tail.schema, by_position), dictionaries)
 
@@ -370,7 +370,7 @@ class _Rewrite:
 
     def _order_entries(self, like: MosaicFile) -> None:
         """Entries that stay come in the order they have in `like`."""
-        names = [column.field.name for column in map(self._intake.column, range(len(self._kinds))) if column]
+        names = [name for name, (_, _, _, column) in self._given.items() if column is not None]
         present = like.columns.whole(names)
         for column in like.columns.described(present):
             for each in column.stored if column is not None else ():

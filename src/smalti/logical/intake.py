@@ -47,7 +47,7 @@ class Intake:
         #: The columns that differ from their stored form, by their indices in `given`.
         self._columns = stored.columns
         #: The index of the first stored column of each given column.
-        self._starts = stored.starts
+        self.starts = stored.starts
         #: Whether columns are stored as they are given. Only then are batches in the stored types accepted: an int16 of
         #: 300 is no uint8, and would make a file that cannot be read.
         self._is_stored = schema.equals(self.schema)
@@ -88,7 +88,7 @@ class Intake:
 
     def stored_indices(self, index: int) -> range:
         """The indices of the stored columns of a given column."""
-        return range(self._starts[index], [*self._starts[index + 1 : index + 2], len(self.schema)][0])
+        return range(self.starts[index], [*self.starts[index + 1 : index + 2], len(self.schema)][0])
 
     def column(self, index: int) -> LogicalColumn | None:
         """How a given column is stored; None if it is stored as it is."""
@@ -102,7 +102,7 @@ class Intake:
             column = self._columns.get(index)
             try:
                 if column is None:
-                    arrays.append(to_stored(array, self.schema.field(self._starts[index]).type))
+                    arrays.append(to_stored(array, self.schema.field(self.starts[index]).type))
                     continue
                 if array.type != column.field.type:  # Indices and run ends need not fit: `_with_capacity` widens them.
                     array = _cast(array, with_capacity(column.field.type, MAX_INT32, MAX_INT32))

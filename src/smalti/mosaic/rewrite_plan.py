@@ -65,10 +65,12 @@ class ColumnPlan:
     @cached_property
     def targets(self) -> dict[int, list[int]]:
         """The positions in the new file of each old position: more than one if a column is copied twice."""
-        targets: dict[int, list[int]] = {}
-        for position, origin in enumerate(self.origins):
-            if origin != FRESH:
-                targets.setdefault(origin, []).append(position)
+        targets = {origin: [position] for position, origin in enumerate(self.origins) if origin != FRESH}
+        if len(targets) < len(self.origins) - self.origins.count(FRESH):
+            targets = {origin: [] for origin in targets}
+            for position, origin in enumerate(self.origins):
+                if origin != FRESH:
+                    targets[origin].append(position)
         return targets
 
 

@@ -66,7 +66,7 @@ class OpenRowGroup:
 
     def __init__(self, physical: PhysicalColumns, indices: list[int], options: WriterOptions) -> None:
         self._physical = physical
-        self._indices = indices
+        self.indices = indices
         wanted = options.row_group_max_bytes or row_group_bytes(len(indices))
         self._max_bytes = min(wanted, MAX_ROW_GROUP_SIZE)
         self._max_rows = min(options.row_group_max_rows or MAX_UNBACKED_ROWS, MAX_UNBACKED_ROWS)
@@ -87,7 +87,7 @@ class OpenRowGroup:
         """Add the rows from `start` that fit, at least one to an empty row group; return their number."""
         rows = min(batch.num_rows - start, self._max_rows - self.num_rows)
         left = self._max_bytes - self.num_bytes
-        while (size := Feeds(self._physical, self._indices, [(batch, start, rows)]).measure()) > left:
+        while (size := Feeds(self._physical, self.indices, [(batch, start, rows)]).measure()) > left:
             if rows == 1:
                 if self.num_rows:
                     return 0
@@ -150,17 +150,17 @@ class StoredWriter:
         self._threads = options.threads or threads.cpu_count()
         names = [name.encode() for name in schema.names]
         #: Indices of the columns by position.
-        self._indices = sorted(range(len(names)), key=names.__getitem__)
+        self.indices = sorted(range(len(names)), key=names.__getitem__)
         positions = [0] * len(names)
-        for position, index in enumerate(self._indices):
+        for position, index in enumerate(self.indices):
             positions[index] = position
         num_buckets = max(1, min(options.num_buckets or DEFAULT_NUM_BUCKETS, len(names)))
-        by_position = [names[i] for i in self._indices], [descriptors[i] for i in self._indices]
+        by_position = [names[i] for i in self.indices], [descriptors[i] for i in self.indices]
         self._packed_block = pack_schema_block(*by_position, positions, num_buckets)
         self.block = SchemaBlock(self._packed_block)
         self._all_physical = self.block.physical_range(0, len(names))
         self._with_statistics = [positions[index] for index in statistics]
-        self._open = OpenRowGroup(self._all_physical, self._indices, options)
+        self._open = OpenRowGroup(self._all_physical, self.indices, options)
         self._raw_bytes = 0
         self._index: list[bytes] = []
         #: The sizes of the slots of every bucket, see `smalti.format.slot_sizes`; None if they are too many.
@@ -195,13 +195,13 @@ class StoredWriter:
             return LayoutChoice(
                 num_buckets, DEFAULT_PAGE_SIZE_THRESHOLD if threshold is None else threshold, "asked for"
             )
-        if len(self._indices) <= num_buckets:
+        if len(self.indices) <= num_buckets:
             return LayoutChoice(num_buckets, MAX_UINT32, "every column has a bucket of its own")
         return None
 
     def _lay_out(self, layout: LayoutChoice) -> None:
         """Follow a choice: assign columns and statistics to buckets."""
-        num_columns, before = len(self._indices), self.block.num_buckets
+        num_columns, before = len(self.indices), self.block.num_buckets
         if layout.num_buckets != before:
             self._packed_block = with_num_buckets(self._packed_block, num_columns, before, layout.num_buckets)
             self.block.assign_buckets(layout.num_buckets)
@@ -233,7 +233,7 @@ class StoredWriter:
         if self.layout is not None or not self._open.num_rows:
             return dict.fromkeys(LAYOUTS, self.layout or self._no_rows())
         samples = self._samples(self._open.slices, self._open.num_bytes)
-        return {aim: choose_layout(aim, len(self._indices), samples) for aim in LAYOUTS}
+        return {aim: choose_layout(aim, len(self.indices), samples) for aim in LAYOUTS}
 
     def _samples(self, slices: list[Slice], raw_bytes: int) -> list[Sample]:
         """A few buckets of the first row group, compressed in several ways; see `choose_layout`."""
@@ -248,7 +248,7 @@ class StoredWriter:
         whole = self._encode(slices, self.block.physical_range(first, end), [])
         blocks = {}
         for count in (1, len(region), SPLITS * len(region)):
-            num_buckets = min(len(self._indices), self.block.num_buckets * count // len(region))
+            num_buckets = min(len(self.indices), self.block.num_buckets * count // len(region))
             if num_buckets in blocks:
                 continue
             cuts = sorted({first + i * (end - first) // count for i in range(count + 1)})
@@ -272,7 +272,7 @@ class StoredWriter:
         """Check the values of a batch, then hand its rows to row groups, and write each that is full."""
         if batch.num_rows == 0:
             return
-        problem = Feeds(self._all_physical, self._indices, [(batch, 0, batch.num_rows)]).check()
+        problem = Feeds(self._all_physical, self.indices, [(batch, 0, batch.num_rows)]).check()
         if problem is not None:
             node, reason, found = problem
             raise SchemaError(reason, column=self._all_physical.paths(self.block.names())[node][1], found=found)
@@ -295,7 +295,7 @@ class StoredWriter:
         self._open.clear()
         if self.layout is None:
             samples = self._samples(slices, self._raw_bytes)
-            self._lay_out(choose_layout(self._options.layout, len(self._indices), samples))
+            self._lay_out(choose_layout(self._options.layout, len(self.indices), samples))
         records: list[StatisticsRecord] = []
         self.put_row_group(num_rows, self._encode_buckets(slices, num_rows, records), records)
 
@@ -308,7 +308,7 @@ class StoredWriter:
         results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
         for physical, (part, encoded) in zip(self.bucket_physical, results, strict=True):
             self.most_rows = max(self.most_rows, num_rows, *encoded.child_rows)
-            records += self._records_of(encoded, range(physical.first_column, len(self._indices)))
+            records += self._records_of(encoded, range(physical.first_column, len(self.indices)))
             yield part
 
     def _records_of(self, encoded: EncodedBucket, positions: Sequence[int]) -> list[StatisticsRecord]:
@@ -330,7 +330,7 @@ class StoredWriter:
             self._put(*part.blobs)
             entries[-1] = entries[-1]._replace(size=self.num_bytes - entries[-1].offset)
         records = sorted(records, key=lambda record: record.column)
-        fields = [self._schema.field(self._indices[record.column]) for record in records]
+        fields = [self._schema.field(self.indices[record.column]) for record in records]
         packed = [record.pack(field.type) for record, field in zip(records, fields, strict=True)]
         self.num_rows += num_rows
         self._index.append(pack_row_group(num_rows, entries, packed))
@@ -390,7 +390,7 @@ class StoredWriter:
 
     def _columns_of(self, physical: PhysicalColumns) -> list[int]:
         """Indices of the columns of a bucket."""
-        return self._indices[physical.first_column : physical.first_column + physical.num_columns]
+        return self.indices[physical.first_column : physical.first_column + physical.num_columns]
 
     def _encode(self, slices: list[Slice], physical: PhysicalColumns, statistics: list[int]) -> EncodedBucket:
         return self._encode_feeds(Feeds(physical, self._columns_of(physical), slices), statistics)
