@@ -193,6 +193,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks --layouts
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python -m benchmarks.remote
+	@$(BIN)/python -m benchmarks.floor
 	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.spark
 

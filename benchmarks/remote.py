@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -29,7 +29,7 @@ from tests.support.s3 import Request, S3Server, rounds
 
 import smalti
 from benchmarks.counting import Link
-from benchmarks.datasets import DATASETS, Dataset, scattered
+from benchmarks.datasets import CACHE, DATASETS, SEED, Dataset, column_names, recipe, scattered
 from benchmarks.environment import describe
 from benchmarks.report import markdown, publish, size, warning
 
@@ -266,20 +266,28 @@ def _cost(
 
 def measure_link(shape: Shape) -> list[Cost]:
     """Read a file of many small row groups, from cold."""
-    costs, table = [], shape.many.build()
-    for layout, options in LAYOUTS.items():
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "many.mosaic"
-            settings = smalti.WriterOptions(row_group_max_rows=table.num_rows, **options)
-            with smalti.MosaicWriter(path, table.schema, options=settings) as writer:
-                for _ in range(shape.many_groups):
-                    writer.write(table)
-            for count in shape.many_columns:
-                columns = scattered(table.column_names, count)
-                with smalti.open(path) as file:
-                    needed = bytes_needed(file, columns, groups=1) * shape.many_groups
-                costs.append(_link_cost(shape, path, f"{layout}: {count}", columns, needed))
+    costs, names = [], column_names(np.random.RandomState(SEED), shape.many.columns)
+    for layout in LAYOUTS:
+        path = many_groups(shape, layout)
+        for count in shape.many_columns:
+            columns = scattered(names, count)
+            with smalti.open(path) as file:
+                needed = bytes_needed(file, columns, groups=1) * shape.many_groups
+            costs.append(_link_cost(shape, path, f"{layout}: {count}", columns, needed))
     return costs
+
+
+def many_groups(shape: Shape, layout: str) -> Path:
+    """The file of many small row groups, which all have the same rows; made on first use."""
+    path = CACHE / f"many-{layout}-{shape.many.columns}x{shape.many.rows}x{shape.many_groups}-{recipe()}.mosaic"
+    if not path.exists():
+        CACHE.mkdir(exist_ok=True)
+        table = shape.many.build()
+        settings = smalti.WriterOptions(row_group_max_rows=table.num_rows, **LAYOUTS[layout])
+        with smalti.MosaicWriter(path, table.schema, options=settings) as writer:
+            for _ in range(shape.many_groups):
+                writer.write(table)
+    return path
 
 
 def _link_cost(shape: Shape, path: Path, work: str, columns: list[str], needed: int) -> Cost:

@@ -31,7 +31,7 @@ from benchmarks.plans import PROFILES, REPEATING, Effort, smoke
 from benchmarks.session import Session
 
 import smalti
-from benchmarks import measure, remote, report, tables
+from benchmarks import floor, measure, remote, report, tables
 from tests.docs.test_pages import script
 from tests.support.children import ROOT
 from tests.support.long import long_only
@@ -339,6 +339,13 @@ def test_short_run_on_s3(tmp_path):
     assert ours["open"]["requests"] == 1
     assert {goal.work for goal in remote.GOALS} <= set(ours)
     assert all(cost["bytes"] > 0 for cost in costs if cost["work"] in ("open", "open and read", "row groups", "files"))
+
+
+def test_short_run_of_small_reads(tmp_path):
+    assert floor.main(["--smoke", "--repeats", "2", "--out", str(tmp_path)]) == 0
+    document = json.loads((tmp_path / "floor.json").read_text())
+    assert all(0 < read["floor"] < read["first"] for read in document["reads"])
+    assert (tmp_path / "floor.md").read_text().count("at most") == 6
 
 
 @long_only  # It starts six sessions of Spark.

@@ -4,9 +4,10 @@ Opening a file costs one walk over the block and three small arrays. Names, colu
 demand.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memchr, memcmp, memcpy, memset
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 from smalti._core.arrow_c cimport schema_capsule
 from smalti._core.bits cimport bytes_less
@@ -287,13 +288,27 @@ cdef class SchemaBlock:
     cdef bytes _encode(self, bytes name):
         """Apply the BPE rules in order, greedily from the left (section 2.3)."""
         cdef int rule
-        cdef bytes pair
-        if self.name_encoding == BPE:
-            for rule in range(self.num_rules):
-                pair = bytes((self.rules[rule][0], self.rules[rule][1]))
-                if pair in name:
-                    name = name.replace(pair, bytes((0x80 + rule,)))
-        return name
+        cdef int64_t at, n = len(name)
+        cdef bytes tokens
+        cdef uint8_t* t
+        cdef const void* found
+        if self.name_encoding != BPE or n < 2:
+            return name
+        tokens = PyBytes_FromStringAndSize(PyBytes_AS_STRING(name), n)
+        t = <uint8_t*>PyBytes_AS_STRING(tokens)
+        for rule in range(self.num_rules):
+            at = 0
+            while at + 1 < n:
+                found = memchr(t + at, self.rules[rule][0], n - 1 - at)
+                if found == NULL:
+                    break
+                at = <const uint8_t*>found - t
+                if t[at + 1] == self.rules[rule][1]:
+                    t[at] = <uint8_t>(0x80 + rule)
+                    memmove(t + at + 1, t + at + 2, n - at - 2)
+                    n -= 1
+                at += 1
+        return tokens[:n]
 
     cdef int64_t _next_name(self, Cursor* c, int64_t column, uint8_t* name) except -1:
         """Turn the encoded name of the column before into that of `column`, and return its size."""

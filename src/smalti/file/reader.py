@@ -23,7 +23,6 @@ from smalti.logical.mapping import ColumnMapping, LogicalProjection, SharedSchem
 from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
-from smalti.mosaic.layout import FileLayout, build_layout
 from smalti.mosaic.rows import RowIndex, Rows, parse_indices, parse_span, plan_take, split_rows
 from smalti.mosaic.scan import Scanner, ScanPlan, plan_scan
 from smalti.mosaic.tail import parse_schema, read_tail
@@ -34,7 +33,13 @@ from smalti.units import show_count
 
 if TYPE_CHECKING:
     from smalti.mosaic.filtering import FilterPlan
+    from smalti.mosaic.layout import FileLayout
     from smalti.predicate.python import AnyFilter
+
+
+#: The schemas of files that were opened last, one by one. The next file of a table most often has one of them, and then
+#: its schema block is neither decompressed nor checked nor searched again. Blocks of many columns are not kept.
+RECENT = SharedSchemas(most=4, max_bytes=256 << 10)
 
 
 class MosaicFile(Scannable):
@@ -142,6 +147,8 @@ class MosaicFile(Scannable):
             Buckets to read; by default all. Other buckets are described without their columns, as far as the index
             tells. With an empty collection nothing is read.
         """
+        from smalti.mosaic.layout import build_layout  # Its many classes take long to make, and reads need none.
+
         try:
             # A reader without the cache, whose buckets lack their compressed bytes.
             return build_layout(BucketReader(self._source, self._tail), self._budget.read_limit, buckets)
@@ -544,7 +551,7 @@ def open_file(
     options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
     options["logical"] = logical
     opened = open_source(source, filesystem)
-    file = MosaicFile(opened, **options)
+    file = MosaicFile(opened, RECENT, **options)
     if isinstance(source, (str, os.PathLike, bytes)):
         file._reopen = partial(open_file, lasting_path(source, opened), filesystem=filesystem, **options)
     return file

@@ -21,6 +21,8 @@ from smalti.spec import MAX_BLOCK_SIZE, MAX_ZSTD_RATIO
 
 #: A decompressed page; many of them may share one piece of memory.
 Page: TypeAlias = "bytes | zstandard.BufferSegment"
+#: Decompressing fewer frames one by one takes less time than in one call.
+_FEW = 16
 #: A level so low that noise becomes raw blocks, which decoders copy.
 _STORING = -(1 << 17)
 #: Number and size of the pieces of a block that decide whether it is noise.
@@ -97,9 +99,9 @@ def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:
 
     The caller has checked that these are single frames that declare these sizes (see `smalti._core.pages`).
     """
-    if not frames:
-        return []
     try:
+        if len(frames) < _FEW:
+            return [_contexts.decompressor.decompress(frame) for frame in frames]
         pages = _contexts.decompressor.multi_decompress_to_buffer(list(frames), decompressed_sizes=sizes)
         return [pages[i] for i in range(len(pages))]
     except zstandard.ZstdError as error:

@@ -132,7 +132,11 @@ def fetch(source: Source, ranges: Sequence[Range], spare: int = SPARE) -> list[m
     `spare` bounds the bytes that are read without being wanted, see `plan_requests`; they are released before this
     returns. Refuses a closed source, even if there is nothing to read.
     """
+    if len(ranges) == 1 and source.connection is None and ranges[0].size:
+        return [memoryview(source.read_at(*ranges[0]))]
     source.check_open()
+    if not ranges:
+        return []
     max_gap, max_request = 0, LOCAL_REQUEST
     if source.connection is not None:
         max_gap, max_request = min(MAX_GAP, source.connection.cost.gap), REMOTE_REQUEST

@@ -15,9 +15,7 @@ import errno
 import io
 import os
 import re
-import shutil
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +141,8 @@ class RemoteSink(Sink):
     def write(self, data: Any) -> None:
         super().write(data)
         if isinstance(self._file, io.BytesIO) and self._file.tell() > SPOOL_MEMORY:
+            import tempfile  # Loads much, and readers never need it.
+
             file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
             _write_all(file, self._file.getvalue())
             self._file = file
@@ -194,7 +194,8 @@ class RemoteSink(Sink):
 
 def _send_fsspec(spool: Any, file: Any) -> None:
     try:
-        shutil.copyfileobj(spool, file, COPY_BYTES)
+        while data := spool.read(COPY_BYTES):
+            file.write(data)
         file.close()
     except BaseException:
         with contextlib.suppress(Exception):  # The first error is the one to be raised.

@@ -323,4 +323,6 @@ def file_name(file: Any) -> str | None:
 
 def lasting_path(source: Any, opened: Source) -> Any:
     """The path or object that opens the same source in another process, which may run in another directory."""
-    return str(Path(opened.name).absolute()) if isinstance(opened, LocalSource) and opened.name else source
+    if not isinstance(opened, LocalSource) or not opened.name:
+        return source
+    return opened.name if opened.name.startswith("/") else str(Path(opened.name).absolute())

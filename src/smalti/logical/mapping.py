@@ -397,13 +397,18 @@ def restore_bound(type_: Any, bound: pa.Scalar) -> pa.Scalar:
 
 
 class SharedSchemas:
-    """Schema blocks that were checked already, for readers of many files. Safe to use from several threads."""
+    """Schema blocks that were checked already, for readers of many files. Safe to use from several threads.
 
-    def __init__(self) -> None:
+    The latest `most` blocks are kept, except for those that take more than `max_bytes` in a file.
+    """
+
+    def __init__(self, most: int = MAX_KEPT, max_bytes: int | None = None) -> None:
+        self._most = most
+        self._max_bytes = max_bytes
         #: Compared one after the other, newest first: most sections differ in size, and hashing takes longer.
         self._known: list[tuple[bytes, Compression, tuple[SchemaBlock, int]]] = []
         self._columns: dict[SchemaBlock, Columns] = {}
-        self._mappings: dict[tuple[SchemaBlock, bytes], ColumnMapping] = {}
+        self._mappings: dict[tuple[SchemaBlock, bytes, int], ColumnMapping] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Other processes get an empty object, without the schema blocks."""
@@ -417,14 +422,18 @@ class SharedSchemas:
             if known == section and how is compression:
                 return parsed
         parsed = parse_schema(section, compression, take)
-        self._known = [(section, compression, parsed), *self._known[: MAX_KEPT - 1]]
+        if self._max_bytes is None or len(section) <= self._max_bytes:
+            self._known = [(section, compression, parsed), *self._known[: self._most - 1]]
         return parsed
 
     def columns(self, block: SchemaBlock, companion: Companion | None) -> ColumnMapping:
         """The columns of a block that `parse` has returned, as the payload of the companion describes them."""
-        key = block, b"" if companion is None else companion.payload
+        key = (block, b"", 0) if companion is None else (block, companion.payload, companion.writer)
         known = self._mappings.get(key)
         if known is None:
-            columns = self._columns.get(block) or keep(self._columns, block, Columns(block))
-            known = keep(self._mappings, key, ColumnMapping(columns, companion))
+            columns = self._columns.get(block) or Columns(block)
+            known = ColumnMapping(columns, companion)
+            if any(block is kept for _, _, (kept, _) in self._known):
+                keep(self._columns, block, columns, self._most)
+                known = keep(self._mappings, key, known, self._most)
         return known

@@ -64,7 +64,8 @@ class Bucket:
         """Estimated size, once inflated, of the parts that are still compressed."""
         if self.entry.mode == MONOLITHIC:
             return 0 if self.block is not None else self.entry.uncompressed_size
-        return PAGE_RATIO * sum(len(slot) for _, slot in self.uninflated_slots())
+        pages = self.pages
+        return PAGE_RATIO * sum([len(slot) for node, slot in self.slots.items() if node not in pages])
 
     def release(self) -> None:
         """Drop the inflated bytes."""

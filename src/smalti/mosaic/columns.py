@@ -105,15 +105,23 @@ class FilterColumn:
     has_bounds: bool = True
 
 
-def plan_buckets(block: SchemaBlock, positions: Sequence[int]) -> list[BucketRead]:
-    """Group columns by bucket, in ascending order. A batch has the columns in the order of `positions`."""
+def plan_buckets(
+    block: SchemaBlock, positions: Sequence[int], known: dict[int, PhysicalColumns] | None = None
+) -> list[BucketRead]:
+    """Group columns by bucket, in ascending order. A batch has the columns in the order of `positions`.
+
+    `known` has the physical columns of buckets that were asked for before, and gets those of others.
+    """
+    known = {} if known is None else known
     wanted = defaultdict(list)
     num_buckets, num_columns = block.num_buckets, block.num_columns
     for output, position in enumerate(positions):
         wanted[position * num_buckets // num_columns].append(output)  # `SchemaBlock.bucket_of`, without a call each
     reads = []
     for bucket, outputs in sorted(wanted.items()):
-        physical = block.physical_columns(bucket)
+        physical = known.get(bucket)
+        if physical is None:
+            physical = known[bucket] = block.physical_columns(bucket)
         reads.append(BucketRead(bucket, physical, [positions[i] - physical.first_column for i in outputs], outputs))
     return reads
 
@@ -129,6 +137,7 @@ class Columns:
         self._positions: dict[str, int] = {}
         self._lookups = 0
         self._projections: dict[tuple[str, ...], Projection] = {}
+        self._physical: dict[int, PhysicalColumns] = {}
 
     @cached_property
     def names(self) -> list[str]:
@@ -173,18 +182,18 @@ class Columns:
         return keep(self._projections, key, self._project(self.find(names), list(names))) if known is None else known
 
     def _project(self, positions: list[int], names: list[str]) -> Projection:
-        return Projection(self._arrow_schema(positions, names), plan_buckets(self.block, positions))
+        return Projection(self._arrow_schema(positions, names), plan_buckets(self.block, positions, self._physical))
 
     def _arrow_schema(self, positions: list[int], names: list[str]) -> pa.Schema:
         return pa.Schema._import_from_c_capsule(self.block.arrow_schema(positions, names))
 
 
-def keep(kept: dict[Key, Value], key: Key, value: Value) -> Value:
+def keep(kept: dict[Key, Value], key: Key, value: Value, most: int = MAX_KEPT) -> Value:
     """Cache `value` unless another thread has cached one for `key` first; return the cached one.
 
-    Evicts the oldest entry beyond `MAX_KEPT`.
+    Evicts the oldest entry beyond `most`.
     """
     value = kept.setdefault(key, value)
-    if len(kept) > MAX_KEPT:
+    if len(kept) > most:
         kept.pop(next(iter(kept)), None)
     return value

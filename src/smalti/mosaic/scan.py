@@ -326,7 +326,8 @@ class Scanner:
         opened = allowance if keep is None else keep
         batch = Batch(len(columns.schema), num_rows, allowance)
         weights = [bucket.uninflated_bytes for bucket in buckets]
-        runs = threads.share_out(weights, threads.cpu_count())
+        num_threads = threads.cpu_count() if sum(weights) >= threads.MIN_SHARED else 1
+        runs = threads.share_out(weights, num_threads)
         cache = self.buckets.cache
         if cache is not None and not cache.takes(sum(weights)):
             cache = None
@@ -348,7 +349,7 @@ class Scanner:
             if keep is None:  # Pages of a run share memory, which is free when the last of them is released.
                 allowance.give(inflated)
 
-        for _ in threads.ordered_map(decode_run, runs, min(threads.cpu_count(), len(runs))):
+        for _ in threads.ordered_map(decode_run, runs, min(num_threads, len(runs))):
             pass
         return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
 
