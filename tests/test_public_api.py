@@ -18,9 +18,9 @@ from tests.support.children import ROOT
 NAMES = {
     "smalti": (
         "BucketLayout ColumnLayout ColumnStatistics ConflictError CorruptFileError FileLayout LayoutChoice "
-        "MemoryLimitError MosaicDataset MosaicError MosaicFile MosaicWriter PaimonTableError ReadAt RowGroup "
-        "RowGroupLayout Scan SchemaError Section UnsupportedFeatureError WriteSummary WriterOptions "
-        "__version__ dataset open read_table scan write_table"
+        "Loader MemoryLimitError MosaicDataset MosaicError MosaicFile MosaicWriter NoSuchRowError "
+        "PaimonTableError ReadAt RowGroup RowGroupLayout Scan SchemaError Section UnsupportedFeatureError "
+        "WriteSummary WriterOptions __version__ dataset loader open read_table scan write_table"
     ),
     "smalti.duckdb": "query query_reader scan",
     "smalti.jobs": (

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         CorruptFileError,
         MemoryLimitError,
         MosaicError,
+        NoSuchRowError,
         PaimonTableError,
         SchemaError,
         UnsupportedFeatureError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
     from smalti.io.sources import ReadAt
+    from smalti.loading.loader import Loader, loader
     from smalti.mosaic.layout import BucketLayout, ColumnLayout, FileLayout, RowGroupLayout, Section
     from smalti.mosaic.layout_choice import LayoutChoice
     from smalti.options import WriterOptions
@@ -39,11 +41,13 @@ __all__ = [
     "CorruptFileError",
     "FileLayout",
     "LayoutChoice",
+    "Loader",
     "MemoryLimitError",
     "MosaicDataset",
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
+    "NoSuchRowError",
     "PaimonTableError",
     "ReadAt",
     "RowGroup",
@@ -56,6 +60,7 @@ __all__ = [
     "WriterOptions",
     "__version__",
     "dataset",
+    "loader",
     "open",
     "read_table",
     "scan",
@@ -69,6 +74,7 @@ _HOMES = {
         "CorruptFileError",
         "MemoryLimitError",
         "MosaicError",
+        "NoSuchRowError",
         "PaimonTableError",
         "SchemaError",
         "UnsupportedFeatureError",
@@ -78,6 +84,7 @@ _HOMES = {
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
     "smalti.io.sources": ("ReadAt",),
+    "smalti.loading.loader": ("Loader", "loader"),
     "smalti.mosaic.layout": ("BucketLayout", "ColumnLayout", "FileLayout", "RowGroupLayout", "Section"),
     "smalti.mosaic.layout_choice": ("LayoutChoice",),
     "smalti.options": ("WriterOptions",),

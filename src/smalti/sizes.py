@@ -23,5 +23,7 @@ TEXT_BLOCK_BYTES = 16 << 20
 SORT_CHUNK_BYTES = 128 << 20
 #: Buckets that an open file keeps after they were inflated (`cache_bytes`): a few reads of the same columns.
 CACHE_BYTES = 32 << 20
+#: Rows that a loader holds to mix them (`buffer_bytes`): many row groups of the columns that a model is trained on.
+LOADER_BYTES = 256 << 20
 #: What may be read before its turn (`memory_limit` sets another amount): some row groups.
 AHEAD_BYTES = 512 << 20

@@ -55,6 +55,17 @@ def test_every_kind_is_what_pypaimon_reads(kind: str, made: Callable[..., str], 
         part = dataset.to_table(names)
         assert (part.num_rows, part.column_names) == (expected.num_rows, names)
         assert in_order(part) == in_order(expected.select(names)) if names else True
+    # Rows by number, row numbers and a loader: in the order of the table, merged or not.
+    count = found.num_rows
+    indices = [index * 7 % count for index in range(-5, 2 * count)] if count else []
+    assert dataset.take(indices).equals(found.take(pa.array(indices, pa.int64())))
+    middle = dataset.to_table(rows=slice(count // 3, -1), with_row_index="row number")
+    assert middle.column(0).to_pylist() == list(range(count))[count // 3 : -1]
+    assert middle.select(found.column_names).equals(found[count // 3 : max(count // 3, count - 1)])
+    odd = dataset.to_table([], [("row number", ">", count - 3)], with_row_index="row number")
+    assert odd.column(0).to_pylist() == list(range(count))[max(0, count - 2) :]
+    batches = list(smalti.loader(dataset, batch_size=3, shuffle=True, output="arrow"))
+    assert in_order(pa.concat_tables(batches) if batches else found) == in_order(expected)
     # Plain access is refused.
     with pytest.raises(smalti.PaimonTableError):
         smalti.dataset(path)

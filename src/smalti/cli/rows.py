@@ -98,8 +98,8 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
         # Rows on the same terminal show the progress themselves.
         with ProgressBar(screen.err) as show:
             listener = None if screen.is_terminal else show
-            rows = limited_batches(table, columns, condition, limit, listener, options.rows)
-            show_rows(options, screen, rows, schema)
+            batches = limited_batches(table, columns, condition, limit, listener, options.rows)
+            show_rows(options, screen, batches, schema)
 
 
 run_cat = run_head  # they differ only in how many rows they show by default

@@ -32,6 +32,7 @@ from smalti.sizes import CACHE_BYTES
 from smalti.units import show_count
 
 if TYPE_CHECKING:
+    from smalti.file.blocks import RowBlocks
     from smalti.mosaic.filtering import FilterPlan
     from smalti.mosaic.layout import FileLayout
     from smalti.predicate.python import AnyFilter
@@ -275,6 +276,17 @@ class MosaicFile(Scannable):
         """The number of the first row of each row group, then of all rows."""
         return [0, *accumulate(map(self._tail.index.rows, range(self.num_row_groups)))]
 
+    def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
+        """The row groups, which are read in any order, for `smalti.loader`."""
+        from smalti.file.blocks import FileBlocks  # most reads do without
+
+        return FileBlocks(self, check_columns(columns), self._take_budget)
+
+    @property
+    def _take_budget(self) -> Budget:
+        """How far to read ahead where few rows or columns of a row group keep one core busy at most."""
+        return self._budget if self._budget.readahead else replace(self._budget, readahead=threads.cpu_count())
+
     def close(self) -> None:
         self._scanner.buckets.close()
 
@@ -325,11 +337,7 @@ class MosaicFile(Scannable):
     def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
         output, wanted = self._project(columns), plan_take(parse_indices(indices, self.num_rows))
         plan = self._plan(output, None, rows=wanted.rows)
-        budget = self._budget
-        if not budget.readahead and len(plan.groups) > 1:
-            # Few rows of a row group keep one core busy at most, so that row groups are read side by side.
-            budget = replace(budget, readahead=threads.cpu_count())
-        batches = self._batches(plan, kept=kept, budget=budget)
+        batches = self._batches(plan, kept=kept, budget=self._take_budget)
         return in_order_of(wanted, pa.Table.from_batches(batches, schema=output.schema), kept)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:

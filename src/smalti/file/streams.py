@@ -28,6 +28,7 @@ from smalti.memory import asked_limit, most_memory
 from smalti.mosaic.rows import RowIndex, TakePlan
 
 if TYPE_CHECKING:
+    from smalti.file.blocks import RowBlocks
     from smalti.predicate.python import AnyFilter
     from smalti.progress import Listener
 
@@ -101,6 +102,10 @@ class Scannable(ABC):
     def _schema_of(self, scan: Scan) -> pa.Schema:
         """The schema of what a scan reads."""
         return scan.with_index(self._scan_schema(scan.columns))
+
+    def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:  # noqa: ARG002 (of those that can)
+        """Columns in blocks of rows that can be read in any order, for `smalti.loader`."""
+        raise MosaicError("only Mosaic files and tables are read in any order", found=type(self).__name__)
 
     @abstractmethod
     def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:

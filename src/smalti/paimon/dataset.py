@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pypaimon.read.split import Split
 
 from smalti._core.allowance import Allowance
+from smalti.file.blocks import RowBlocks, identity_of
 from smalti.file.streams import Scan, in_order_of, keep_batches
+from smalti.logical.patterns import check_columns
+from smalti.logical.types import fixed_bytes
 from smalti.mosaic.rows import parse_indices, parse_span, plan_take
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
+from smalti.readahead import Budget
 from smalti.table.dataset import Dataset
 from smalti.table.planning import fit_filter, parse_filter
+from smalti.threads import cpu_count
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
+
+
+#: Rows of a part that is read at once for a loader: a file may have many row groups, which pypaimon does not tell.
+_BLOCK_ROWS = 1 << 15
 
 
 class PaimonDataset(Dataset):
@@ -92,6 +102,10 @@ class PaimonDataset(Dataset):
         rows = None if scan.rows is None else parse_span(scan.rows, every.num_rows)
         return reader.numbered(every, rows, scan.progress)
 
+    def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
+        """Parts of the rows of the snapshot, which are read in any order, for `smalti.loader`."""
+        return PaimonBlocks(self, self._scan_schema(check_columns(columns)))
+
     def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
         output = self._scan_schema(columns)
         reader = self._reader(output)
@@ -99,6 +113,37 @@ class PaimonDataset(Dataset):
         wanted = plan_take(parse_indices(indices, every.num_rows))
         batches = keep_batches(reader.numbered(every, wanted.rows), kept)
         return in_order_of(wanted, pa.Table.from_batches(batches, output), kept)
+
+
+class PaimonBlocks(RowBlocks):
+    """The rows of a snapshot in parts of some ten thousand: of files that hold rows of the table, or of merged splits.
+
+    A part of a merged split is read from the beginning of the split, so such tables are better compacted first.
+    """
+
+    def __init__(self, dataset: PaimonDataset, output: pa.Schema) -> None:
+        self._dataset, self.schema = dataset, output
+        self._reader = dataset._reader(output)
+        self._parts = self._reader.count(dataset.splits())
+        self._spans = [
+            range(first, min(end, first + _BLOCK_ROWS))
+            for start, end in pairwise(self._parts.starts)
+            for first in range(start, end, _BLOCK_ROWS)
+        ]
+        self.counts = [len(span) for span in self._spans]
+        width = sum(fixed_bytes(field.type) + 16 for field in output)
+        self.sizes = [count * width for count in self.counts]
+        files = (str(file.file_name) for split, _ in self._parts.parts for file in split.files)
+        self.identity = identity_of([*((name, 0, ()) for name in files), ("", 0, self.counts)])
+        self.budget = Budget(cpu_count())
+
+    def read(self, block: int, rows: range | None = None) -> pa.Table:
+        span = self._spans[block]
+        wanted = span if rows is None else span[rows.start : rows.stop]
+        return pa.Table.from_batches(self._reader.numbered(self._parts, wanted), self.schema)
+
+    def take(self, indices: Any) -> pa.Table:
+        return self._dataset.take(indices, self.schema.names)
 
 
 def dataset(

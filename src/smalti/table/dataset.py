@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError
+from smalti.file.blocks import RowBlocks
 from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
 from smalti.logical.adapt import adapt_batch, check_schema
@@ -24,6 +25,7 @@ from smalti.logical.patterns import check_columns, is_pattern, match_names
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import parse_indices, parse_span, plan_take
 from smalti.spec import FILE_SUFFIX
+from smalti.table.blocks import TableBlocks
 from smalti.table.listing import FoundFile, Listing, list_files, read_again, stream_again
 from smalti.table.names import JOBS, Selection, is_glob, parse_partition, tables_above
 from smalti.table.planning import (
@@ -325,6 +327,17 @@ class MosaicDataset(Dataset):
         taken, held = self._read(read)
         kept.take(held)
         return taken
+
+    def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
+        """The row groups of the files that there are now, which are read in any order, for `smalti.loader`."""
+
+        def find(table: Snapshot) -> RowBlocks:
+            table = self._whole(table)
+            with closing(OpenFiles(table.budget)) as opened:
+                table, plan = self._plan_files(table, table.files, columns, None, opened)
+                return TableBlocks(table, plan, opened)
+
+        return self._read(find)
 
     def _batches(self, table: Snapshot, scan: Scan) -> Iterator[pa.RecordBatch]:
         with closing(OpenFiles(table.budget)) as opened:
