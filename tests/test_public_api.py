@@ -17,10 +17,11 @@ from tests.support.children import ROOT
 #: All that is public, as docs/releasing.md says: a name that comes or goes is a decision.
 NAMES = {
     "smalti": (
-        "BucketLayout ColumnLayout ColumnStatistics ConflictError CorruptFileError FileLayout LayoutChoice "
-        "Loader MemoryLimitError MosaicDataset MosaicError MosaicFile MosaicWriter NoSuchRowError "
+        "BucketLayout ColumnLayout ColumnStatistics ConflictError CorruptFileError DatasetSummary FileLayout "
+        "LayoutChoice Loader MemoryLimitError MosaicDataset MosaicError MosaicFile MosaicWriter NoSuchRowError "
         "PaimonTableError ReadAt RowGroup RowGroupLayout Scan SchemaError Section UnsupportedFeatureError "
-        "WriteSummary WriterOptions __version__ dataset loader open read_table scan write_table"
+        "WriteSummary WriterOptions WrittenFile __version__ dataset loader open read_table scan write_dataset "
+        "write_table"
     ),
     "smalti.duckdb": "query query_reader scan",
     "smalti.jobs": (

@@ -4,9 +4,17 @@ Names are imported from their modules when first used, so that the command line 
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smalti import duckdb as duckdb
+    from smalti import jobs as jobs
+    from smalti import kudu as kudu
+    from smalti import paimon as paimon
+    from smalti import polars as polars
+    from smalti import report as report
+    from smalti import spark as spark
     from smalti.errors import (
         ConflictError,
         CorruptFileError,
@@ -29,6 +37,8 @@ if TYPE_CHECKING:
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.opening import read_table, scan
+    from smalti.table.staging import WrittenFile
+    from smalti.table.writing import DatasetSummary, write_dataset
 
 #: The one place of the version; pyproject.toml takes it from here. It ends in ".dev0" until there is a release.
 __version__ = "0.1.0.dev0"
@@ -39,6 +49,7 @@ __all__ = [
     "ColumnStatistics",
     "ConflictError",
     "CorruptFileError",
+    "DatasetSummary",
     "FileLayout",
     "LayoutChoice",
     "Loader",
@@ -58,12 +69,14 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteSummary",
     "WriterOptions",
+    "WrittenFile",
     "__version__",
     "dataset",
     "loader",
     "open",
     "read_table",
     "scan",
+    "write_dataset",
     "write_table",
 ]
 
@@ -90,10 +103,26 @@ _HOMES = {
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
     "smalti.table.opening": ("read_table", "scan"),
+    "smalti.table.staging": ("WrittenFile",),
+    "smalti.table.writing": ("DatasetSummary", "write_dataset"),
+}
+
+
+#: Packages that are imported when they are used, and the package that each needs, if any.
+_ROOMS = {
+    "duckdb": "duckdb",
+    "jobs": "",
+    "kudu": "",
+    "paimon": "pypaimon",
+    "polars": "polars",
+    "report": "",
+    "spark": "pyspark",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"smalti.{name}")
     for module, names in _HOMES.items():
         if name in names:
             value = globals()[name] = getattr(import_module(module), "open_file" if name == "open" else name)
@@ -102,4 +131,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *(room for room, needs in _ROOMS.items() if not needs or find_spec(needs))})

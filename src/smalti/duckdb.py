@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 from smalti.errors import MosaicError, no_column
 from smalti.extras import optional_module
 from smalti.file.streams import Scan, Scannable, read_as
-from smalti.io.locations import AnyFileSystem
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.spec import FILE_SUFFIX
 from smalti.table.dataset import MosaicDataset
 from smalti.table.opening import open_any
@@ -40,6 +40,7 @@ def scan(
     *,
     connection: duckdb.DuckDBPyConnection | None = None,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation over a file, directory, pattern or list; DuckDB reads the columns and rows that a query needs.
 
@@ -51,7 +52,9 @@ def scan(
         need: DuckDB takes about 0.1 ms for each column.
     connection : duckdb.DuckDBPyConnection, optional
         By default DuckDB's own.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
 
     Examples
     --------
@@ -60,6 +63,7 @@ def scan(
     >>> smalti.duckdb.scan("duck.mosaic", ["id"]).filter("id > 1").fetchall()
     [(2,), (3,)]
     """
+    filesystem = chosen(filesystem, storage_options)
     origin = _open(source, filesystem)
     return (connection or duckdb.default_connection()).from_arrow(ArrowTable(origin, columns))
 
@@ -69,6 +73,7 @@ def query(
     *,
     connection: duckdb.DuckDBPyConnection | None = None,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     **tables: Any,
 ) -> duckdb.DuckDBPyRelation | None:
     """Run a statement in which Mosaic files and tables may stand where DuckDB expects a table.
@@ -82,8 +87,10 @@ def query(
     sql : str
     connection : duckdb.DuckDBPyConnection, optional
         By default DuckDB's own.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
         Where the paths are looked up.
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     **tables : path, list of paths, MosaicFile or MosaicDataset
         Tables by the name that they have in the statement; DuckDB may have none of the same name.
 
@@ -105,6 +112,7 @@ def query(
     >>> smalti.duckdb.query("SELECT sum(x) FROM 'duck.mosaic' WHERE id > 1").fetchall()
     [(4.0,)]
     """
+    filesystem = chosen(filesystem, storage_options)
     connection = connection or duckdb.default_connection()
     compat.refuse_unsupported(sql, tables)
     statements = compat.parse_statement(connection, sql)

@@ -21,7 +21,7 @@ from smalti._core.arrow_c import field_kinds
 from smalti.extras import optional_module
 from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scannable
-from smalti.io.locations import AnyFileSystem
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.logical.types import is_binary_like, is_string_like
 from smalti.predicate import tree as t
 from smalti.table.dataset import MosaicDataset
@@ -48,6 +48,7 @@ def scan_mosaic(
     source: Any,
     *,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
 ) -> pl.LazyFrame:
@@ -56,7 +57,7 @@ def scan_mosaic(
     Parameters
     ----------
     source : str, os.PathLike, bytes-like, list of paths, MosaicFile or MosaicDataset
-    filesystem, readahead, memory_limit
+    filesystem, storage_options, readahead, memory_limit
         As in `smalti.open` and `smalti.dataset`.
 
     Examples
@@ -66,6 +67,7 @@ def scan_mosaic(
     >>> smalti.polars.scan_mosaic("lazy.mosaic").filter(pl.col("id") > 1).select(pl.col("x").sum()).collect().item()
     4.0
     """
+    filesystem = chosen(filesystem, storage_options)
     if not isinstance(source, Scannable):
         source = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
     if isinstance(source, MosaicDataset):

@@ -16,8 +16,7 @@ import smalti
 from smalti import jobs
 from smalti.errors import without_secrets
 from smalti.io import locate
-from smalti.io.services import store_settings
-from smalti.spark.options import StorageOptions
+from smalti.io.services import StorageOptions, store_settings
 from tests.support.children import ROOT
 from tests.support.s3 import S3Server
 

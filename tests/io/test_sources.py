@@ -148,5 +148,5 @@ def test_paths_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert smalti.dataset("").count_rows() == 1
     with pytest.raises(pa.ArrowInvalid, match="empty scheme"):
         smalti.open("odd.mosaic", filesystem="file")
-    with pytest.raises(TypeError, match="expected a pyarrow or fsspec file system, got int"):
+    with pytest.raises(TypeError, match="expected a file system of pyarrow or fsspec, or a store of obstore, got int"):
         smalti.dataset("odd.mosaic", filesystem=5)

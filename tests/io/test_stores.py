@@ -308,8 +308,8 @@ def test_uris(uri: str, storage: dict[str, str], service: str, path: str, config
 @pytest.mark.parametrize(
     ("uri", "storage", "message"),
     [
-        ("s3://b/t", {"password": "p"}, "unknown option 'storage.password' for s3; there are access_key, "),
-        ("s3://b/t?regoin=r", {}, "unknown option 'storage.regoin' for s3"),
+        ("s3://b/t", {"password": "p"}, "unknown storage option 'password' for s3; there are access_key, "),
+        ("s3://b/t?regoin=r", {}, "unknown storage option 'regoin' for s3; did you mean 'region'"),
         ("http://h/t", {"region": "r"}, "storage options are not known for this scheme: found http"),
         ("s3:///t", {}, "names no bucket"),
         ("s3://k@b/t", {}, r"s3://\*\*\*: the URI names no bucket in a form that is known"),
@@ -318,7 +318,7 @@ def test_uris(uri: str, storage: dict[str, str], service: str, path: str, config
 )
 def test_uris_that_are_refused(uri: str, storage: dict[str, str], message: str) -> None:
     with pytest.raises(MosaicError, match=message):
-        locate(uri, storage=storage)
+        locate(uri, storage_options=storage)
 
 
 class TestPlaces:
@@ -431,7 +431,7 @@ class TestPlaces:
         assert (location.read_bytes(), location.child("x").exists()) == (b"x", False)
 
     def test_other_processes_get_the_same_place(self) -> None:
-        location = locate("s3://bucket/t", storage={"accessKey": "k", "secretKey": "s"})
+        location = locate("s3://bucket/t", storage_options={"accessKey": "k", "secretKey": "s"})
         again = pickle.loads(pickle.dumps(location))
         assert again.filesystem.equals(location.filesystem)
         assert again.path == "bucket/t"

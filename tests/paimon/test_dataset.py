@@ -319,12 +319,12 @@ class TestStores:
         ("uri", "storage", "said"),
         [
             ("abfs://c/t", {}, "does not reach this service: found abfs, expected s3, oss, gs, hdfs"),
-            ("s3://b/t", {"anonymous": "true"}, "storage.anonymous"),
-            ("gs://b/t", {"endpoint_override": "h"}, "storage.endpoint_override"),
-            ("hdfs://h/t", {"user": "u"}, "storage.user"),
-            ("s3://b/t", {"colour": "red"}, "storage.colour"),
+            ("s3://b/t", {"anonymous": "true"}, "storage option 'anonymous'"),
+            ("gs://b/t", {"endpoint_override": "h"}, "storage option 'endpoint_override'"),
+            ("hdfs://h/t", {"user": "u"}, "storage option 'user'"),
+            ("s3://b/t", {"colour": "red"}, "storage option 'colour'"),
         ],
     )
     def test_what_pypaimon_lacks_is_refused_by_name(self, uri: str, storage: dict[str, str], said: str) -> None:
         with pytest.raises(smalti.MosaicError, match=said):
-            smalti.paimon.dataset(uri, storage=storage)
+            smalti.paimon.dataset(uri, storage_options=storage)

@@ -432,5 +432,5 @@ class TestStorage:
             "endpoint_override": "http://h",
             "anonymous": False,
         }
-        with pytest.raises(MosaicError, match=r"unknown option 'storage.password' for s3; there are access_key"):
+        with pytest.raises(MosaicError, match=r"unknown storage option 'password' for s3; there are access_key"):
             storage_arguments("s3", {"password": "p"})

@@ -18,7 +18,7 @@ from smalti.errors import MosaicError, no_column
 from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
-from smalti.io.locations import AnyFileSystem
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.logical.mapping import ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
 from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
@@ -177,10 +177,11 @@ class MosaicFile(Scannable):
             gives a table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it,
             in the order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is
             never taken for a pattern.
-        filters : pyarrow.compute.Expression, list of tuples, or list of lists of tuples, optional
-            Rows to keep. Tuples are ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``,
-            ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and ``not in``. The tuples of a list are joined by AND,
-            the lists of an outer list by OR. Statistics skip row groups; the remaining rows are filtered exactly.
+        filters : str, pyarrow.compute.Expression, list of tuples, or list of lists of tuples, optional
+            Rows to keep. Text is like SQL's WHERE: ``"id > 5 and name like 'a%'"``. Tuples are
+            ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``, ``==``, ``!=``, ``<``,
+            ``<=``, ``>``, ``>=``, ``in`` and ``not in``. The tuples of a list are joined by AND, the lists of an outer
+            list by OR. Statistics skip row groups; the remaining rows are filtered exactly.
         row_groups : sequence of int, optional
             Row groups to read, in this order.
         schema : pyarrow.Schema, optional
@@ -224,16 +225,34 @@ class MosaicFile(Scannable):
         filters: AnyFilter = None,
         row_groups: Sequence[int] | None = None,
         *,
+        exact: bool = False,
         rows: range | slice | None = None,
         with_row_index: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch, row group by row group; `readahead` says how many row groups are read ahead.
 
         A row group that would take more than 64 MiB comes in several batches, so that only its stored bytes and one
-        batch are in memory. `batch_size` is the most rows that a batch has. Batches stay valid for as long as they are
-        kept, whatever is read after them. `rows` and `with_row_index` are those of `read`.
+        batch are in memory. Batches stay valid for as long as they are kept, whatever is read after them.
+
+        Parameters
+        ----------
+        batch_size : int, optional
+            The most rows that a batch has. Where a row group ends, a batch ends too and has fewer.
+        columns, filters, row_groups, rows, with_row_index
+            As in `read`.
+        exact : bool
+            Whether every batch but the last has exactly `batch_size` rows, as in pyarrow; rows are copied where a batch
+            goes on in the next row group.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> _ = smalti.write_table(pa.table({"a": range(100)}), "hundred.mosaic", row_group_max_rows=30)
+        >>> with smalti.open("hundred.mosaic") as f:
+        ...     [batch.num_rows for batch in f.iter_batches(40)], [b.num_rows for b in f.iter_batches(40, exact=True)]
+        ([30, 30, 30, 10], [40, 40, 20])
         """
-        options = {"rows": rows, "row_index": with_row_index}
+        options: dict[str, Any] = {"rows": rows, "row_index": with_row_index, "exact": exact}
         return self._scan_of(columns, filters, row_groups, batch_size=batch_size, **options).to_batches()
 
     def count_rows(self, filters: AnyFilter = None) -> int:
@@ -430,6 +449,8 @@ class MosaicFile(Scannable):
         from smalti.mosaic.filtering import FilterPlan  # see there why not at the top
         from smalti.predicate import normalize_filters
 
+        if isinstance(filters, str):
+            filters = self._parse_text(filters, None if row_index is None else row_index.name)
         filter_ = normalize_filters(filters)
         self.columns.refuse_ambiguous(filter_.nested)
         names = [name for name in filter_.columns if row_index is None or name != row_index.name]
@@ -520,6 +541,7 @@ def open_file(
     source: Any,
     *,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
     cache_bytes: int = CACHE_BYTES,
@@ -532,8 +554,12 @@ def open_file(
     source : str, os.PathLike, bytes-like, seekable binary file object or ReadAt
         A local path, a URI such as ``s3://bucket/key``, the bytes of a file, an open file, or a function that returns
         ranges of bytes, as `smalti.ReadAt(read_at, size)`.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
         Where to look a path up.
+    storage_options : mapping, optional
+        Credentials and endpoint for the service that a URI names, by the names of obstore (``access_key_id``,
+        ``endpoint``), of the environment (``AWS_ACCESS_KEY_ID``), of pyarrow (``access_key``) or of fsspec (``key``).
+        What is not given is looked for in the environment, in profiles and on the machine. Values are shown nowhere.
     readahead : int, optional
         How many row groups are read before they are needed. By default 32 on remote storage, and none on this machine.
     memory_limit : int, optional
@@ -556,6 +582,7 @@ def open_file(
     ...     f.num_rows, f.column_names, f.read(columns=["b"]).to_pydict()
     (2, ['a', 'b'], {'b': ['x', None]})
     """
+    filesystem = chosen(filesystem, storage_options)
     options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
     options["logical"] = logical
     opened = open_source(source, filesystem)

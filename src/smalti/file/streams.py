@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from smalti._compat.arrow import size_of
+from smalti._compat.arrow import columnless_batch, concat_batches, size_of
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, ReplacedError, SchemaError
 from smalti.extras import optional_module
 from smalti.logical.adapt import adapt_batch, chosen_fields
 from smalti.logical.intake import arrow_batches
-from smalti.logical.patterns import check_columns
+from smalti.logical.patterns import check_columns, match_names
 from smalti.logical.tree import field_paths
 from smalti.memory import asked_limit, most_memory
 from smalti.mosaic.rows import RowIndex, TakePlan
@@ -46,6 +46,29 @@ def _cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> I
         for start in range(0, batch.num_rows, step):
             yield batch.slice(start, step)
         del batch
+
+
+def exact_batches(batches: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
+    """Cut and join batches to exactly `batch_size` rows; the last one has the rows that are left."""
+    parts: list[pa.RecordBatch] = []
+    missing = batch_size
+    for batch in batches:
+        while batch.num_rows:
+            part = batch.slice(0, missing)
+            parts.append(part)
+            batch, missing = batch.slice(part.num_rows), missing - part.num_rows
+            if not missing:
+                yield _joined(parts)
+                parts, missing = [], batch_size
+        del batch
+    if parts:
+        yield _joined(parts)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    return concat_batches(parts) if parts[0].num_columns else columnless_batch(sum(part.num_rows for part in parts))
 
 
 def keep_batches(batches: Iterable[pa.RecordBatch], kept: Allowance) -> Iterator[pa.RecordBatch]:
@@ -106,6 +129,15 @@ class Scannable(ABC):
     def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:  # noqa: ARG002 (of those that can)
         """Columns in blocks of rows that can be read in any order, for `smalti.loader`."""
         raise MosaicError("only Mosaic files and tables are read in any order", found=type(self).__name__)
+
+    def _parse_text(self, text: str, row_index: str | None = None) -> Any:
+        """The tree of a filter that is text; types are looked up for the columns that it names."""
+        from smalti.predicate.text import parse_text  # slow to import, see smalti.mosaic.filtering
+
+        def schema_of(name: str) -> pa.Schema:
+            return RowIndex(name).add_to(pa.schema([])) if name == row_index else self._scan_schema([name])
+
+        return parse_text(text, schema_of)
 
     @abstractmethod
     def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
@@ -249,25 +281,23 @@ class Scannable(ABC):
         filters: AnyFilter = None,
         batch_size: int | None = None,
         *,
+        exact: bool = False,
         rows: range | slice | None = None,
         with_row_index: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read batch by batch: row groups in order, some of them read ahead within the memory limit.
 
+        The parameters are those of `MosaicFile.iter_batches`.
+
         If files of a table are replaced after the first batch was read, an error is raised, because rows would be
         missing or come twice. If they are replaced before that, and in `to_table`, the table is listed again.
         """
-        return self.scan(columns, filters, batch_size=batch_size, rows=rows, with_row_index=with_row_index).to_batches()
+        options: dict[str, Any] = {"exact": exact, "rows": rows, "with_row_index": with_row_index}
+        return self.scan(columns, filters, batch_size=batch_size, **options).to_batches()
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """The first rows, or the first that match. What comes after them is not read."""
-        scan, found, left = self.scan(columns, filters, batch_size=max(1, num_rows)), [], num_rows
-        for batch in scan.to_batches() if left > 0 else ():
-            found.append(batch.slice(0, left))
-            left -= batch.num_rows
-            if left <= 0:
-                break
-        return pa.Table.from_batches(found, scan.schema)
+        return self.scan(columns, filters)._first_rows(num_rows)
 
     def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """The last rows, or the last that match, in their order. Files are read from their last row group backwards."""
@@ -288,6 +318,7 @@ class Scannable(ABC):
         batch_size: int | None = None,
         progress: Listener | None = None,
         schema: pa.Schema | None = None,
+        exact: bool = False,
         rows: range | slice | None = None,
         with_row_index: str | None = None,
     ) -> Scan:
@@ -295,7 +326,7 @@ class Scannable(ABC):
 
         Parameters
         ----------
-        columns, filters, batch_size
+        columns, filters, batch_size, exact
             As in `MosaicFile.read` and `MosaicFile.iter_batches`.
         progress : callable, optional
             Called with a `smalti.jobs.Progress` after each row group.
@@ -306,7 +337,7 @@ class Scannable(ABC):
             As in `MosaicFile.read`. In a table, rows are counted over all its files, in the order in which they are
             read, so that the number of rows of every file has to be known.
         """
-        options: dict[str, Any] = {"rows": rows, "row_index": with_row_index}
+        options: dict[str, Any] = {"exact": exact, "rows": rows, "row_index": with_row_index}
         return Scan(self, check_columns(columns), filters, batch_size, progress, schema, **options)
 
     def to_pandas(self, columns: Sequence[str] | None = None, filters: AnyFilter = None, **options: Any) -> Any:
@@ -358,8 +389,14 @@ class Scan:
     rows: range | slice | None = None
     #: The name of the column of row numbers, which comes first; by default there is none.
     row_index: str | None = None
+    #: Whether batches, other than the last, have exactly `batch_size` rows.
+    exact: bool = False
 
     def __post_init__(self) -> None:
+        if self.exact and (self.batch_size is None or self.batch_size < 1):
+            raise MosaicError("exact batches need their size", found=self.batch_size, expected="batch_size=1000")
+        if isinstance(self.filters, str):
+            object.__setattr__(self, "filters", self.origin._parse_text(self.filters, self.row_index))
         if self.row_index is None:
             return
         if not isinstance(self.row_index, str):
@@ -402,8 +439,66 @@ class Scan:
         """The scan that reads the existing columns of `schema` without casting them."""
         return replace(self, columns=tuple(self.origin._present(schema.names)), cast_to=None)
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The batches, in order, read ahead within the memory limit."""
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in the order of `schema`."""
+        return list(self.schema.names)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows, as `count_rows` finds it."""
+        return self.count_rows()
+
+    def _narrowed(
+        self, columns: Sequence[str] | None, filters: AnyFilter = None, batch_size: int | None = None
+    ) -> Scan:
+        """The scan with some of its columns, and of its rows those that match another filter, too."""
+        scan = self if batch_size is None else replace(self, batch_size=batch_size)
+        asked = check_columns(columns)
+        if asked is not None:
+            names = set(self.schema.names)
+            if not names.issuperset(asked):  # patterns, or names that are missing
+                asked = tuple(match_names(self.schema.names, asked))
+            scan = replace(scan, columns=tuple(name for name in asked if name != self.row_index))
+        if filters is None:
+            return scan
+        from smalti.predicate import Filter, normalize_filters
+        from smalti.predicate.tree import And, join
+
+        if isinstance(filters, str):
+            filters = self.origin._parse_text(filters, self.row_index)
+        both = [normalize_filters(each) for each in (self.filters, filters) if each is not None]
+        nested = frozenset[str]().union(*(each.nested for each in both))
+        return replace(scan, filters=Filter(join(And, [each.tree for each in both]), nested))
+
+    def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+        """The first rows, or the first that match. What comes after them is not read."""
+        scan = self._narrowed(columns, filters)
+        is_plain = scan.cast_to is None and scan.row_groups is None and scan.rows is None and scan.row_index is None
+        if is_plain:
+            return self.origin.head(num_rows, scan.columns, scan.filters)
+        return scan._first_rows(num_rows)
+
+    def _first_rows(self, num_rows: int) -> pa.Table:
+        scan, found, left = replace(self, batch_size=max(1, num_rows), exact=False), [], num_rows
+        for batch in scan.to_batches() if left > 0 else ():
+            found.append(batch.slice(0, left))
+            left -= batch.num_rows
+            if left <= 0:
+                break
+        return pa.Table.from_batches(found, scan.schema)
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, filters: AnyFilter = None, batch_size: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches, in order, read ahead within the memory limit.
+
+        `columns` chooses among those of the scan, `filters` among its rows.
+        """
+        if columns is not None or filters is not None or batch_size is not None:
+            return self._narrowed(columns, filters, batch_size).to_batches()
+        if self.exact and self.batch_size is not None:
+            return exact_batches(replace(self, exact=False).to_batches(), self.batch_size)
         once, indices = self._once()
         if indices is not None:
             return (batch.select(indices) for batch in once.to_batches())
@@ -420,7 +515,10 @@ class Scan:
         """The batches as a reader, which also says their schema."""
         return read_as(self, self.schema)
 
-    def to_table(self) -> pa.Table:
+    def to_table(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
+        """Read to a table. `columns` chooses among those of the scan, `filters` among its rows."""
+        if columns is not None or filters is not None:
+            return self._narrowed(columns, filters).to_table()
         once, indices = self._once()
         if indices is not None:
             return once.to_table().select(indices)
@@ -432,8 +530,10 @@ class Scan:
         cast = [adapt_batch(batch, schema, kept) for batch in arrow_batches(table)]
         return pa.Table.from_batches(cast, schema=schema)
 
-    def count_rows(self) -> int:
-        """How many rows the scan has; reads only the columns of its filter, if any."""
+    def count_rows(self, filters: AnyFilter = None) -> int:
+        """How many rows the scan has, or how many of them match; reads only the columns of filters, if any."""
+        if filters is not None:
+            return self._narrowed(None, filters).count_rows()
         if self.row_groups is None and self.rows is None and self.row_index is None:
             return self.origin.count_rows(self.filters)
         return sum(batch.num_rows for batch in replace(self, columns=(), cast_to=None).to_batches())

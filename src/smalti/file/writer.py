@@ -17,7 +17,7 @@ from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.file.inspection import Inspector
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
-from smalti.io.locations import AnyFileSystem
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.logical.adapt import check_schema
 from smalti.logical.intake import Intake, arrow_batches, arrow_reader
 from smalti.logical.mapping import restore_bound
@@ -78,7 +78,9 @@ class MosaicWriter:
     schema : pyarrow.Schema
         The schema of the batches that will be written. Columns keep this order.
     options : WriterOptions, optional
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     **option_values
         Options by name, instead of `options`.
 
@@ -99,6 +101,7 @@ class MosaicWriter:
         options: WriterOptions | None = None,
         *,
         filesystem: AnyFileSystem = None,
+        storage_options: AnyStorageOptions = None,
         **option_values: Unpack[WriterOptionValues],
     ) -> None:
         self._closed = True  # until there is something to close
@@ -113,7 +116,7 @@ class MosaicWriter:
         statistics = self._columns_with_statistics()
         may_store = self.options.layout != "small" and self.options.has_companion
         vectors = self._intake.vectors if may_store else frozenset[int]()
-        sink = open_sink(where, filesystem)
+        sink = open_sink(where, chosen(filesystem, storage_options))
         try:
             self._stored_writer = StoredWriter(
                 sink, self._intake.schema, self._intake.descriptors, self.options, statistics, vectors
@@ -184,6 +187,41 @@ class MosaicWriter:
             if self.summary is not None:
                 return self.summary.num_bytes
             return self._stored_writer.estimate(self._intake.describe(self._stored_writer.most_rows))
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the rows that are in memory because their row group is not full."""
+        return 0 if self._closed else self._stored_writer.open_bytes
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes of the row groups that are written."""
+        return self._stored_writer.num_bytes
+
+    def flush(self) -> None:
+        """End the row group: rows that are written after this call begin another one.
+
+        Rows that belong together can thus be skipped and read together. A row group costs some bytes for each bucket
+        and its columns compress by themselves, so it should not be small. Without rows since the last one, nothing
+        happens.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> with smalti.MosaicWriter("days.mosaic", pa.schema([("day", pa.int64())])) as writer:
+        ...     for day in (1, 2):
+        ...         writer.write(pa.table({"day": [day] * 3}))
+        ...         writer.flush()
+        >>> writer.summary.num_row_groups
+        2
+        """
+        with self._lock:
+            self._usable()
+            try:
+                self._stored_writer.flush()
+            except BaseException as error:
+                self._fail(error)
+                raise
 
     def close(self) -> None:
         """Write the rows that are left and the end of the file, and make the file appear. Closing twice is harmless.
@@ -269,6 +307,7 @@ def write_table(
     options: WriterOptions | None = None,
     *,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     **option_values: Unpack[WriterOptionValues],
 ) -> WriteSummary:
     """Write a table, or anything with an Arrow stream (pandas, Polars, DuckDB), to a Mosaic file.
@@ -278,7 +317,9 @@ def write_table(
     data : pyarrow.Table, RecordBatch, RecordBatchReader, or object with ``__arrow_c_stream__``
     where : str, os.PathLike or binary file object
     options : WriterOptions, optional
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     **option_values
         Options by name, instead of `options`; see `WriterOptions`.
 
@@ -288,6 +329,7 @@ def write_table(
     >>> smalti.write_table(pa.table({"a": [1, 2, 3]}), "a.mosaic", num_buckets=1).num_rows
     3
     """
+    filesystem = chosen(filesystem, storage_options)
     data = arrow_reader(data)
     with MosaicWriter(where, data.schema, options, filesystem=filesystem, **option_values) as writer:
         writer.write(data, copy=False)

@@ -20,18 +20,28 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from smalti.errors import MosaicError, UnsupportedFeatureError, without_secrets
-from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments, store_settings
+from smalti.io.services import (
+    OBJECT_SERVICES,
+    StorageOptions,
+    local_path,
+    service_of,
+    storage_arguments,
+    store_settings,
+)
 from smalti.threads import request_pool
 
 if TYPE_CHECKING:
+    from obstore.store import ObjectStore
     from pyarrow.fs import FileInfo, FileSystem
 
     from smalti.io.stores import ObjectStores
 
 #: A path or URI, as users pass it.
 AnyPath: TypeAlias = "str | os.PathLike[str]"
-#: A file system, as users pass it; a string is the URI of a directory.
-AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | str | None"
+#: A file system, as users pass it; a string is the URI of a directory. `chosen` puts storage options in its place.
+AnyFileSystem: TypeAlias = "FileSystem | FsspecFileSystem | ObjectStore | StorageOptions | str | None"
+#: Storage options, as users pass them.
+AnyStorageOptions: TypeAlias = "Mapping[str, Any] | None"
 
 #: Which of the directories at these paths are listed.
 Choose: TypeAlias = "Callable[[Sequence[str]], Sequence[bool]]"
@@ -334,17 +344,26 @@ def is_local(filesystem: FileSystem) -> bool:
     return getattr(filesystem, "type_name", None) == "local"
 
 
-def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str, str] | None = None) -> Location:
+def chosen(filesystem: AnyFileSystem, storage_options: AnyStorageOptions) -> AnyFileSystem:
+    """What public functions hand on in the place of `filesystem`: the file system, or the storage options for URIs."""
+    if storage_options is None:
+        return filesystem
+    if filesystem is not None:
+        raise TypeError("give a filesystem or storage_options, not both: a file system has its own")
+    return StorageOptions.of(storage_options)
+
+
+def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage_options: AnyStorageOptions = None) -> Location:
     """Return the location of a path or URI.
 
     Parameters
     ----------
     path : str or os.PathLike
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or URI of a directory, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system, obstore store or URI of a directory, optional
         File system of a path; by default this machine's, or the one that the URI names.
-    storage : mapping, optional
-        Credentials and endpoints for the service of a URI, by pyarrow's names (``access_key``, ``region``, ...), with
-        or without underscores. By default they are found in the environment, in profiles and on the machine.
+    storage_options : mapping, optional
+        Credentials and endpoints for the service of a URI; see `smalti.io.services` for their names. By default they
+        are found in the environment, in profiles and on the machine. A path on this machine needs none.
 
     Examples
     --------
@@ -353,18 +372,21 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
     """
     import pyarrow.fs as pafs
 
-    text = os.fspath(path)
-    if filesystem is None:
+    filesystem, text = chosen(filesystem, storage_options), os.fspath(path)
+    if filesystem is None or isinstance(filesystem, StorageOptions):
         local = local_path(text)
         if local is not None:
             return Location(pafs.LocalFileSystem(), local)
-        return _locate_uri(text, storage or {})
+        return _locate_uri(text, filesystem or {})
     if isinstance(filesystem, str):
-        directory = _locate_uri(filesystem, storage or {})
+        directory = _locate_uri(filesystem, {})
         return Location(directory.filesystem, f"{directory.path.rstrip('/')}/{text}" if directory.path else text)
     if not isinstance(filesystem, pafs.FileSystem):
+        if type(filesystem).__module__.startswith("obstore"):
+            return _locate_in_store(text, filesystem)
         if not hasattr(filesystem, "protocol"):
-            raise TypeError(f"expected a pyarrow or fsspec file system, got {type(filesystem).__name__}")
+            found = type(filesystem).__name__
+            raise TypeError(f"expected a file system of pyarrow or fsspec, or a store of obstore, got {found}")
         filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]
     # Bring the path to the form that the file system's own listings have, so that the two can be compared.
     if isinstance(filesystem, pafs.SubTreeFileSystem):
@@ -375,9 +397,23 @@ def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage: Mapping[str
     return Location(filesystem, text)
 
 
+def _locate_in_store(path: str, store: Any) -> Location:
+    """The location of a path in a store that the caller has made."""
+    import pyarrow.fs as pafs
+
+    from smalti.io.stores import OneStore
+
+    if service_of(path) is not None:
+        raise MosaicError("a path in a store begins below its bucket", found=path, expected="a path, no URI")
+    if type(store).__name__ == "LocalStore":
+        return Location(pafs.LocalFileSystem(), str(Path(store.prefix or "/") / path.lstrip("/")))
+    return Location(pafs.PyFileSystem(OneStore(store)), path.strip("/"))
+
+
 def resolve(path: AnyPath, filesystem: AnyFileSystem) -> str | Location:
     """Return the path of a local file, for which `pyarrow.fs` is not needed, or the location of another file."""
-    local = local_path(os.fspath(path)) if filesystem is None else None
+    is_named = filesystem is None or isinstance(filesystem, StorageOptions)
+    local = local_path(os.fspath(path)) if is_named else None
     if local is not None:
         return local
     location = locate(path, filesystem)

@@ -1,18 +1,21 @@
 """The service that a URI names, and the names of its options, as pure functions.
 
-Options have pyarrow's names (`access_key`, `endpoint_override`, ...), because users and Spark jobs know them by these.
-`store_settings` translates them for obstore.
+Options may have the names of obstore (`access_key_id`), of the environment (`AWS_ACCESS_KEY_ID`), of pyarrow
+(`access_key`), or of fsspec (`key`). Where several are the same option, it has pyarrow's name here, and
+`store_settings` translates it for obstore.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from smalti.errors import MosaicError
 
-#: For each service, the options that `storage` may set, by the names that pyarrow's file systems have for them.
+#: For each service, the options that may be set, by the names that pyarrow's file systems have for them.
 _ENDPOINT = ("endpoint_override", "scheme")
 _OPTIONS = {
     "s3": ("access_key", "secret_key", "session_token", "region", *_ENDPOINT, "role_arn", "anonymous"),
@@ -20,6 +23,52 @@ _OPTIONS = {
     "abfs": ("account_name", "account_key", "sas_token", "blob_storage_authority", "blob_storage_scheme", "anonymous"),
     "hdfs": ("user", "kerb_ticket", "replication"),
 }
+#: Options that only obstore has, and takes under this name.
+_STORE_OPTIONS = {
+    "s3": (
+        *("allow_http", "virtual_hosted_style_request", "unsigned_payload", "checksum_algorithm", "request_payer"),
+        *("conditional_put", "copy_if_not_exists", "disable_tagging", "disable_bulk_delete", "s3_express"),
+        *("server_side_encryption", "sse_kms_key_id", "sse_bucket_key_enabled", "sse_customer_key_base64"),
+        *("imdsv1_fallback", "metadata_endpoint", "container_credentials_relative_uri"),
+        *("container_credentials_full_uri", "container_authorization_token_file"),
+        *("web_identity_token_file", "role_session_name", "sts_endpoint"),
+    ),
+    "gs": ("allow_http", "service_account", "service_account_key", "application_credentials"),
+    "abfs": (
+        *("allow_http", "client_id", "client_secret", "tenant_id", "authority_host", "token", "endpoint"),
+        *("use_emulator", "use_azure_cli", "use_fabric_endpoint", "msi_endpoint", "object_id", "msi_resource_id"),
+        *("federated_token_file", "disable_tagging"),
+    ),
+}
+#: Other names of options: of obstore, of the environment without its prefix, and of fsspec.
+_SYNONYMS = {
+    "s3": {
+        **dict.fromkeys(("access_key_id", "key"), "access_key"),
+        **dict.fromkeys(("secret_access_key", "secret"), "secret_key"),
+        "token": "session_token",
+        **dict.fromkeys(("default_region", "region_name"), "region"),
+        **dict.fromkeys(("endpoint", "endpoint_url", "endpoint_url_s3"), "endpoint_override"),
+        **dict.fromkeys(("skip_signature", "anon"), "anonymous"),
+    },
+    "gs": {
+        **dict.fromkeys(("bearer_token", "token"), "access_token"),
+        **dict.fromkeys(("base_url", "endpoint_url", "endpoint"), "endpoint_override"),
+        **dict.fromkeys(("skip_signature", "anon"), "anonymous"),
+        "project": "project_id",
+        "service_account_path": "service_account",
+    },
+    "abfs": {
+        "account": "account_name",
+        **dict.fromkeys(("access_key", "master_key"), "account_key"),
+        "sas_key": "sas_token",
+        **dict.fromkeys(("skip_signature", "anon"), "anonymous"),
+        "bearer_token": "token",
+        "endpoint_url": "endpoint",
+        **dict.fromkeys(("authority_id",), "tenant_id"),
+    },
+}
+#: How names of the environment begin, without underscores.
+_PREFIXES = ("aws", "google", "azurestorage", "azure")
 #: Other schemes for the same services, used by Hadoop, Spark and fsspec.
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "az": "abfs", "abfss": "abfs", "viewfs": "hdfs"}
 #: The services that obstore reaches.
@@ -60,26 +109,75 @@ def service_of(uri: str) -> str | None:
     return None if not colon or "/" in scheme or scheme == "file" else _ALIASES.get(scheme, scheme)
 
 
+class StorageOptions(dict[str, str]):
+    """Options of a service by name, as users give them. Keys are shown and values are not: some are secrets.
+
+    In the place of a file system it means the service of each URI, reached with these options.
+
+    Examples
+    --------
+    >>> StorageOptions(secret_key="x")
+    {'secret_key': ***}
+    """
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: ***" for key in self) + "}"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> StorageOptions:
+        """Return options as text. What fsspec has in `client_kwargs` counts as options, too.
+
+        Examples
+        --------
+        >>> dict(StorageOptions.of({"anon": True, "token": None, "client_kwargs": {"region_name": "eu-west-1"}}))
+        {'anon': 'true', 'region_name': 'eu-west-1'}
+        """
+        if isinstance(options, StorageOptions):
+            return options
+        if not isinstance(options, Mapping):
+            raise TypeError(f"storage_options is a mapping of names to values, not {type(options).__name__}")
+        flat: dict[str, Any] = {}
+        for key, value in options.items():
+            flat |= value if key == "client_kwargs" and isinstance(value, Mapping) else {key: value}
+        texts = {key: str(value).lower() if isinstance(value, bool) else value for key, value in flat.items()}
+        for key, value in texts.items():
+            if value is not None and not isinstance(value, (str, int, float)):
+                raise TypeError(f"storage option {key!r} is text, not {type(value).__name__}")
+        return cls({str(key): str(value) for key, value in texts.items() if value is not None})
+
+
 def storage_arguments(service: str, storage: Mapping[str, str]) -> dict[str, str | bool]:
-    """Return storage options by their names. They may lack underscores and capitals: Spark gives `accesskey`.
+    """Return storage options by one name for each. They may lack underscores and capitals: Spark gives `accesskey`.
 
     Examples
     --------
     >>> storage_arguments("s3", {"accesskey": "k", "anonymous": "false"})
     {'access_key': 'k', 'anonymous': False}
+    >>> storage_arguments("s3", {"AWS_ENDPOINT_URL": "http://localhost:9000", "secret_access_key": "s"})
+    {'endpoint_override': 'http://localhost:9000', 'secret_key': 's'}
     """
     if not storage:
         return {}
     if service not in _OPTIONS:
         raise MosaicError("storage options are not known for this scheme", found=service, expected=", ".join(_OPTIONS))
-    known = {name.replace("_", ""): name for name in _OPTIONS[service]}
+    names = (*_OPTIONS[service], *_STORE_OPTIONS.get(service, ()))
+    synonyms = _SYNONYMS.get(service, {})
+    known = {_plain(name): name for name in names} | {_plain(name): same for name, same in synonyms.items()}
     arguments: dict[str, str | bool] = {}
     for key, value in storage.items():
-        name = known.get(key.replace("_", "").lower())
+        plain = _plain(key)
+        bare = next((plain.removeprefix(start) for start in _PREFIXES if plain.startswith(start)), plain)
+        name = known.get(plain) or known.get(bare)
         if name is None:
-            raise MosaicError(f"unknown option 'storage.{key}' for {service}; there are {', '.join(known.values())}")
+            near = get_close_matches(key.lower(), [*names, *synonyms], 1)
+            advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join([*names, *synonyms])}"
+            raise MosaicError(f"unknown storage option {key!r} for {service}; {advice}")
         arguments[name] = {"true": True, "false": False}.get(value.lower(), value)
     return arguments
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 @dataclass(frozen=True)
@@ -118,7 +216,8 @@ def store_settings(uri: str, storage: Mapping[str, str]) -> tuple[StoreSettings,
     options = storage_arguments(service, {**credentials, **dict(parse_qsl(query)), **storage})
     if not bucket and service != "memory":
         raise MosaicError("the URI names no bucket or host", path=uri)
-    config = {_STORE_NAMES[name]: value for name, value in options.items() if name in _STORE_NAMES}
+    names = _STORE_NAMES | {name: name for name in _STORE_OPTIONS.get(service, ())}
+    config = {names[name]: value for name, value in options.items() if name in names}
     endpoint = _endpoint(service, options)
     if endpoint is not None:
         config["base_url" if service == "gs" else "endpoint"] = endpoint

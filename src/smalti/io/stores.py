@@ -85,7 +85,13 @@ class ObjectStores(FileSystemHandler):
             return _MEMORY, path.strip("/")
         bucket, _, key = path.strip("/").partition("/")
         environment = frozenset(item for item in os.environ.items() if item[0].startswith(_PREFIXES))
-        return _store(self.settings, bucket, environment), key
+        try:
+            return _store(self.settings, bucket, environment), key
+        except exceptions.BaseError as error:  # Its message may quote a value.
+            reason = _reason(error).partition(" Debug source")[0]
+            for _, value in self.settings.config:
+                reason = reason.replace(str(value), "***") if isinstance(value, str) and value else reason
+            raise MosaicError("the store cannot be reached with these options", found=reason) from None
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[tuple[ObjectStore, str]]:
@@ -324,6 +330,33 @@ class ObjectStores(FileSystemHandler):
         raise MosaicError("objects cannot be appended to", path=path)
 
 
+class OneStore(ObjectStores):
+    """A store that the caller has made with obstore. Paths begin below its bucket and prefix."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        kinds = {S3Store: "s3", GCSStore: "gs", AzureStore: "abfs", MemoryStore: "memory"}
+        service = kinds.get(type(store))
+        if service is None and isinstance(store, HTTPStore):
+            service = store.url.partition(":")[0]
+        if service is None:
+            raise TypeError(f"expected a store of obstore, got {type(store).__name__}")
+        super().__init__(StoreSettings(service))
+        self._store = store
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OneStore, (self._store,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OneStore) and self._store == other._store
+
+    def __hash__(self) -> int:
+        return hash(self.settings)
+
+    def _open(self, path: str) -> tuple[ObjectStore, str]:
+        _check_not_forked()
+        return self._store, path.strip("/")
+
+
 class ObjectReader(io.RawIOBase):
     """An object as a file, for pyarrow's own readers; one request for each read."""
 
@@ -418,7 +451,8 @@ def _store(settings: StoreSettings, bucket: str, environment: frozenset[tuple[st
         client["allow_http"] = settings.service == "http"
         return HTTPStore.from_url(f"{settings.service}://{bucket}", client_options=client, retry_config=_RETRY)
     endpoint = config.get("endpoint") or config.get("base_url") or _environment(_ENDPOINTS[settings.service])
-    client["allow_http"] = str(endpoint or "").startswith("http://")
+    allowed = config.pop("allow_http", False)
+    client["allow_http"] = allowed is True or str(endpoint or "").startswith("http://")
     if settings.service == "gs":
         return GCSStore(bucket, config=config, client_options=client, retry_config=_RETRY)
     if settings.service == "abfs":
@@ -428,7 +462,8 @@ def _store(settings: StoreSettings, bucket: str, environment: frozenset[tuple[st
     if not endpoint and not (config.get("region") or known.get("region") or _environment(_S3_REGIONS)):
         with contextlib.suppress(OSError):  # The first request tells better what is wrong with the bucket.
             config["region"] = resolve_s3_region(bucket)
-    config["copy_if_not_exists"] = "multipart"  # S3 completes an upload only if there is no object, but copies always.
+    # S3 completes an upload only if there is no object, but copies always.
+    config.setdefault("copy_if_not_exists", "multipart")
     return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY, credential_provider=provider)
 
 

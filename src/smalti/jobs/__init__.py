@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from smalti.jobs.profile_job import Profile, profile
     from smalti.jobs.rows_job import delete, update
     from smalti.jobs.staging import recover
-    from smalti.jobs.summary import ChangeReport, JobError, JobSummary, Skipped, WrittenFile
+    from smalti.jobs.summary import ChangeReport, JobError, JobSummary, Skipped
     from smalti.jobs.verify_job import FileReport, Problem, VerifyReport, verify
     from smalti.progress import Progress
     from smalti.table.cleaning import clean
+    from smalti.table.staging import WrittenFile
 
 __all__ = [
     "ChangeReport",
@@ -74,10 +75,11 @@ _HOMES = {
     "smalti.jobs.profile_job": ("Profile", "profile"),
     "smalti.jobs.rows_job": ("delete", "update"),
     "smalti.jobs.staging": ("recover",),
-    "smalti.jobs.summary": ("ChangeReport", "JobError", "JobSummary", "Skipped", "WrittenFile"),
+    "smalti.jobs.summary": ("ChangeReport", "JobError", "JobSummary", "Skipped"),
     "smalti.jobs.verify_job": ("FileReport", "Problem", "VerifyReport", "verify"),
     "smalti.progress": ("Progress",),
     "smalti.table.cleaning": ("clean",),
+    "smalti.table.staging": ("WrittenFile",),
 }
 
 

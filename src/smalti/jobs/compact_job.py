@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smalti.errors import MosaicError
-from smalti.io.locations import AnyFileSystem, AnyPath, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, chosen, locate
 from smalti.jobs.copy_job import run_copy
 from smalti.jobs.copy_task import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
@@ -42,6 +42,7 @@ def compact(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     plain: bool = False,
 ) -> JobSummary:
     """Rewrite the small Mosaic files of each directory as few files of about one size.
@@ -66,7 +67,7 @@ def compact(
     keep : float, optional
         For how many hours the replaced files are kept where only smalti finds them, so that whoever has listed the
         table before can read on.
-    engine, spark, overwrite, resume, on_error, batch_size, workers, progress, filesystem, plain
+    engine, spark, overwrite, resume, on_error, batch_size, workers, progress, filesystem, storage_options, plain
         As for `convert`.
 
     Examples
@@ -76,6 +77,7 @@ def compact(
     >>> summary.source_files, len(summary.files)
     (3, 1)
     """
+    filesystem = chosen(filesystem, storage_options)
     check_on_error(on_error)
     check_positive(target_file_bytes=target_file_bytes, batch_size=batch_size, keep=keep)
     keys = parse_sort(sort_by)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from smalti.errors import MosaicError
-from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.io.sinks import follow_links
 from smalti.jobs.copy_job import run_copy
 from smalti.jobs.copy_task import CopySettings
@@ -50,6 +50,7 @@ def convert(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     plain: bool = False,
 ) -> JobSummary:
     """Convert files between Mosaic, Parquet, ORC, Arrow IPC, CSV, JSON lines and Kudu CFile, in bounded memory.
@@ -95,8 +96,10 @@ def convert(
         Tasks at once, with engine "local"; by default one for each core.
     progress : callable, optional
         Called with a `Progress` whenever the job has made progress, by one thread at a time.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
         Where source and target are looked up.
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     plain : bool
         Whether to read a Paimon table at the source as the files in its directory; see `smalti.dataset`.
 
@@ -113,6 +116,7 @@ def convert(
     >>> jobs.convert("readings.csv", "readings.mosaic").num_rows
     3
     """
+    filesystem = chosen(filesystem, storage_options)
     check_on_error(on_error)
     check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_size=batch_size, keep=keep)
     # What is read, and where it goes.

@@ -15,11 +15,12 @@ from smalti.jobs.copy_task import CopySettings, copy_split
 from smalti.jobs.engine import Executor
 from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
-from smalti.jobs.summary import JobError, JobSummary, SplitResult, WrittenFile
+from smalti.jobs.summary import JobError, JobSummary, SplitResult
 from smalti.progress import Listener, Meter
 from smalti.table.committing import Change
 from smalti.table.log import staged_error
 from smalti.table.names import new_token, unique_names
+from smalti.table.staging import WrittenFile
 
 
 def run_copy(

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from smalti.errors import MosaicError
 from smalti.io import Location, locate, write_whole
-from smalti.io.locations import AnyFileSystem, AnyPath
+from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, chosen
 from smalti.jobs._sketch import estimate
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
@@ -86,6 +86,7 @@ def profile(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     plain: bool = False,
 ) -> Profile:
     """Null counts, bounds, distinct values, encodings and bytes of every column of some files.
@@ -98,7 +99,9 @@ def profile(
         Where to write the table; the suffix says the format.
     html : path or URI, optional
         Where to write a page that shows the table, and how the files are stored if they are Mosaic files.
-    engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_size, workers, progress, filesystem
+    engine, spark, source_format, columns, overwrite, on_error, split_bytes, batch_size, workers, progress
+        As in `convert`.
+    filesystem, storage_options
         As for `convert`.
     plain : bool
         As for `convert`.
@@ -109,6 +112,7 @@ def profile(
     >>> jobs.profile("readings", columns=["id"]).table.select(["column", "nulls", "distinct"]).to_pylist()
     [{'column': 'id', 'nulls': 0, 'distinct': 3}]
     """
+    filesystem = chosen(filesystem, storage_options)
     began = time.monotonic()
     check_on_error(on_error)
     check_positive(split_bytes=split_bytes, batch_size=batch_size)

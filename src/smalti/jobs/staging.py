@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from smalti.io import Location, locate, write_whole
-from smalti.io.locations import AnyFileSystem, AnyPath
+from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, chosen
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, staging_directory
@@ -84,12 +84,15 @@ class Staging:
         return self.log.discard([f"{JOBS}/{self.job_id}"])
 
 
-def recover(directory: AnyPath, *, filesystem: AnyFileSystem = None) -> list[JobSummary]:
+def recover(
+    directory: AnyPath, *, filesystem: AnyFileSystem = None, storage_options: AnyStorageOptions = None
+) -> list[JobSummary]:
     """Finish commits that were interrupted in a directory, and return the summaries of the jobs they belong to.
 
     Every job that writes does this to its target before anything else. A commit is left to its own process for two
     seconds, and then finished here.
     """
+    filesystem = chosen(filesystem, storage_options)
     return list(job_summaries(CommitLog(locate(directory, filesystem).absolute()).finish_pending()[1]).values())
 
 

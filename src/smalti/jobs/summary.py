@@ -6,16 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from smalti.errors import MosaicError
+from smalti.table.staging import WrittenFile
 from smalti.units import show_bytes, show_count
-
-
-@dataclass(frozen=True)
-class WrittenFile:
-    """A file that a job wrote; `path` is relative to the target directory."""
-
-    path: str
-    num_rows: int
-    num_bytes: int
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from smalti.io.locations import AnyFileSystem
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.jobs.engine import AnySession, choose_executor
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.sources import AnySource, list_sources, source_file
@@ -55,6 +55,7 @@ def verify(
     workers: int | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     plain: bool = False,
 ) -> VerifyReport:
     """Check Mosaic files: every checksum, every value, every statistic, and the rules of the format.
@@ -65,7 +66,7 @@ def verify(
     ----------
     sources : path, URI, glob or list of them
         Files with any name, and directories, in which the ``.mosaic`` files are checked.
-    engine, spark, split_bytes, workers, progress, filesystem, plain
+    engine, spark, split_bytes, workers, progress, filesystem, storage_options, plain
         As for `convert`.
 
     Examples
@@ -75,6 +76,7 @@ def verify(
     >>> report.ok, len(report.files)
     (True, 3)
     """
+    filesystem = chosen(filesystem, storage_options)
     began = time.monotonic()
     listing = list_sources(sources, filesystem, FILE_SUFFIX, plain=plain)
     files = listing.files

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.io import lasting_path, open_source
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.kudu.blocks import decode_array_body, decode_plain_body, unwrap_block
 from smalti.kudu.cells import element_type_of
 from smalti.kudu.encodings import Dense
@@ -29,9 +30,6 @@ from smalti.kudu.parsing import inside
 from smalti.kudu.spec import Compression, DataType, Encoding, known
 from smalti.kudu.types import data_type_of, default_arrow, normal_type, noted_type
 from smalti.kudu.writer import TYPE_KEY
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,9 @@ class CFileReader:
         The file.
     element_type : pyarrow.DataType, optional
         The type of the elements where the file does not say it all: it knows no precision, scale or time zone.
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system, obstore store or URI, optional
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
         Where a path is looked up; by default the local machine, or what the URI names.
 
     Attributes
@@ -97,8 +97,10 @@ class CFileReader:
         path: str | os.PathLike[str] | bytes | bytearray | memoryview | pa.Buffer | pa.NativeFile | BinaryIO,
         *,
         element_type: pa.DataType | str | None = None,
-        filesystem: FileSystem | str | None = None,
+        filesystem: AnyFileSystem = None,
+        storage_options: AnyStorageOptions = None,
     ) -> None:
+        filesystem = chosen(filesystem, storage_options)
         self._source = open_source(path, filesystem)
         self._reopen: Callable[[], CFileReader] | None = None
         if isinstance(path, (str, os.PathLike, bytes)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from smalti import threads
 from smalti._compat.arrow import size_of
 from smalti.errors import MosaicError, SchemaError
 from smalti.io import open_sink
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.kudu.blocks import encode_array_body, encode_plain_body, wrap_block
 from smalti.kudu.cells import Cells, cells_of_lists, cells_of_values, element_type_of, is_list, lengths_of, sound_cells
 from smalti.kudu.encodings import Dictionary, choose_encoding
@@ -25,9 +26,6 @@ from smalti.kudu.messages import BlockPointer, Footer
 from smalti.kudu.spec import DEFAULT_BLOCK_SIZE, MIN_BLOCK_SIZE, Encoding, Feature, compression_named
 from smalti.kudu.splitting import cut_block
 from smalti.kudu.types import data_type_of, normal_type, physical_of, type_note
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
 
 #: Input is taken in pieces of about this many bytes, so that conversions do not double a large array.
 _PIECE = 8 << 20
@@ -58,7 +56,9 @@ class CFileWriter:
         Bytes at which a block is closed, counted before compression; at least 512.
     array : bool
         `False` writes a plain column: one value a cell.
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or URI, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system, obstore store or URI, optional
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
         Where a path is looked up; by default the local machine, or what the URI names.
 
     Examples
@@ -83,7 +83,8 @@ class CFileWriter:
         checksum: bool = True,
         block_size: int = DEFAULT_BLOCK_SIZE,
         array: bool = True,
-        filesystem: FileSystem | str | None = None,
+        filesystem: AnyFileSystem = None,
+        storage_options: AnyStorageOptions = None,
     ) -> None:
         self._closed = True  # until there is something to close
         self._failure: BaseException | None = None
@@ -109,7 +110,7 @@ class CFileWriter:
         self._written = 0  # cells in blocks
         self.num_values = 0
         self._offset = 0
-        self._sink = open_sink(path, filesystem)
+        self._sink = open_sink(path, chosen(filesystem, storage_options))
         self._closed = False
         try:
             self._append(pack_header(checksum))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from smalti._compat.arrow import columnless_batch, size_of
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.format.companion import MAX_ENTRIES, MAX_ENTRY_BYTES, Description
 from smalti.format.types import has_statistics
+from smalti.logical.adapt import adapt_batch
 from smalti.logical.tree import (
     Leaf,
     LogicalColumn,
@@ -364,6 +366,35 @@ def arrow_reader(data: Any) -> Any:
     if hasattr(data, "__arrow_c_array__"):
         return pa.record_batch(data)
     raise TypeError(f"expected a Table, RecordBatch, RecordBatchReader or an Arrow stream, got {type(data).__name__}")
+
+
+def batch_reader(data: Any, schema: pa.Schema | None = None) -> Any:
+    """Like `arrow_reader`, and takes an iterable of Arrow data of one schema too, by default that of its first item."""
+    is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    if is_arrow or isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
+        data = arrow_reader(data)
+        if schema is not None and not data.schema.equals(schema):
+            raise SchemaError("the data has another schema", found=str(data.schema), expected=str(schema))
+        return data
+    batches: Iterator[pa.RecordBatch] = (batch for item in data for batch in arrow_batches(item))
+    if schema is None:
+        first = next(batches, None)
+        if first is None:
+            raise SchemaError("there is no batch, and no schema either", expected="schema=")
+        schema, batches = first.schema, chain([first], batches)
+    return pa.RecordBatchReader.from_batches(schema, _of_schema(batches, schema))
+
+
+def _of_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches, which must have exactly the columns of a schema, in any order."""
+    for batch in batches:
+        if not batch.schema.equals(schema):
+            if sorted(batch.schema.names) != sorted(schema.names):
+                other = {*batch.schema.names} ^ {*schema.names}
+                raise SchemaError("a batch has other columns than the schema", found=sorted(other))
+            batch = adapt_batch(batch, schema)
+        yield batch
+        del batch
 
 
 def _refuse_objects(data: Any) -> None:

@@ -186,6 +186,11 @@ class StoredWriter:
     def num_row_groups(self) -> int:
         return len(self._index)
 
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of the rows that wait for their row group to be full."""
+        return self._open.num_bytes
+
     # --- the layout -----------------------------------------------------------------------------------------------
 
     def _fixed_layout(self) -> LayoutChoice | None:

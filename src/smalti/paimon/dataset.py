@@ -152,7 +152,7 @@ def dataset(
     snapshot: int | None = None,
     tag: str | None = None,
     timestamp: AnyTime | None = None,
-    storage: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
 ) -> PaimonDataset:
@@ -170,7 +170,7 @@ def dataset(
     tag : str, optional
     timestamp : int, datetime or str, optional
         The newest snapshot at this moment: milliseconds since 1970, a time, or text such as ``2026-11-16 12:00:00``.
-    storage : mapping, optional
+    storage_options : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
     readahead : int, optional
         As in `smalti.dataset`.
@@ -196,5 +196,5 @@ def dataset(
     >>> smalti.paimon.dataset(path, snapshot=first).count_rows()
     2
     """
-    opened = open_table(table, storage, snapshot=snapshot, tag=tag, timestamp=timestamp)
+    opened = open_table(table, storage_options, snapshot=snapshot, tag=tag, timestamp=timestamp)
     return PaimonDataset(opened, readahead, memory_limit)

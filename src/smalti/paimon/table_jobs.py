@@ -19,7 +19,7 @@ from smalti.jobs.formats.tables import FormatTable
 from smalti.jobs.profile_job import Profile
 from smalti.jobs.profile_job import profile as profile_files
 from smalti.jobs.sources import AnySource, list_sources
-from smalti.jobs.summary import JobSummary, WrittenFile
+from smalti.jobs.summary import JobSummary
 from smalti.jobs.verify_job import VerifyReport
 from smalti.jobs.verify_job import verify as verify_files
 from smalti.paimon.dataset import PaimonDataset, dataset
@@ -28,6 +28,7 @@ from smalti.paimon.tables import AnyTable, open_for_commit
 from smalti.paimon.writing import Job, Mode, commit, replaced_partition, write_files
 from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
+from smalti.table.staging import WrittenFile
 
 
 def convert(
@@ -39,7 +40,7 @@ def convert(
     columns: Sequence[str] | None = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
-    storage: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> JobSummary:
     """Write the rows of files to a Paimon table, in one commit.
 
@@ -53,7 +54,7 @@ def convert(
         As in `smalti.paimon.write`.
     source_format, columns, progress, filesystem
         As in `smalti.jobs.convert`; `filesystem` is the source's.
-    storage : mapping, optional
+    storage_options : mapping, optional
         Credentials and endpoints for the URI of the table.
 
     Examples
@@ -67,7 +68,7 @@ def convert(
     began = time.monotonic()
     listing = list_sources(source, filesystem)
     formats = format_of_source([file.path for file in listing.files], source_format)
-    opened, job = open_for_commit(table, storage), Job(replaced_partition(mode))
+    opened, job = open_for_commit(table, storage_options), Job(replaced_partition(mode))
     files = FormatTable(listing, formats, opened.schema_of())
     rows = 0
 
@@ -93,24 +94,24 @@ def convert(
     )
 
 
-def verify(table: AnyTable, *, storage: Mapping[str, str] | None = None, **options: Any) -> VerifyReport:
+def verify(table: AnyTable, *, storage_options: Mapping[str, Any] | None = None, **options: Any) -> VerifyReport:
     """Check the Mosaic files of a snapshot, as `smalti.jobs.verify` does.
 
     Parameters
     ----------
-    table, storage
+    table, storage_options
         As in `smalti.paimon.dataset`.
     **options
         `snapshot`, `tag` and `timestamp` of `smalti.paimon.dataset`; the others are those of `smalti.jobs.verify`.
     """
-    opened = dataset(table, storage=storage, **_travel(options))
+    opened = dataset(table, storage_options=storage_options, **_travel(options))
     paths, filesystem = _mosaic_files(opened)
     if not paths:
         return VerifyReport((), "local", 0.0)
     return verify_files(paths, filesystem=filesystem, plain=True, **options)
 
 
-def profile(table: AnyTable, *, storage: Mapping[str, str] | None = None, **options: Any) -> Profile:
+def profile(table: AnyTable, *, storage_options: Mapping[str, Any] | None = None, **options: Any) -> Profile:
     """Null counts, bounds and distinct values of the columns of a snapshot, as `smalti.jobs.profile` finds them.
 
     Where files hold other rows than the table, as with primary keys, or not all of its columns, the rows are copied to
@@ -118,12 +119,12 @@ def profile(table: AnyTable, *, storage: Mapping[str, str] | None = None, **opti
 
     Parameters
     ----------
-    table, storage
+    table, storage_options
         As in `smalti.paimon.dataset`.
     **options
         `snapshot`, `tag` and `timestamp` of `smalti.paimon.dataset`; the others are those of `smalti.jobs.profile`.
     """
-    opened = dataset(table, storage=storage, **_travel(options))
+    opened = dataset(table, storage_options=storage_options, **_travel(options))
     if _files_are_rows(opened):
         paths, filesystem = _mosaic_files(opened)
         found = profile_files(paths, filesystem=filesystem, plain=True, **options)

@@ -23,7 +23,7 @@ from pypaimon.table.file_store_table import FileStoreTable
 from smalti._compat.paimon import with_exclusive_commits
 from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.io.locations import AnyPath, Location, locate
-from smalti.io.services import OBJECT_SERVICES, local_path, service_of, storage_arguments
+from smalti.io.services import OBJECT_SERVICES, StorageOptions, local_path, service_of, storage_arguments
 from smalti.io.sources import ReadAt, Source, open_source
 from smalti.logical.patterns import check_columns, match_names
 from smalti.paimon.mosaic import refuse_rows
@@ -77,11 +77,12 @@ def pypaimon_options(uri: str, storage: Mapping[str, str]) -> dict[str, str]:
     options = {name: value for name, value in storage.items() if _is_own(name)}
     ours = {name: value for name, value in storage.items() if not _is_own(name)}
     given = storage_arguments("s3" if service == "oss" else service, ours)
+    given.pop("allow_http", None)  # The endpoint says it.
     scheme = given.pop("scheme", "https") if service == "s3" else None
     for name, value in given.items():
         if name not in _NAMES[service]:
             raise UnsupportedFeatureError(
-                f"pypaimon has nothing like the option 'storage.{name}' for {service}; its own options, such as "
+                f"pypaimon has nothing like the storage option {name!r} for {service}; its own options, such as "
                 "fs.oss.impl, are passed on to it",
                 path=uri,
                 expected=", ".join(_NAMES[service]) or None,
@@ -170,7 +171,7 @@ def _location_of(root: Location, path: str) -> Location:
 
 def open_table(
     source: AnyTable,
-    storage: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     *,
     snapshot: int | None = None,
     tag: str | None = None,
@@ -183,16 +184,16 @@ def open_table(
     FileNotFoundError
         If there is no Paimon table at the path.
     """
-    opened = _open(source, storage)
+    opened = _open(source, storage_options)
     return replace(opened, table=_travel(opened.table, snapshot, tag, timestamp))
 
 
-def _open(source: AnyTable, storage: Mapping[str, str] | None) -> PaimonTable:
+def _open(source: AnyTable, storage_options: Mapping[str, Any] | None) -> PaimonTable:
     if isinstance(source, PaimonTable):
         return source
     if isinstance(source, FileStoreTable):
         return PaimonTable(source, locate(source.table_path) if local_path(source.table_path) is not None else None)
-    path, options, location = _find(source, storage)
+    path, options, location = _find(source, storage_options)
     try:
         return PaimonTable(FileStoreTable.from_path(path, options), location)
     except ValueError as error:
@@ -201,7 +202,7 @@ def _open(source: AnyTable, storage: Mapping[str, str] | None) -> PaimonTable:
         raise FileNotFoundError(2, "No Paimon table, which has a file schema/schema-0", path) from None
 
 
-def _find(path: AnyPath, storage: Mapping[str, str] | None) -> tuple[str, dict[str, str], Location | None]:
+def _find(path: AnyPath, storage_options: Mapping[str, Any] | None) -> tuple[str, dict[str, str], Location | None]:
     """The path and the options that pypaimon takes; and the directory, if smalti reaches it by itself.
 
     It does not on services that only pypaimon knows, and if options of pypaimon say how a store is reached.
@@ -211,9 +212,9 @@ def _find(path: AnyPath, storage: Mapping[str, str] | None) -> tuple[str, dict[s
     if local is not None:
         return str(Path(local).absolute()), {}, locate(path)
     uri, _, query = text.partition("?")
-    options = pypaimon_options(uri, {**dict(parse_qsl(query)), **(storage or {})})
-    is_reached = service_of(text) in OBJECT_SERVICES and not any(map(_is_own, storage or ()))
-    return uri.rstrip("/"), options, locate(path, storage=storage) if is_reached else None
+    options = pypaimon_options(uri, {**dict(parse_qsl(query)), **StorageOptions.of(storage_options or {})})
+    is_reached = service_of(text) in OBJECT_SERVICES and not any(map(_is_own, storage_options or ()))
+    return uri.rstrip("/"), options, locate(path, storage_options=storage_options) if is_reached else None
 
 
 def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timestamp: AnyTime | None) -> FileStoreTable:
@@ -244,12 +245,12 @@ def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timest
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def open_for_commit(source: AnyTable, storage: Mapping[str, str] | None = None) -> PaimonTable:
+def open_for_commit(source: AnyTable, storage_options: Mapping[str, Any] | None = None) -> PaimonTable:
     """The table, such that of two commits at the same moment exactly one takes the next number.
 
     The other commit is then checked for conflicts and tried again by pypaimon.
     """
-    opened = _open(source, storage)
+    opened = _open(source, storage_options)
     if opened.location is None:
         return opened
     create = partial(_create_exclusively, opened.location)
@@ -270,7 +271,7 @@ def create(
     primary_key: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     *,
-    storage: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> str:
     """Create a Paimon table whose data files are Mosaic.
 
@@ -283,7 +284,7 @@ def create(
         A primary key includes the columns that the table is partitioned by.
     options : mapping, optional
         Of Paimon, such as ``{"bucket": "4"}``; ``file.format`` is ``mosaic`` unless it is given.
-    storage : mapping, optional
+    storage_options : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
 
     Returns
@@ -306,7 +307,7 @@ def create(
     >>> smalti.paimon.dataset(path).to_table().num_rows
     2
     """
-    where, file_options, location = _find(path, storage)
+    where, file_options, location = _find(path, storage_options)
     if location is not None:
         refuse_writing_inside(location)
     for name in (*partition_by, *primary_key):

@@ -161,7 +161,7 @@ def write(
     mode: Mode = "append",
     *,
     partition: Mapping[str, object] | None = None,
-    storage: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> int | None:
     """Write rows to a Paimon table, in one commit.
 
@@ -178,7 +178,7 @@ def write(
         those of the partitions that `data` has rows for, as Paimon's option ``dynamic-partition-overwrite`` says.
     partition : mapping, optional
         Values of partition columns.
-    storage : mapping, optional
+    storage_options : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
 
     Returns
@@ -208,6 +208,6 @@ def write(
     if isinstance(data, (str, os.PathLike, FileStoreTable, PaimonTable)):
         raise TypeError("the data comes first, then the table: smalti.paimon.write(data, table)")
     job = Job(replaced_partition(mode, partition))
-    opened = open_for_commit(table, storage).table
+    opened = open_for_commit(table, storage_options).table
     batches = data.scan().to_batches() if isinstance(data, Scannable) else arrow_batches(data)
     return commit(opened, job, write_files(batches, opened, job))

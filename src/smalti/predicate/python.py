@@ -28,9 +28,10 @@ from smalti.predicate import tree as t
 from smalti.predicate.evaluate import Filter
 from smalti.predicate.fitting import exact_number
 
-#: A filter as users pass it: an expression, tuples joined by AND, lists of them joined by OR; or already parsed.
+#: A filter as users pass it: text like SQL's WHERE (see `predicate.text`), an expression,
+#: tuples joined by AND, lists of them joined by OR; or already parsed.
 AnyFilter: TypeAlias = (
-    "pc.Expression | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | t.Tree | Filter | None"
+    "str | pc.Expression | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | t.Tree | Filter | None"
 )
 #: Arrow's functions that join two conditions.
 _JOINS: dict[str, type[t.And] | type[t.Or]] = {"and_kleene": t.And, "and": t.And, "or_kleene": t.Or, "or": t.Or}
@@ -62,6 +63,8 @@ def columns_of_expression(expression: pc.Expression) -> tuple[str, ...]:
 
 
 def _from_tuples(filters: object) -> t.Tree:
+    if isinstance(filters, tuple) and len(filters) == 3 and isinstance(filters[0], str):
+        raise SchemaError("a single condition: put it in a list", found=filters, expected=[filters])
     if not isinstance(filters, (list, tuple)) or not filters:
         raise SchemaError("filters must be an Expression or a list of (column, op, value)", found=filters)
     alternatives = []

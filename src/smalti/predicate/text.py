@@ -11,6 +11,7 @@ expressions have. Names and values are checked against a schema while they are p
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
@@ -56,7 +57,12 @@ def parse_where(text: str, schema: pa.Schema) -> t.Tree:
     >>> parse_where("id >= 5 and name is null", pa.schema({"id": pa.int8(), "name": pa.string()}))
     And(parts=(Compare(column='id', op='greater_equal', value=<pyarrow.Int8Scalar: 5>), IsNull(column='name', ...)))
     """
-    parser = _Parser(text, schema)
+    return parse_text(text, lambda _: schema)
+
+
+def parse_text(text: str, schema_of: Callable[[str], pa.Schema]) -> t.Tree:
+    """The tree of a condition; `schema_of` is called with each name once, for a schema that tells its type."""
+    parser = _Parser(text, schema_of)
     tree = parser.either(1)
     if parser.token.kind != "end":
         parser.fail("'and', 'or' or the end")
@@ -120,9 +126,9 @@ def _excerpt(text: str, start: int) -> str:
 class _Parser:
     """Recursive descent: or, and, not, then one condition. An operand is a literal, or the name of a column."""
 
-    def __init__(self, text: str, schema: pa.Schema) -> None:
+    def __init__(self, text: str, schema_of: Callable[[str], pa.Schema]) -> None:
         self._text = text
-        self._schema = schema
+        self._schema_of = schema_of
         self._tokens = _tokens(text)
         self._next = 0
         self._types: dict[str, pa.DataType] = {}
@@ -246,9 +252,10 @@ class _Parser:
 
     def _type(self, column: str) -> pa.DataType:
         if column not in self._types:
-            type_ = _find_type(list(self._schema), column)
+            schema = self._schema_of(column)
+            type_ = _find_type(list(schema), column)
             if type_ is None:
-                raise no_column(column, self._schema.names)
+                raise no_column(column, schema.names)
             self._types[column] = type_
         return self._types[column]
 

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
+from smalti.io.services import StorageOptions
 from smalti.options import WriterOptions
 from smalti.sizes import FILE_BYTES, MIN_SPLIT_BYTES, SPLIT_BYTES
 from smalti.units import parse_bytes
@@ -31,19 +32,6 @@ _STORAGE = "storage."
 _TABLE, _PROPERTIES = "smalti.table", "smalti.properties"
 
 # --- one value ------------------------------------------------------------------------------------------------------
-
-
-class StorageOptions(dict[str, str]):
-    """Options of a service by name, as users give them. Keys are shown and values are not: some are secrets.
-
-    Examples
-    --------
-    >>> StorageOptions(secret_key="x")
-    {'secret_key': ***}
-    """
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(f"{key!r}: ***" for key in self) + "}"
 
 
 @dataclass(frozen=True)
@@ -187,7 +175,7 @@ class WriteOptions(_Discreet):
         """The directory of the table; resolved once, because on object stores that makes a client."""
         from smalti.io import locate  # slow to import, and Spark imports this module only to look for formats
 
-        return locate(self.path, storage=self.storage)
+        return locate(self.path, storage_options=self.storage)
 
 
 _READ = {option.name: option.metadata["kind"] for option in fields(ReadOptions) if option.metadata}

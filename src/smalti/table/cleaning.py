@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from smalti.errors import MosaicError
-from smalti.io.locations import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, Location, locate
+from smalti.io.locations import TEMPORARY_SUFFIX, AnyFileSystem, AnyPath, AnyStorageOptions, Location, locate
 from smalti.io.sinks import is_object_store
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, KEPT, STREAMS, new_token
@@ -20,7 +20,7 @@ from smalti.table.records import Commit, State
 def clean(
     directory: AnyPath,
     older_than: timedelta = timedelta(days=1),
-    storage: Mapping[str, str] | None = None,
+    storage_options: AnyStorageOptions = None,
     *,
     filesystem: AnyFileSystem = None,
 ) -> list[str]:
@@ -34,7 +34,7 @@ def clean(
     directory : path or URI
     older_than : timedelta
         Jobs and writers that have written something more recently are left alone, because they may still be running.
-    storage : mapping, optional
+    storage_options : mapping, optional
         Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
 
@@ -58,7 +58,7 @@ def clean(
     >>> jobs.clean("readings")
     []
     """
-    location = locate(directory, filesystem, storage).absolute()
+    location = locate(directory, filesystem, storage_options).absolute()
     refuse_writing(location)
     limit = (datetime.now(UTC) - older_than).timestamp() * 10**9
     leftovers = list(_leftovers(location, limit))

@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from smalti._core.allowance import Allowance
 from smalti.errors import NoMosaicFilesError, SchemaError
 from smalti.file.blocks import RowBlocks
 from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of
-from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import check_columns, is_pattern, match_names
 from smalti.logical.widen import unify_schemas
@@ -120,6 +120,14 @@ class MosaicDataset(Dataset):
         if self._given_schema is not None:
             return self._given_schema
         return self._read(lambda table: self._whole(table).schema)
+
+    def _parse_text(self, text: str, row_index: str | None = None) -> Any:
+        """For conditions on partition columns alone, no file is opened: those ruled out may disagree on types."""
+        with suppress(SchemaError):
+            from smalti.predicate.text import parse_where
+
+            return parse_where(text, self.partition_schema)
+        return super()._parse_text(text, row_index)
 
     def with_schema(self) -> MosaicDataset:
         """The same table, read in the types of `schema` whichever files are read; for engines that ask for it first."""
@@ -436,6 +444,7 @@ def dataset(
     schema: pa.Schema | None = None,
     partitioning: str | None = "hive",
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
     plain: bool = False,
@@ -455,7 +464,9 @@ def dataset(
         Whether directories called ``key=value`` are columns, if the files do not store them: directories below
         `source`, and those in the paths of files that it names. Such a column is int64 if all its values are whole
         numbers, else string; `schema` may say otherwise.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     readahead : int, optional
         How many files are opened, and row groups read, before they are needed. By default 32 on remote storage; on this
         machine one for each core, and none if files are small.
@@ -482,6 +493,7 @@ def dataset(
     >>> smalti.dataset("sales").to_table(filters=[("year", "=", 2024)]).to_pydict()
     {'a': [1, 2], 'year': [2024, 2024]}
     """
+    filesystem = chosen(filesystem, storage_options)
     if partitioning not in ("hive", None):
         raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
     settings = ReadSettings(partitioning == "hive", readahead, memory_limit, logical)
@@ -502,4 +514,6 @@ def open_dataset(
     located = [locate(path, filesystem) for path in given]
     paths = [location.path for location in located]
     find = partial(_find_files, list(map(_absolute, located)), paths, plain=plain, is_table=schema is not None)
-    return MosaicDataset(find, schema, settings, parse_filter(filters) if settings.is_partitioned else None)
+    # Types of partition columns, which a filter that is text is parsed by, are not known before they are listed.
+    is_known = settings.is_partitioned and not isinstance(filters, str)
+    return MosaicDataset(find, schema, settings, parse_filter(filters) if is_known else None)

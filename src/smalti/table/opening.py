@@ -11,7 +11,7 @@ import pyarrow as pa
 from smalti.errors import without_secrets
 from smalti.file.reader import MosaicFile, open_file
 from smalti.file.streams import Scan
-from smalti.io.locations import AnyFileSystem
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -80,11 +80,13 @@ def scan(
     *,
     batch_size: int | None = None,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
     progress: Listener | None = None,
     schema: pa.Schema | None = None,
     logical: bool = True,
+    exact: bool = False,
     rows: range | slice | None = None,
     with_row_index: str | None = None,
 ) -> Scan:
@@ -94,9 +96,9 @@ def scan(
     ----------
     source : str, os.PathLike, bytes-like, file object, or list of paths
         A file, a directory or pattern of files, or a list of them.
-    columns, filters, batch_size
+    columns, filters, batch_size, exact
         As in `MosaicFile.read` and `MosaicFile.iter_batches`.
-    filesystem, readahead, memory_limit
+    filesystem, storage_options, readahead, memory_limit
         As in `smalti.open` and `smalti.dataset`.
     progress : callable, optional
         Called with a `smalti.jobs.Progress` while the scan is read.
@@ -114,10 +116,11 @@ def scan(
     {'b': ['x', 'y']}
     {'b': ['z']}
     """
+    filesystem = chosen(filesystem, storage_options)
     origin = open_any(
         source, filesystem, readahead=readahead, memory_limit=memory_limit, logical=logical, filters=filters
     )
-    options: dict[str, Any] = {"schema": schema, "rows": rows, "with_row_index": with_row_index}
+    options: dict[str, Any] = {"schema": schema, "exact": exact, "rows": rows, "with_row_index": with_row_index}
     return origin.scan(columns, filters, batch_size=batch_size, progress=progress, **options)
 
 
@@ -127,6 +130,7 @@ def read_table(
     filters: AnyFilter = None,
     *,
     filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
     memory_limit: int | None = None,
     schema: pa.Schema | None = None,
     logical: bool = True,
@@ -140,7 +144,9 @@ def read_table(
     source : str, os.PathLike, bytes-like, file object, or list of paths
     columns, filters
         As in `MosaicFile.read`; a column that is named twice comes twice, as in `pyarrow.parquet.read_table`.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     memory_limit : int, optional
         Bytes that the table and reading it may take; see `smalti.open`.
     schema : pyarrow.Schema, optional
@@ -160,5 +166,6 @@ def read_table(
     >>> smalti.read_table("three.mosaic", schema=wanted).to_pydict()
     {'id': [1, 2, 3], 'c': [None, None, None]}
     """
+    filesystem = chosen(filesystem, storage_options)
     with open_any(source, filesystem, memory_limit=memory_limit, logical=logical, filters=filters) as opened:
         return opened.scan(columns, filters, schema=schema, rows=rows, with_row_index=with_row_index).to_table()

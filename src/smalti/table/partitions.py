@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -17,6 +17,8 @@ import pyarrow.types as pt
 from smalti._compat.arrow import decimal_scalar
 from smalti.errors import SchemaError, no_column
 from smalti.logical.adapt import ConstantOf
+from smalti.logical.arrays import as_compared, take_rows
+from smalti.logical.types import storage_kind
 from smalti.table.names import partition_directory
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
         index = schema.get_field_index(name)
         if index < 0:
             raise no_column(name, schema.names, "to partition by")
-        type_ = schema.field(index).type
+        type_ = storage_kind(schema.field(index).type)
         if pt.is_nested(type_) or pt.is_binary(type_):
             raise SchemaError("columns of this type cannot be partitioned by", column=name, found=str(type_))
         if name.startswith("."):
@@ -132,24 +134,57 @@ def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[
     import pyarrow.compute as pc
 
     rest = batch.select([name for name in batch.schema.names if name not in set(names)])
-    keys = zip(*[_texts(batch.column(name)) for name in names], strict=True)
-    seen: dict[tuple[str | None, ...], int] = {}
-    codes = pa.array([seen.setdefault(key, len(seen)) for key in keys], pa.int32())
-    for key, code in seen.items():
-        rows = rest if len(seen) == 1 else rest.filter(pc.equal(codes, pa.scalar(code)))
-        yield partition_directory(list(zip(names, key, strict=True))), rows
+    keys, codes = _number(batch, names)
+    if len(keys) == 1:
+        yield partition_directory(list(zip(names, keys[0], strict=True))), rest
+        return
+    # The sort is stable, so rows stay in order. Rows of each partition are taken by themselves, so that the memory of
+    # one does not depend on when the others are written.
+    order = pc.sort_indices(codes)
+    counts: Any = pc.value_counts(codes.take(order)).field("counts").to_pylist()
+    start = 0
+    for key, count in zip(keys, counts, strict=True):
+        rows = order.slice(start, count)
+        start += count
+        arrays = [take_rows(column, rows) for column in rest.columns]
+        yield (
+            partition_directory(list(zip(names, key, strict=True))),
+            pa.RecordBatch.from_arrays(arrays, schema=rest.schema),
+        )
 
 
-def _texts(array: pa.Array) -> list[str | None]:
+def _number(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[tuple[str | None, ...]], pa.Array]:
+    """The partitions of a batch in the order of their first rows, and the number of each row's partition."""
+    import pyarrow.compute as pc
+
+    keys: list[tuple[str | None, ...]] = [()]
+    codes: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+    for name in names:
+        found: Any = pc.dictionary_encode(_texts(batch.column(name)), null_encoding="encode")
+        values = found.dictionary.to_pylist()
+        mixed = pc.add(pc.multiply(codes, pa.scalar(len(values), pa.int64())), found.indices.cast(pa.int64()))
+        joined: Any = pc.dictionary_encode(mixed)
+        pairs = (divmod(number, len(values)) for number in joined.dictionary.to_pylist())
+        keys, codes = [(*keys[before], values[last]) for before, last in pairs], joined.indices.cast(pa.int64())
+    return keys, codes
+
+
+def _texts(array: pa.Array) -> pa.Array:
     """Return values in the form that they have in names of directories.
 
     Floating-point numbers are spelled as Java spells them, so that Spark does not read them as whole numbers.
     """
-    texts: list[str | None] = array.cast(pa.string()).to_pylist()
+    import pyarrow.compute as pc
+
+    try:
+        texts = array.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # such as views and runs
+        array = as_compared(array)
+        texts = array.cast(pa.string())
     if not pt.is_floating(array.type):
         return texts
     spelled = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-    return [
-        text if text is None else f"{text}.0" if text.lstrip("-").isdigit() else spelled.get(text, text)
-        for text in texts
-    ]
+    found: Any = pc.dictionary_encode(texts)
+    known = found.dictionary.to_pylist()
+    java = [f"{text}.0" if text.lstrip("-").isdigit() else spelled.get(text, text) for text in known]
+    return pa.array(java, pa.string()).take(found.indices)

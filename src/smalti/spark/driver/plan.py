@@ -53,7 +53,7 @@ class Table:
     """
 
     def __init__(self, options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False) -> None:
-        locations = [locate(path, storage=options.storage) for path in options.paths]
+        locations = [locate(path, storage_options=options.storage) for path in options.paths]
         self.options = options
         self._filesystem = locations[0].filesystem
         self._name = ", ".join(map(str, locations))
@@ -74,7 +74,7 @@ class Table:
         self.rewritten: Mapping[str, int] = {}
         with suppress(FileNotFoundError) if self._may_be_missing else nullcontext():
             base = self.options.base_path
-            base = None if base is None else locate(base, storage=self.options.storage).path
+            base = None if base is None else locate(base, storage_options=self.options.storage).path
             listing = list_files(self._locations, plain=self.options.plain)
             self.rewritten = listing.rewritten
             files = choose_files(listing.files, [location.path for location in self._locations], base, self.options)

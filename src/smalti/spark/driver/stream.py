@@ -38,7 +38,7 @@ class Stream(Protocol):
 
 def find_stream(options: ReadOptions) -> Stream:
     """The stream that read options name."""
-    locations = [locate(path, storage=options.storage) for path in options.paths]
+    locations = [locate(path, storage_options=options.storage) for path in options.paths]
     if options.plain or len(locations) > 1 or not is_paimon_table(locations[0]):
         return DirectoryStream(options)
     from smalti.spark.driver.snapshots import SnapshotStream

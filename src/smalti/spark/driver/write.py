@@ -15,21 +15,20 @@ from typing import Literal, Protocol
 
 from pyspark.sql.types import StructType
 
-from smalti.errors import ConflictError, LeftoverWarning, MosaicError, PaimonTableError, SchemaError
-from smalti.file.reader import MosaicFile
+from smalti.errors import ConflictError, LeftoverWarning, MosaicError, PaimonTableError
 from smalti.io import locate, write_whole
 from smalti.io.services import service_of
-from smalti.logical.widen import unify_schemas
 from smalti.spark.options import WriteOptions
-from smalti.spark.task.write import DirectoryPlan, TaskWriter, WritePlan
+from smalti.spark.task.write import DirectoryWritePlan, WritePlan
 from smalti.spark.types import stored_schema
 from smalti.table.committing import Change
-from smalti.table.listing import FoundFile, Listing, list_files, list_table, open_found, read_again
+from smalti.table.listing import Listing, list_table
 from smalti.table.log import CommitLog
-from smalti.table.names import JOBS, attempt_directory, final_path, new_token, partition_directory, unique_names
-from smalti.table.paimon_layout import listed_to_write, refuse_writing
+from smalti.table.names import JOBS, attempt_directory
+from smalti.table.paimon_layout import refuse_writing
 from smalti.table.partitions import check_partition_columns, partition_value
 from smalti.table.records import FileId, Mode
+from smalti.table.writing import check_fits, check_partitioned_alike, commit_staged, stage_empty
 
 #: How rows come to a table. "error" and "ignore" are for tables that must be new: what happens if another job has made
 #: the table meanwhile.
@@ -93,7 +92,9 @@ class DirectoryWrite:
         schema = stored_schema(rows)
         check_partition_columns(options.partition_by, schema)
         limits = (options.max_file_bytes, options.max_records_per_file)
-        self.plan = DirectoryPlan(uuid.uuid4().hex, options.root, schema, options.partition_by, options.writer, *limits)
+        self.plan = DirectoryWritePlan(
+            uuid.uuid4().hex, options.root, schema, options.partition_by, options.writer, *limits
+        )
         self.order = options.partition_by
         replacing: Mode = "dynamic" if options.partition_overwrite_mode == "dynamic" else "overwrite"
         self._mode: Mode = replacing if mode == "overwrite" else "append" if mode == "append" else "create"
@@ -107,20 +108,17 @@ class DirectoryWrite:
         if self._mode in ("overwrite", "create"):
             refuse_writing(self.plan.root)
         else:
-            self._check_append()
+            self._since = check_fits(self.plan, "the DataFrame")
 
     def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:  # noqa: ARG002
         staged = staged_files(messages)
         root = self.plan.root
         if not staged and not self._replaced and (self._mode == "overwrite" or not list_table(root).files):
-            # A file without rows (in the partition of nulls, if any) keeps the schema of an empty table.
-            writer = TaskWriter(self.plan, "empty", 0)
-            writer.start_file(partition_directory([(name, None) for name in self.plan.partition_by]))
-            staged = staged_files([writer.finish()])
+            staged = [file.path for file in stage_empty(self.plan)]
         replaceable = partial(self._replaceable, writes=bool(staged))
         try:
             change = Change(root, self._mode, replaceable=replaceable, keep=self._keep, since=self._since)
-            self._commit(change, staged)
+            commit_staged(change, self.plan.job, staged)
         except ConflictError:
             # Rows are left out only if the table has others: whatever else is in the way stays an error.
             if not self._ignores or not list_table(root).files:
@@ -134,11 +132,6 @@ class DirectoryWrite:
                 text = f"{root.path}: the commit has happened, but _SUCCESS cannot be written: {error}"
                 warnings.warn(text, LeftoverWarning, stacklevel=2)
 
-    def _commit(self, change: Change, staged: list[str], stream: str | None = None, batch: int | None = None) -> None:
-        token = new_token()
-        names = unique_names({path: final_path(path) for path in sorted(staged, key=final_path)}, token)
-        change.commit(self.plan.job, names, token, stream=stream, batch=batch)
-
     def abort(self, messages: Sequence[bytes]) -> None:  # noqa: ARG002
         CommitLog(self.plan.root).discard([f"{JOBS}/{self.plan.job}"], unless_pending=True)
 
@@ -148,7 +141,7 @@ class DirectoryWrite:
             return listing.ids
         for file in listing.files:
             if writes or not self._replaced.keys() <= file.partition.keys():
-                self._check_partition(file)
+                check_partitioned_alike(self.plan, file)
         types = {name: self.plan.schema.field(name) for name in self._replaced}
         wanted = {name: partition_value(self._replaced, field) for name, field in types.items()}
         kept = [
@@ -157,35 +150,6 @@ class DirectoryWrite:
             if all(partition_value(file.partition, field) == wanted[name] for name, field in types.items())
         ]
         return replace(listing, files=kept).ids if kept else {}
-
-    def _check_append(self) -> None:
-        """Refuse rows that could not be read together with the rows of the table, before a task starts."""
-        root = self.plan.root
-
-        def check() -> None:
-            try:
-                with listed_to_write(root):
-                    listing = list_files(root, globs=False)
-            except FileNotFoundError:
-                return
-            first = next(iter(listing.files), None)
-            self._since = listing.state.number
-            if first is not None:
-                self._check_partition(first)
-                with MosaicFile(open_found(first, root.filesystem)) as opened:
-                    unify_schemas([(first.path, opened.schema), ("the DataFrame", self.plan.file_schema)])
-
-        read_again(check, lambda: None)
-
-    def _check_partition(self, file: FoundFile) -> None:
-        """Refuse to write beside a file whose directories spell other columns, which could not be read together."""
-        if list(file.partition) != list(self.plan.partition_by):
-            raise SchemaError(
-                "the table is partitioned in another way",
-                path=self.plan.root.path,
-                found=list(self.plan.partition_by),
-                expected=list(file.partition),
-            )
 
 
 class StreamWrite(DirectoryWrite):
@@ -202,7 +166,7 @@ class StreamWrite(DirectoryWrite):
 
     def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:
         change = Change(self.plan.root, self._mode, since=self._since)
-        self._commit(change, staged_files(messages), query_name(self._options), batch)
+        commit_staged(change, self.plan.job, staged_files(messages), query_name(self._options), batch)
 
     def abort(self, messages: Sequence[bytes]) -> None:
         """Only what these tasks have staged: the job has other batches, too."""
@@ -221,7 +185,7 @@ def query_name(options: WriteOptions) -> str:
     assert given is not None
     storage = options.storage if service_of(given) == service_of(options.path) else {}
     try:
-        given = str(json.loads(locate(given, storage=storage).child("metadata").read_bytes())["id"])
+        given = str(json.loads(locate(given, storage_options=storage).child("metadata").read_bytes())["id"])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         pass  # It is a name of the user's own, or a place that only Spark can reach.
     except OSError as error:  # Under another name, batches that have been written would be written again.

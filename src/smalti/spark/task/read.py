@@ -154,7 +154,7 @@ class Scan:
     def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """All batches of a split, each with the URI of its file."""
         started = time.monotonic()
-        first = locate(self.options.paths[0], storage=self.options.storage)
+        first = locate(self.options.paths[0], storage_options=self.options.storage)
         scheme = "file" if first.is_local else self.options.paths[0].partition(":")[0]
         try:
             for is_own, pieces in groupby(split, lambda piece: isinstance(piece, OwnPiece)):
