@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from smalti.errors import MosaicError, no_column
 from smalti.extras import optional_module
 from smalti.file.streams import Scan, Scannable, read_as
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
+from smalti.mosaic.rows import RowIndex
 from smalti.spec import FILE_SUFFIX
 from smalti.table.dataset import MosaicDataset
 from smalti.table.opening import open_any
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["query", "query_reader", "scan"]
 
+#: The column of row numbers, under DuckDB's own name for it.
+NUMBERS = "file_row_number"
+
 
 def scan(
     source: Any,
@@ -41,6 +46,7 @@ def scan(
     connection: duckdb.DuckDBPyConnection | None = None,
     filesystem: AnyFileSystem = None,
     storage_options: AnyStorageOptions = None,
+    file_row_number: bool = False,
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation over a file, directory, pattern or list; DuckDB reads the columns and rows that a query needs.
 
@@ -55,6 +61,8 @@ def scan(
     filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
     storage_options : mapping, optional
         Credentials and endpoint for URIs; see `smalti.open`.
+    file_row_number : bool
+        Whether there is a column of this name with the number of each row in its file, as in DuckDB's `read_parquet`.
 
     Examples
     --------
@@ -65,7 +73,9 @@ def scan(
     """
     filesystem = chosen(filesystem, storage_options)
     origin = _open(source, filesystem)
-    return (connection or duckdb.default_connection()).from_arrow(ArrowTable(origin, columns))
+    return (connection or duckdb.default_connection()).from_arrow(
+        ArrowTable(origin, columns, is_numbered=file_row_number)
+    )
 
 
 def query(
@@ -80,7 +90,8 @@ def query(
 
     Quoted paths that end in ``.mosaic`` or ``/`` are tables, as in ``FROM 'wide.mosaic'``, ``FROM 'days/*.mosaic'`` and
     ``FROM 's3://bucket/sales/'``; so are the names that are passed as keywords. DuckDB's own tables and files can be
-    joined with them. Nothing is left behind in the connection.
+    joined with them. Nothing is left behind in the connection. A statement that names a column ``file_row_number``
+    gets the number of each row in its file.
 
     Parameters
     ----------
@@ -125,7 +136,9 @@ def query(
         origin = _open(source, filesystem)
         columns = None if named is None else [c for c in origin.column_names if c.casefold() in named]
         # A query such as count(*) names no column, and DuckDB refuses tables without columns.
-        sources[name] = ArrowTable(origin, columns or (origin.column_names[:1] if columns == [] else None))
+        asked = columns or (origin.column_names[:1] if columns == [] else None)
+        is_numbered = named is not None and NUMBERS in named and NUMBERS not in origin.column_names
+        sources[name] = ArrowTable(origin, asked, is_numbered=is_numbered)
     return compat.sql_with_tables(connection, sql, sources)
 
 
@@ -154,10 +167,15 @@ def query_reader(sql: str, **tables: Any) -> Iterator[pa.RecordBatchReader | Non
 class ArrowTable(pads.Dataset):
     """Columns of a file or table as DuckDB takes them: it calls `scanner` with the columns and filter of a query."""
 
-    def __init__(self, origin: Scannable, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, origin: Scannable, columns: Sequence[str] | None = None, *, is_numbered: bool = False) -> None:
         """Set the attributes only: Dataset has no constructor, and nothing here uses its C++ object."""
         self._origin = origin.with_schema() if isinstance(origin, MosaicDataset) else origin
         self._schema = self._origin.scan(columns).schema
+        self._is_numbered = is_numbered
+        if is_numbered:
+            if self._schema.get_field_index(NUMBERS) >= 0:
+                raise RowIndex(NUMBERS).taken_name()
+            self._schema = self._schema.append(RowIndex(NUMBERS).field)
 
     @property
     def schema(self) -> pa.Schema:
@@ -165,7 +183,10 @@ class ArrowTable(pads.Dataset):
 
     def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> Scanner:  # type: ignore[override]
         names = self._schema.names if columns is None else columns
-        return Scanner(self._origin.scan(names, filter), pa.schema([self._schema.field(name) for name in names]))
+        scan = self._origin.scan(names, filter)
+        if self._is_numbered and (NUMBERS in names or (filter is not None and NUMBERS in str(filter))):
+            scan = replace(scan, row_index=NUMBERS, is_per_file=True)
+        return Scanner(scan, pa.schema([self._schema.field(name) for name in names]))
 
 
 class Scanner(NamedTuple):
@@ -175,7 +196,12 @@ class Scanner(NamedTuple):
     projected_schema: pa.Schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        return read_as(self.scan, self.projected_schema)
+        if self.scan.row_index is None:
+            return read_as(self.scan, self.projected_schema)
+        # The numbers come first; DuckDB wants them where it has named them, or not at all.
+        numbered = read_as(self.scan, self.scan.schema)
+        batches = (batch.select(self.projected_schema.names) for batch in numbered)
+        return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
 
 
 def _open(source: Any, filesystem: AnyFileSystem) -> Scannable:

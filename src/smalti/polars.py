@@ -23,6 +23,7 @@ from smalti.file.reader import MosaicFile
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.logical.types import is_binary_like, is_string_like
+from smalti.mosaic.rows import RowIndex
 from smalti.predicate import tree as t
 from smalti.table.dataset import MosaicDataset
 from smalti.table.opening import open_any
@@ -51,6 +52,7 @@ def scan_mosaic(
     storage_options: AnyStorageOptions = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
+    row_index_name: str | None = None,
 ) -> pl.LazyFrame:
     """A lazy frame over a file, a directory or pattern of files, or a list of them.
 
@@ -59,6 +61,9 @@ def scan_mosaic(
     source : str, os.PathLike, bytes-like, list of paths, MosaicFile or MosaicDataset
     filesystem, storage_options, readahead, memory_limit
         As in `smalti.open` and `smalti.dataset`.
+    row_index_name : str, optional
+        The name of a column that comes first and has the number of each row, as in `polars.scan_parquet`. Conditions on
+        it skip row groups.
 
     Examples
     --------
@@ -73,22 +78,34 @@ def scan_mosaic(
     if isinstance(source, MosaicDataset):
         source = source.with_schema()  # Polars asks for types first, and relies on them for every read.
     named: dict[str, Any] = {"explain_name": "mosaic"} if _HAS_NAMES else {}
-    return register_io_source(partial(_frames, source), schema=_polars_schema(source), is_pure=True, **named)
+    schema = _polars_schema(source)
+    if row_index_name is not None:
+        if row_index_name in schema:
+            raise RowIndex(row_index_name).taken_name()
+        index = pl.get_index_type()
+        schema = {row_index_name: index() if isinstance(index, type) else index, **schema}
+    return register_io_source(partial(_frames, source, row_index_name), schema=schema, is_pure=True, **named)
 
 
 def _frames(
     origin: Scannable,
+    row_index: str | None,
     with_columns: list[str] | None,
     predicate: pl.Expr | None,
     n_rows: int | None,
     batch_size: int | None,  # noqa: ARG001 (a hint; row groups are the batches that cost least)
 ) -> Iterator[pl.DataFrame]:
     """Read for Polars. `n_rows` counts rows before the predicate, so a filter is applied only without it."""
-    filters = None if predicate is None or n_rows is not None else parse_predicate(predicate, origin)
+    filters = None if predicate is None or n_rows is not None else parse_predicate(predicate, origin, row_index)
+    asked = set() if predicate is None or row_index is None else set(predicate.meta.root_names())
+    is_numbered = row_index is not None and (with_columns is None or row_index in {*with_columns, *asked})
     left = n_rows
-    for batch in origin.scan(with_columns, filters).to_batches():
+    for batch in origin.scan(with_columns, filters, with_row_index=row_index if is_numbered else None).to_batches():
         frame = pl.DataFrame(height=batch.num_rows) if not batch.num_columns else pl.from_arrow(batch)
         assert isinstance(frame, pl.DataFrame)
+        if is_numbered and row_index is not None:
+            frame = frame.with_columns(pl.col(row_index).cast(pl.get_index_type()))
+            frame = frame if with_columns is None else frame.select(list(dict.fromkeys([*with_columns, *asked])))
         if left is not None:
             frame = frame.head(left)
             left -= frame.height
@@ -123,7 +140,7 @@ def _polars_schema(origin: Scannable) -> Mapping[str, pl.DataType]:
 # --- predicates -----------------------------------------------------------------------------------------------------
 
 
-def parse_predicate(predicate: pl.Expr, origin: Scannable) -> t.Tree | None:
+def parse_predicate(predicate: pl.Expr, origin: Scannable, row_index: str | None = None) -> t.Tree | None:
     """A filter that keeps every row for which a predicate of Polars is true, and maybe more; None keeps all.
 
     Polars' JSON form of expressions is not stable. Unknown parts are left to Polars, which filters the rows anyway.
@@ -131,7 +148,7 @@ def parse_predicate(predicate: pl.Expr, origin: Scannable) -> t.Tree | None:
     try:
         parsed = json.loads(predicate.meta.serialize(format="json"))
         names = predicate.meta.root_names()
-        schema = origin.scan(list(dict.fromkeys(names))).schema
+        schema = origin.scan(list(dict.fromkeys(names)), with_row_index=row_index).schema
         tree = _parse(parsed, {field.name: field.type for field in schema})
         return None if tree is None else t.check_depth(tree)
     except (pl.exceptions.PolarsError, ValueError, RecursionError):  # such as a function of Python's

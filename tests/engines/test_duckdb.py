@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import smalti
@@ -258,3 +259,23 @@ def test_names_of_a_statement(connection: duckdb.DuckDBPyConnection, sql: str, n
     if found is not None and names is not None:
         assert names <= found
         assert not found & {"unnamed", "d", "e"}
+
+
+def test_row_numbers(tmp_path: Path) -> None:
+    """`file_row_number`, as DuckDB's own `read_parquet` has it: in each file of a table."""
+    for place in range(2):
+        table = pa.table({"a": range(place * 100, place * 100 + 100)})
+        smalti.write_table(table, tmp_path / f"{place}.mosaic", row_group_max_rows=30)
+        pq.write_table(table, tmp_path / f"{place}.parquet")
+    for query in (
+        "SELECT a, file_row_number FROM {} WHERE file_row_number BETWEEN 29 AND 31 ORDER BY a",
+        "SELECT file_row_number FROM {} WHERE a % 50 = 7 ORDER BY a",
+        "SELECT count(*), max(file_row_number) FROM {} WHERE file_row_number > 97",
+    ):
+        expected = duckdb.sql(query.format(f"read_parquet('{tmp_path}/*.parquet', file_row_number=true)")).fetchall()
+        found = smalti.duckdb.query(query.format(f"'{tmp_path}/*.mosaic'"))
+        assert found is not None
+        assert found.fetchall() == expected
+    relation = smalti.duckdb.scan(tmp_path, file_row_number=True)
+    assert relation.columns == ["a", "file_row_number"]
+    assert relation.filter("file_row_number = 3").order("a").fetchall() == [(3, 3), (103, 3)]

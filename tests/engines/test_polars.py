@@ -232,3 +232,17 @@ def test_chains_of_conditions(count: int) -> None:
         tree = smalti.polars.parse_predicate(chain, file)
         assert (tree is None) == (count == 5000)
         assert file.read(filters=tree).num_rows == (2 if tree is not None else 3)
+
+
+def test_row_numbers(tmp_path: Path) -> None:
+    """A column of row numbers as `polars.scan_parquet` has it, over all files of a table."""
+    for place in range(3):
+        smalti.write_table(pa.table({"a": range(place * 100, place * 100 + 100)}), tmp_path / f"{place}.mosaic")
+    lazy = scan_mosaic(tmp_path, row_index_name="row")
+    assert lazy.collect_schema() == {"row": pl.get_index_type(), "a": pl.Int64()}
+    assert lazy.filter(pl.col("a") >= 298).collect().to_dict(as_series=False) == {"row": [298, 299], "a": [298, 299]}
+    assert lazy.filter(pl.col("row").is_between(99, 101)).select("a").collect()["a"].to_list() == [99, 100, 101]
+    assert lazy.select(pl.col("row").max(), pl.len()).collect().row(0) == (299, 300)
+    assert lazy.slice(250, 2).select("a", "row").collect().rows() == [(250, 250), (251, 251)]
+    with pytest.raises(smalti.SchemaError, match="the row index needs a name that no column has: found a"):
+        scan_mosaic(tmp_path, row_index_name="a")

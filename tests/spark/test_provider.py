@@ -417,9 +417,25 @@ class TestLess:
         row = frame.select("id", "_metadata.*").where("id = 260").first()
         path = table / "p=2/x.mosaic"
         assert (row.file_path, row.file_name, row.row_group) == (f"file://{path}", "x.mosaic", 1)
+        assert row.row_index == 60
         assert row.file_size == row.file_block_length == path.stat().st_size
         assert abs(row.file_modification_time.timestamp() - path.stat().st_mtime) < 1
         assert frame.where("_metadata.row_group = 0").count() == 200
+        assert frame.where("_metadata.row_index = 7").count() == 4
+        assert frame.select("_metadata.row_index").distinct().count() == 100
+
+    def test_row_numbers_are_those_of_parquet(self, spark: Any, tmp_path: Path) -> None:
+        rows = spark.range(1000).selectExpr("id * 3 AS id", "id % 7 AS n").coalesce(1)
+        rows.write.format("mosaic").option("rowGroupMaxRows", 90).save(str(tmp_path / "mosaic"))
+        rows.write.parquet(str(tmp_path / "parquet"))
+        found, expected = load(spark, tmp_path / "mosaic"), spark.read.parquet(str(tmp_path / "parquet"))
+        for query in ("n = 3", "_metadata.row_index BETWEEN 88 AND 92", "id > 1500 AND _metadata.row_index % 2 = 0"):
+            shown = [
+                frame.where(query).select("_metadata.row_index", "id").orderBy("id").collect()
+                for frame in (found, expected)
+            ]
+            assert shown[0] == shown[1]
+            assert shown[0]
 
 
 def test_an_option_comes_before_the_setting_of_the_session(spark: Any, tmp_path: Path) -> None:

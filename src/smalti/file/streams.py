@@ -391,6 +391,8 @@ class Scan:
     row_index: str | None = None
     #: Whether batches, other than the last, have exactly `batch_size` rows.
     exact: bool = False
+    #: Whether the rows of a table are counted in each of its files.
+    is_per_file: bool = False
 
     def __post_init__(self) -> None:
         if self.exact and (self.batch_size is None or self.batch_size < 1):

@@ -1,16 +1,26 @@
-"""The hidden column `_metadata`: the file of each row, as Spark's own formats tell it, and the row group."""
+"""The hidden column `_metadata`: file and number of each row, as Spark's own formats tell them, and the row group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
+from typing import TypeAlias
 from urllib.parse import quote
 
 import pyarrow as pa
 
+from smalti._compat.arrow import columnless_batch
+from smalti._core.allowance import Allowance
+from smalti.mosaic.rows import RowIndex
 from smalti.table.splits import Piece
 
+Finish: TypeAlias = Callable[[pa.RecordBatch, Allowance], pa.RecordBatch]
+
 HIDDEN = "_metadata"
+#: The field that has the number of a row in its file, which only the reader of the file knows.
+ROW_INDEX = "row_index"
+#: The column of row numbers in batches on their way to the hidden column; no column of a table has this name.
+NUMBERS = RowIndex("\0row number")
 #: What a path of Hadoop's leaves as it is in a URI.
 _SAFE = "/=:@!$&'()*+,;~-._"
 
@@ -44,13 +54,39 @@ def stored_part(schema: pa.Schema) -> pa.Schema:
     return schema if place < 0 or not pa.types.is_struct(schema.field(place).type) else schema.remove(place)
 
 
+def asks_row_numbers(schema: pa.Schema) -> bool:
+    """Whether the hidden column of a schema has the numbers of rows."""
+    return stored_part(schema) is not schema and schema.field(HIDDEN).type.get_field_index(ROW_INDEX) >= 0
+
+
+def with_numbers(finish: Finish) -> Finish:
+    """What becomes of batches that begin with row numbers: the numbers come last, behind the columns of the table."""
+
+    def finish_numbered(batch: pa.RecordBatch, held: Allowance) -> pa.RecordBatch:
+        numbers, rest = batch.column(0), batch.select(range(1, batch.num_columns))
+        columns = finish(rest, held) if rest.num_columns else finish(columnless_batch(batch.num_rows), held)
+        if not columns.num_columns:
+            return pa.RecordBatch.from_arrays([numbers], schema=pa.schema([NUMBERS.field]))
+        return columns.append_column(NUMBERS.field, numbers)
+
+    return finish_numbered
+
+
 def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str) -> pa.RecordBatch:
-    """A batch of a piece with the hidden column, in the place that a schema gives it."""
+    """A batch of a piece with the hidden column, in the place that a schema gives it.
+
+    The batch may end with row numbers. Rows that pypaimon has merged are in no file, and have none.
+    """
     place = schema.get_field_index(HIDDEN)
     fields = list(schema.field(place).type)
-    values = [pa.scalar(_FIELDS[field.name](piece, uri), field.type) for field in fields]
-    arrays = [pa.repeat(value, batch.num_rows) for value in values]
-    hidden = pa.StructArray.from_arrays(arrays, fields=fields)
     columns = list(batch.columns)
+    numbers = columns.pop() if batch.schema.names[-1:] == [NUMBERS.name] else pa.nulls(batch.num_rows, pa.int64())
+    arrays = [
+        numbers
+        if field.name == ROW_INDEX
+        else pa.repeat(pa.scalar(_FIELDS[field.name](piece, uri), field.type), batch.num_rows)
+        for field in fields
+    ]
+    hidden = pa.StructArray.from_arrays(arrays, fields=fields)
     columns.insert(place, hidden)
     return pa.RecordBatch.from_arrays(columns, schema=schema)

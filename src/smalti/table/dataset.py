@@ -204,6 +204,8 @@ class MosaicDataset(Dataset):
         starts = table.row_starts(kept)
         rows = None if scan.rows is None else parse_span(scan.rows, starts[-1])
         pieces = numbered_pieces(files, table.files, starts, rows)
+        if scan.is_per_file:
+            pieces = [replace(piece, first_row=0) for piece in pieces]
         table, plan = self._plan_files(table, files, scan.columns, filter_, kept, scan.row_index)
         return table, replace(plan, pieces=pieces)
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
-/** The hidden column _metadata, with what Spark's own formats tell of the file of a row, and the row group. */
+/** The hidden column _metadata, with what Spark's own formats tell of a row and its file, and the row group. */
 final class MetadataColumns implements MetadataColumn {
   public String name() {
     return "_metadata";
@@ -15,7 +15,8 @@ final class MetadataColumns implements MetadataColumn {
     return new StructType().add("file_path", DataTypes.StringType, false).add("file_name", DataTypes.StringType, false)
         .add("file_size", DataTypes.LongType, false).add("file_block_start", DataTypes.LongType, false)
         .add("file_block_length", DataTypes.LongType, false)
-        .add("file_modification_time", DataTypes.TimestampType, false).add("row_group", DataTypes.IntegerType, false);
+        .add("file_modification_time", DataTypes.TimestampType, false).add("row_group", DataTypes.IntegerType, false)
+        .add("row_index", DataTypes.LongType, true);
   }
 
   public boolean isNullable() {
@@ -23,6 +24,6 @@ final class MetadataColumns implements MetadataColumn {
   }
 
   public String comment() {
-    return "The file of a row, and the row group in it";
+    return "The file of a row, its row group and its number in it";
   }
 }

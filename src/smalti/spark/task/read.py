@@ -30,7 +30,7 @@ from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
 from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
-from smalti.spark.hidden import add_hidden, file_uri, stored_part
+from smalti.spark.hidden import NUMBERS, add_hidden, asks_row_numbers, file_uri, stored_part, with_numbers
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert
 from smalti.table.listing import open_found
@@ -233,6 +233,8 @@ class Scan:
         adapter = Adapter(self.stored, stored.wanted, constants, to_spark)
         # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
         wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
+        if asks_row_numbers(self.schema):
+            return FileRead(stored.paths, wanted, with_numbers(adapter.adapt), row_groups=kept, row_index=NUMBERS)
         return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept)
 
 
