@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,9 @@ def test_everything_that_takes_a_uri_takes_them(options: dict[str, Any]) -> None
     assert jobs.verify(table, **here).ok
     assert jobs.profile(file, **here).table.num_rows == 2
     assert jobs.compact(table, **here).num_rows == 6
+    assert jobs.add_columns(table, lambda rows: {"y": [1] * rows.num_rows}, **here).rows == 6
+    assert next(iter(smalti.loader(file, ["x"], 2, **here)))["x"].tolist() == [0.5, 1.5]
+    smalti.report.write_report(file, io.BytesIO(), **here)
     assert jobs.recover(table, **here) == []
     assert jobs.clean(table, **here) == []
     with CFileWriter("s3://bucket/c.cfile", pa.int64(), array=False, **here) as cfile:

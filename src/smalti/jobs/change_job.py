@@ -11,7 +11,7 @@ import errno
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypedDict
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from smalti.errors import ConflictError, MosaicError, PaimonTableError
 from smalti.file.writer import write_table
-from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.io.sinks import follow_links
 from smalti.jobs.change_task import ChangeSettings, FileChange, FileTask, change_file
 from smalti.jobs.engine import AnySession, Executor, check_positive, choose_executor
@@ -54,6 +54,7 @@ class RunValues(TypedDict, total=False):
     workers: int | None
     progress: Listener | None
     filesystem: AnyFileSystem
+    storage_options: AnyStorageOptions
     keep: float | None
     resume: bool
 
@@ -68,8 +69,14 @@ class RunOptions:
     workers: int | None = None
     progress: Listener | None = None
     filesystem: AnyFileSystem = None
+    storage_options: AnyStorageOptions = field(default=None, repr=False)
     keep: float | None = None
     resume: bool = True
+
+    def __post_init__(self) -> None:
+        """Put the storage options in the place of the file system, as all functions below take them."""
+        object.__setattr__(self, "filesystem", chosen(self.filesystem, self.storage_options))
+        object.__setattr__(self, "storage_options", None)
 
 
 @dataclass(frozen=True)

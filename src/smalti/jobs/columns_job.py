@@ -54,8 +54,10 @@ def add_columns(
         With "spark" every file is a task. Data with keys is staged beside the table, in chunks that every task reads.
     spark, workers, progress, keep
         As for `compact`.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
         Where table and data are looked up.
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     resume : bool
         Whether to keep what an earlier, interrupted run has finished, if the data is a path.
 

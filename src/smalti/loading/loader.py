@@ -18,6 +18,7 @@ from smalti.errors import MosaicError
 from smalti.extras import optional_module
 from smalti.file.blocks import RowBlocks
 from smalti.file.streams import Scannable
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.loading.arrays import as_arrays
 from smalti.loading.order import Order, Window, num_batches, share_of, share_rows
 from smalti.logical.arrays import take_table
@@ -270,6 +271,8 @@ def loader(
     buffer_bytes: int = LOADER_BYTES,
     output: Literal["numpy", "arrow"] = "numpy",
     fill_null: Any = None,
+    filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
 ) -> Loader:
     """Batches of rows for training, in a new order every epoch.
 
@@ -305,6 +308,8 @@ def loader(
         What nulls become in arrays of NumPy that have no value for them, or a mapping of columns to such values. By
         default nulls of floating-point columns are NaN, of dates and times NaT, of Python objects such as strings None,
         and nulls of integers and booleans are an error.
+    filesystem, storage_options
+        As in `smalti.open`.
 
     Examples
     --------
@@ -314,7 +319,7 @@ def loader(
     >>> [batch["x"].tolist() for batch in batches]
     [[5, 4, 1, 2], [9, 6, 7, 0], [3, 8]]
     """
-    origin = table if isinstance(table, Scannable) else open_any(table)
+    origin = table if isinstance(table, Scannable) else open_any(table, chosen(filesystem, storage_options))
     return Loader(
         origin.row_blocks(columns),
         batch_size=batch_size,

@@ -15,7 +15,7 @@ from typing import Any
 
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
-from smalti.io.locations import AnyFileSystem, Location
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, Location, chosen
 from smalti.io.sinks import finish_with
 from smalti.report.model import Values, build_model, build_table_model
 from smalti.table.opening import open_any, source_name
@@ -57,7 +57,9 @@ def _opened(locations: Sequence[Location]) -> Iterator[tuple[str, MosaicFile]]:
             yield location.path, file
 
 
-def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) -> None:
+def write_report(
+    source: Any, target: Any, *, filesystem: AnyFileSystem = None, storage_options: AnyStorageOptions = None
+) -> None:
     """Write the page of a file, or of all files of a directory, pattern or list.
 
     Parameters
@@ -66,10 +68,13 @@ def write_report(source: Any, target: Any, *, filesystem: AnyFileSystem = None) 
         As for `smalti.open` and `smalti.dataset`.
     target : str, os.PathLike or binary file object
         Where the page goes.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
         Of `source`.
+    storage_options : mapping, optional
+        Credentials and endpoint for URIs; see `smalti.open`.
     """
     name = source_name(source)
+    filesystem = chosen(filesystem, storage_options)
     with open_any(source, filesystem) as opened:
         page = render_report(opened, name) if isinstance(opened, MosaicFile) else render_table(name, opened.locations)
     finish_with(open_sink(target), page.encode())
