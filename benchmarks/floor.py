@@ -100,11 +100,11 @@ def measure(path: Path, columns: list[str], repeats: int) -> dict[str, float]:
 @contextmanager
 def forgotten_schemas() -> Iterator[None]:
     """Let no schema be known."""
-    known, reader.RECENT = reader.RECENT, SharedSchemas(most=1)
+    known, reader.PROCESS_SCHEMAS = reader.PROCESS_SCHEMAS, SharedSchemas()
     try:
         yield
     finally:
-        reader.RECENT = known
+        reader.PROCESS_SCHEMAS = known
 
 
 @contextmanager

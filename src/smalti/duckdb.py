@@ -7,7 +7,7 @@ statement names (`_compat.duckdb.named_columns` says why).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -134,10 +134,8 @@ def query(
     sources: dict[str, Any] = {}
     for name, source in {**paths, **tables}.items():
         origin = _open(source, filesystem)
-        columns = None if named is None else [c for c in origin.column_names if c.casefold() in named]
-        # A query such as count(*) names no column, and DuckDB refuses tables without columns.
-        asked = columns or (origin.column_names[:1] if columns == [] else None)
-        is_numbered = named is not None and NUMBERS in named and NUMBERS not in origin.column_names
+        asked = None if named is None else _columns_named(origin, named)
+        is_numbered = named is not None and NUMBERS in named and NUMBERS not in (asked or ())
         sources[name] = ArrowTable(origin, asked, is_numbered=is_numbered)
     return compat.sql_with_tables(connection, sql, sources)
 
@@ -206,3 +204,14 @@ class Scanner(NamedTuple):
 
 def _open(source: Any, filesystem: AnyFileSystem) -> Scannable:
     return source if isinstance(source, Scannable) else open_any(source, filesystem)
+
+
+def _columns_named(origin: Scannable, names: Set[str]) -> Sequence[str]:
+    """The columns with some names, in whichever case; the first column if there are none.
+
+    A query such as count(*) names no column, and DuckDB refuses tables without columns.
+    """
+    if isinstance(origin, MosaicDataset):
+        return origin.typed_columns.named(names) or origin.typed_columns.names[:1]
+    every = origin.column_names
+    return [name for name in every if name.casefold() in names] or every[:1]

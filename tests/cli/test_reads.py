@@ -87,6 +87,8 @@ def covered(ranges: list[tuple[int, int]]) -> set[int]:
 
 
 NAMES = {f"a{i:02d}" for i in range(40)}
+#: The columns whose names have room side by side on a screen of 100 characters.
+ROOM = {f"a{i:02d}" for i in range(20)}
 EVERY = {0, 1, 2}
 CASES: dict[str, tuple[list[str], set[str], set[int]]] = {
     "schema": (["schema"], set(), set()),
@@ -97,7 +99,13 @@ CASES: dict[str, tuple[list[str], set[str], set[int]]] = {
     "count where": (["count", "--where", "a00 >= 150 and a05 > 3"], {"a00", "a05"}, {1, 2}),
     "head of one column": (["head", "-c", "a07"], {"a07"}, {0}),
     "head across row groups": (["head", "-n", "150", "-c", "a07"], {"a07"}, {0, 1}),
-    "head": (["head"], NAMES, {0}),
+    "head": (["head"], ROOM, {0}),
+    "head of all columns": (["head", "--json"], NAMES, {0}),
+    "head of all columns as Markdown": (["head", "--markdown"], NAMES, {0}),
+    "head of more columns than fit": (["head", "-c", "a1*,a2*,a3*"], {f"a{i}" for i in range(10, 30)}, {0}),
+    "head where": (["head", "--where", "a35 > 3"], ROOM | {"a35"}, {0}),
+    "tail": (["tail"], ROOM, {2}),
+    "sample of all columns": (["sample", "-n", "1", "--seed", "1"], ROOM, {0}),
     "cat": (["cat", "--csv"], NAMES, EVERY),
     "cat where": (["cat", "-c", "a07,a30", "--where", "a00 < 50"], {"a00", "a07", "a30"}, {0}),
     "tail of one column": (["tail", "-n", "60", "-c", "a07"], {"a07"}, {2}),
@@ -125,6 +133,21 @@ def test_reads_what_it_says_and_nothing_else(
     assert done.code == 0, done
     read = covered([found for source in sources for found in source.ranges])
     assert read == covered(allowed(layout, names, groups))
+
+
+@pytest.mark.parametrize("command", ["head", "tail", "sample", "cat"])
+def test_columns_without_room_are_not_read_from_a_table_either(
+    run: Callable[..., Any], sources: list[Counted], path: Path, tmp_path: Path, command: str
+) -> None:
+    for name in ("1.mosaic", "2.mosaic"):
+        (tmp_path / name).write_bytes(path.read_bytes())
+    layout = layout_of(path)
+    sources.clear()
+    done = run(command, tmp_path, "-n", "3")
+    assert "of 40 columns not shown" in done.out, done
+    read = covered([found for source in sources for found in source.ranges])
+    assert read <= covered(allowed(layout, ROOM, EVERY))
+    assert read > covered(allowed(layout, set(), set()))
 
 
 def test_nothing_is_read_twice(run: Callable[..., Any], sources: list[Counted], path: Path, tmp_path: Path) -> None:

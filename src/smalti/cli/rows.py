@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
 from smalti.cli.progress import ProgressBar
-from smalti.cli.render.rows import row_table, vertical
+from smalti.cli.render.rows import may_fit, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, shown_paths
 from smalti.errors import MosaicError, SchemaError
@@ -21,9 +22,10 @@ from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import field_paths
-from smalti.predicate.text import parse_where
 from smalti.progress import Listener
-from smalti.table.dataset import MosaicDataset
+
+if TYPE_CHECKING:
+    from smalti.table.dataset import MosaicDataset
 
 #: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
@@ -88,18 +90,21 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
         columns, condition = _chosen(options, table)
         limit = _limit(options)
+        many = _as_dataset(table)
         if options.rows is not None:
             limit = MAX_VERTICAL if options.vertical else None
-        elif isinstance(table, MosaicDataset) and limit is not None:
-            rows = table.head(limit, columns, condition)
-            show_rows(options, screen, rows.to_batches(), rows.schema)
+        elif many is not None and limit is not None:
+            columns, total = _shown(options, screen, columns, partial(many.names_of_file, 0))
+            rows = many.head(limit, columns, condition)
+            show_rows(options, screen, rows.to_batches(), rows.schema, total)
             return
+        columns, total = _shown(options, screen, columns, lambda: table.column_names)
         schema = table.scan(columns, condition).schema
         # Rows on the same terminal show the progress themselves.
         with ProgressBar(screen.err) as show:
             listener = None if screen.is_terminal else show
             batches = limited_batches(table, columns, condition, limit, listener, options.rows)
-            show_rows(options, screen, batches, schema)
+            show_rows(options, screen, batches, schema, total)
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
@@ -108,16 +113,41 @@ run_cat = run_head  # they differ only in how many rows they show by default
 def run_tail(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
         columns, condition = _chosen(options, table)
+        many = _as_dataset(table)
+        names = (lambda: table.column_names) if many is None else partial(many.names_of_file, -1)
+        columns, total = _shown(options, screen, columns, names)
         rows = table.tail(_limit(options) or 0, columns, condition)
-        show_rows(options, screen, rows.to_batches(), rows.schema)
+        show_rows(options, screen, rows.to_batches(), rows.schema, total)
 
 
 def run_sample(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
         columns, condition = _chosen(options, table)
+        columns, total = _shown(options, screen, columns, lambda: table.column_names)
         limit = _limit(options)
         rows = table.sample(table.num_rows if limit is None else limit, columns, condition, seed=options.seed)
-        show_rows(options, screen, arrow_batches(rows), rows.schema)
+        show_rows(options, screen, arrow_batches(rows), rows.schema, total)
+
+
+def _as_dataset(table: Scannable) -> MosaicDataset | None:
+    """The table if it has many files. A single file does without the modules of tables, which take long to import."""
+    module = sys.modules.get("smalti.table.dataset")
+    return table if module is not None and isinstance(table, module.MosaicDataset) else None
+
+
+def _shown(
+    options: argparse.Namespace, screen: Screen, columns: list[str] | None, names: Callable[[], Sequence[str]]
+) -> tuple[list[str] | None, int | None]:
+    """The columns that are read, and how many there are if some have no room on the screen and so are not read.
+
+    A table whose columns all fit is read without naming them: its files may have different ones.
+    """
+    if options.json or options.csv or options.vertical or screen.markdown:
+        return columns, None
+    every = names() if columns is None else columns
+    # The first column is shown even if its name is longer than a line.
+    fitting = may_fit(every, screen.width) or every[:1]
+    return (columns, None) if len(fitting) == len(every) else (list(fitting), len(every))
 
 
 def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any]:
@@ -138,9 +168,12 @@ def _condition(text: str, table: Scannable) -> Any:
     For conditions on partition columns alone no file has to be opened, and files that disagree on the type of another
     column may be among those that it rules out.
     """
-    if isinstance(table, MosaicDataset):
+    from smalti.predicate.text import parse_where
+
+    many = _as_dataset(table)
+    if many is not None:
         with contextlib.suppress(SchemaError):
-            return parse_where(text, table.partition_schema)
+            return parse_where(text, many.partition_schema)
     try:
         return parse_where(text, table.schema)
     except SchemaError as error:
@@ -154,9 +187,13 @@ def _limit(options: argparse.Namespace) -> int | None:
 
 
 def show_rows(
-    options: argparse.Namespace, screen: Screen, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+    options: argparse.Namespace,
+    screen: Screen,
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    total: int | None = None,
 ) -> None:
-    """Print rows in the shape that the options of `add_row_output` ask for."""
+    """Print rows in the shape that the options of `add_row_output` ask for; `total` as in `row_table`."""
     if options.json:
         screen.data(json_lines(batches))
     elif options.csv:
@@ -165,7 +202,8 @@ def show_rows(
         screen.lines(vertical(batches, schema, screen.room, screen.table))
     else:
         # Even in a pipe this table is cut to a screen's width: --json, --csv and --markdown print all columns.
-        screen.lines(row_table(batches, schema, None if screen.markdown else screen.width, screen.table))
+        room = None if screen.markdown else screen.width
+        screen.lines(row_table(batches, schema, room, screen.table, total))
 
 
 def _step(table: Scannable, columns: Sequence[str] | None, condition: Any) -> int:

@@ -19,7 +19,7 @@ from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of, refus
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
-from smalti.logical.mapping import ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
+from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
 from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from smalti.mosaic.filtering import FilterPlan
     from smalti.mosaic.layout import FileLayout
     from smalti.predicate.python import AnyFilter
-
-
-#: The schemas of files that were opened last, one by one. The next file of a table most often has one of them, and then
-#: its schema block is neither decompressed nor checked nor searched again. Blocks of many columns are not kept.
-RECENT = SharedSchemas(most=4, max_bytes=256 << 10)
 
 
 class MosaicFile(Scannable):
@@ -586,7 +581,7 @@ def open_file(
     options: dict[str, Any] = {"readahead": readahead, "memory_limit": memory_limit, "cache_bytes": cache_bytes}
     options["logical"] = logical
     opened = open_source(source, filesystem)
-    file = MosaicFile(opened, RECENT, **options)
+    file = MosaicFile(opened, PROCESS_SCHEMAS, **options)
     if isinstance(source, (str, os.PathLike, bytes)):
         file._reopen = partial(open_file, lasting_path(source, opened), filesystem=filesystem, **options)
     return file

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from itertools import compress
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -32,7 +34,7 @@ from smalti.logical.tree import (
     walk,
 )
 from smalti.logical.types import compared_type, is_encoded, is_list_like, unwrapped
-from smalti.mosaic.columns import MAX_KEPT, Columns, FilterColumn, Projection, keep
+from smalti.mosaic.columns import MAX_KEPT, MAX_KEPT_COLUMNS, Columns, FilterColumn, Projection, keep
 from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
 
@@ -396,44 +398,76 @@ def restore_bound(type_: Any, bound: pa.Scalar) -> pa.Scalar:
         raise CorruptFileError(f"statistics do not fit what the companion says ({error})") from None
 
 
+@dataclass(frozen=True)
+class _SharedBlock:
+    """A schema block that was checked, the section that it came from, and its columns by the payload of companions."""
+
+    section: bytes
+    compression: Compression
+    parsed: tuple[SchemaBlock, int]
+    columns: Columns
+    mappings: dict[tuple[bytes, int], ColumnMapping] = field(default_factory=dict)
+
+
 class SharedSchemas:
     """Schema blocks that were checked already, for readers of many files. Safe to use from several threads.
 
-    The latest `most` blocks are kept, except for those that take more than `max_bytes` in a file.
+    Files with equal sections and companions get the same objects, also if threads open them at the same time. So a
+    table of such files has its columns looked up once, and comparing two files compares two addresses.
     """
 
-    def __init__(self, most: int = MAX_KEPT, max_bytes: int | None = None) -> None:
-        self._most = most
-        self._max_bytes = max_bytes
+    def __init__(self) -> None:
         #: Compared one after the other, newest first: most sections differ in size, and hashing takes longer.
-        self._known: list[tuple[bytes, Compression, tuple[SchemaBlock, int]]] = []
-        self._columns: dict[SchemaBlock, Columns] = {}
-        self._mappings: dict[tuple[SchemaBlock, bytes, int], ColumnMapping] = {}
+        self._known: list[_SharedBlock] = []
+        self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Other processes get an empty object, without the schema blocks."""
         return SharedSchemas, ()
 
+    def _find(self, section: bytes, compression: Compression) -> _SharedBlock | None:
+        for known in self._known:
+            if known.section == section and known.compression is compression:
+                return known
+        return None
+
     def parse(
         self, section: bytes, compression: Compression, take: Callable[[int], None] | None = None
     ) -> tuple[SchemaBlock, int]:
         """As `smalti.mosaic.tail.parse_schema`; equal sections give the same block."""
-        for known, how, parsed in self._known:
-            if known == section and how is compression:
-                return parsed
-        parsed = parse_schema(section, compression, take)
-        if self._max_bytes is None or len(section) <= self._max_bytes:
-            self._known = [(section, compression, parsed), *self._known[: self._most - 1]]
-        return parsed
+        known = self._find(section, compression)
+        if known is None:
+            parsed = parse_schema(section, compression, take)
+            with self._lock:  # Another thread may have parsed an equal section meanwhile: then all use its block.
+                known = self._find(section, compression)
+                if known is None:
+                    known = _SharedBlock(section, compression, parsed, Columns(parsed[0]))
+                    self._known = _newest([known, *self._known])
+        return known.parsed
 
     def columns(self, block: SchemaBlock, companion: Companion | None) -> ColumnMapping:
         """The columns of a block that `parse` has returned, as the payload of the companion describes them."""
-        key = (block, b"", 0) if companion is None else (block, companion.payload, companion.writer)
-        known = self._mappings.get(key)
-        if known is None:
-            columns = self._columns.get(block) or Columns(block)
-            known = ColumnMapping(columns, companion)
-            if any(block is kept for _, _, (kept, _) in self._known):
-                keep(self._columns, block, columns, self._most)
-                known = keep(self._mappings, key, known, self._most)
-        return known
+        shared = next((known for known in self._known if known.parsed[0] is block), None)
+        if shared is None:  # It was parsed, and forgotten since.
+            return ColumnMapping(Columns(block), companion)
+        key = (b"", 0) if companion is None else (companion.payload, companion.writer)
+        with self._lock:
+            known = shared.mappings.get(key)
+            return keep(shared.mappings, key, ColumnMapping(shared.columns, companion)) if known is None else known
+
+    def forget(self) -> None:
+        """Forget all blocks; also what a forked child does, whose parent may have held the lock."""
+        self._known, self._lock = [], threading.Lock()
+
+
+def _newest(blocks: Sequence[_SharedBlock]) -> list[_SharedBlock]:
+    """The first block, and as many after it as are kept: few, and of not too many columns together."""
+    widths = accumulate(known.parsed[0].num_columns for known in blocks)
+    fitting = [known for known, width in zip(blocks[:MAX_KEPT], widths, strict=False) if width <= MAX_KEPT_COLUMNS]
+    return fitting or list(blocks[:1])
+
+
+#: The schema blocks of the files that this process has opened last. The next file most often has one of them, and then
+#: it is neither decompressed nor checked nor searched again.
+PROCESS_SCHEMAS = SharedSchemas()
+os.register_at_fork(after_in_child=PROCESS_SCHEMAS.forget)

@@ -45,6 +45,11 @@ _LEGACY_TIMESTAMP = [("millis", pa.int64()), ("nanos_of_milli", pa.int32())]
 # --- questions ------------------------------------------------------------------------------------------------------
 
 
+def is_number(type_: pa.DataType) -> bool:
+    """Whether values of a type are numbers."""
+    return pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_)
+
+
 def is_string_like(type_: pa.DataType) -> bool:
     """Whether a type is a string, of any layout."""
     return pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)

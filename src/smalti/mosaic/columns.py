@@ -20,6 +20,10 @@ from smalti._core.schema import SchemaBlock
 
 #: The number of projections, or of schema blocks, that are kept. A table rarely has more than a few.
 MAX_KEPT = 64
+#: The number of columns, over all schemas of tables, whose names and types a process keeps for its next query.
+MAX_KEPT_COLUMNS = 1 << 18
+#: Names that no column has, and that are remembered all the same: a table may be asked about any name.
+MAX_MISSES = 1 << 12
 #: After this number of lookups, all names are decoded at once, which costs about as much as ten lookups.
 MAX_LOOKUPS = 10
 Key = TypeVar("Key")
@@ -157,16 +161,19 @@ class Columns:
 
     def find(self, names: Sequence[str]) -> list[int]:
         """Positions of columns, -1 for a missing one; one walk over the encoded names finds all new ones."""
-        new = [name for name in dict.fromkeys(names) if name not in self._positions]
+        known = self._positions
+        new = [name for name in dict.fromkeys(names) if name not in known]
         if new:
             for name in new:
                 if not isinstance(name, str):
                     raise TypeError(f"column names are strings, got {name!r}")
             self._lookups += 1
             if self._lookups == MAX_LOOKUPS:
-                self._positions.update((name, position) for position, name in enumerate(self.block.names()))
-            self._positions.update(zip(new, self.block.find(new), strict=True))
-        return [self._positions[name] for name in names]
+                known.update((name, position) for position, name in enumerate(self.block.names()))
+            known.update(zip(new, self.block.find(new), strict=True))
+            if len(known) > self.block.num_columns + MAX_MISSES:  # Columns are found again when they are asked for.
+                self._positions = {}
+        return [known[name] for name in names]
 
     def types(self, names: list[str]) -> list[pa.DataType | None]:
         """Types of columns, None for a missing one."""

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import SchemaError
-from smalti.logical.types import is_binary_like, is_string_like
+from smalti.logical.types import is_binary_like, is_number, is_string_like
 from smalti.moments import DAY, TICKS, in_seconds, unwrapped_scalar
 from smalti.predicate import tree as t
 
 #: Kinds of types, each with its test. Values of one kind can be compared; so can strings and bytes.
 _KINDS: dict[str, Callable[[Any], bool]] = {
-    "number": lambda type_: pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_),
+    "number": is_number,
     "moment": lambda type_: pt.is_date(type_) or (pt.is_timestamp(type_) and type_.tz is None),
     "moment with a zone": pt.is_timestamp,
     "time": pt.is_time,

@@ -23,9 +23,10 @@ from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Locat
 from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import check_columns, is_pattern, match_names
 from smalti.logical.widen import unify_schemas
-from smalti.mosaic.rows import parse_indices, parse_span, plan_take
+from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
 from smalti.spec import FILE_SUFFIX
 from smalti.table.blocks import TableBlocks
+from smalti.table.columns import GivenColumns, NumberedColumns, TypedColumns
 from smalti.table.listing import FoundFile, Listing, list_files, read_again, stream_again
 from smalti.table.names import JOBS, Selection, is_glob, parse_partition, tables_above
 from smalti.table.planning import (
@@ -35,7 +36,6 @@ from smalti.table.planning import (
     parse_filter,
     partition_pruner,
     plan_read,
-    project_types,
 )
 from smalti.table.reading import read_plan
 from smalti.table.snapshot import OpenFiles, ReadSettings, Snapshot
@@ -75,7 +75,8 @@ class MosaicDataset(Dataset):
         filter_: Filter | None = None,
     ) -> None:
         self._find = find
-        self._given_schema = None if schema is None else check_schema(schema)
+        #: Which columns there are, in which types; by default those of the files that are read.
+        self._given: TypedColumns | None = None if schema is None else GivenColumns(check_schema(schema))
         self._settings = settings
         self._memory_limit = settings.memory_limit
         #: Directories without rows that match it are not even listed.
@@ -117,9 +118,27 @@ class MosaicDataset(Dataset):
     @property
     def schema(self) -> pa.Schema:
         """Columns of all files, then the partition columns."""
-        if self._given_schema is not None:
-            return self._given_schema
-        return self._read(lambda table: self._whole(table).schema)
+        return self.typed_columns.schema
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of all columns, in the order of `schema`, which is not made for it."""
+        return list(self.typed_columns.names)
+
+    def names_of_file(self, index: int) -> Sequence[str]:
+        """The names of the columns of one file, or of the schema that was given, and of the partition columns."""
+
+        def names(table: Snapshot) -> Sequence[str]:
+            files = [table.files[index]] if table.files else []
+            table.learn(files)
+            return table.columns_of(files).names
+
+        return self._read(names) if self._given is None else self._given.names
+
+    @property
+    def typed_columns(self) -> TypedColumns:
+        """The columns of `schema`, of which engines ask for some by name."""
+        return self._given or self._read(lambda table: self._whole(table).all_columns)
 
     def _parse_text(self, text: str, row_index: str | None = None) -> Any:
         """For conditions on partition columns alone, no file is opened: those ruled out may disagree on types."""
@@ -131,9 +150,8 @@ class MosaicDataset(Dataset):
 
     def with_schema(self) -> MosaicDataset:
         """The same table, read in the types of `schema` whichever files are read; for engines that ask for it first."""
-        schema = self.schema
         fixed = copy(self)
-        fixed._given_schema = schema
+        fixed._given = self.typed_columns
         return fixed
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
@@ -220,7 +238,7 @@ class MosaicDataset(Dataset):
         """
         if filter_ is None:
             return table, table.files
-        has_schema = self._given_schema is not None
+        has_schema = self._given is not None
         stored: set[str] = set()
         while True:
             fields = [field for field in self._partition_fields(table) if field.name not in stored]
@@ -238,10 +256,10 @@ class MosaicDataset(Dataset):
 
     def _partition_fields(self, table: Snapshot) -> list[pa.Field]:
         """The partition columns, in the types of the schema that was given, if one was."""
-        given = self._given_schema
+        given = self._given
         if given is None:
             return list(table.partitions)
-        return [given.field(name) for name in table.partitions.names if given.get_field_index(name) >= 0]
+        return list(given.project(given.present(table.partitions.names)))
 
     def _plan_files(
         self,
@@ -262,7 +280,7 @@ class MosaicDataset(Dataset):
         except SchemaError:
             # A column that no file to be read has may be in another file. Then all its rows are null here.
             whole = self._whole(table)
-            if self._given_schema is not None or len(typed_by) == len(whole.files):
+            if self._given is not None or len(typed_by) == len(whole.files):
                 raise
             return whole, self._plan_in_types(whole, files, whole.files, columns, filter_, kept, row_index)
 
@@ -277,32 +295,33 @@ class MosaicDataset(Dataset):
         row_index: str | None,
     ) -> ReadPlan:
         """Plan to read files. Columns have types that hold the values in all files of `typed_by`."""
-        if self._given_schema is None:
+        columns_of = self._given
+        if columns_of is None:
             table.learn(typed_by, kept)
-
-        def types_of(names: Sequence[str] | None) -> pa.Schema:
-            known = table.union(typed_by, names) if self._given_schema is None else self._given_schema
-            known = Scan(self, row_index=row_index).with_index(known)
-            try:
-                return project_types(known, names)
-            except SchemaError:
-                if self._given_schema is None:  # so that the names that are suggested are those of all its columns
-                    project_types(table.union(typed_by), names)
-                raise
-
+            columns_of = table.columns_of(typed_by)
+        if row_index is not None:
+            columns_of = NumberedColumns(columns_of, RowIndex(row_index))
         asked = check_columns(columns)
         if asked is not None:
             is_plain = not any(map(is_pattern, asked))
-            asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(types_of(None).names, asked))
+            asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(columns_of.names, asked))
             asked = asked if row_index is None else (row_index, *(name for name in asked if name != row_index))
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
-        names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given_schema is None else ()
-        return replace(plan_read(files, asked, filter_, types_of, sorted(names)), row_index=row_index)
+        names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given is None else ()
+        plan = plan_read(files, asked, filter_, columns_of.project, sorted(names))
+        return plan if row_index is None else replace(plan, row_index=row_index)
 
     # --- how it is read ---------------------------------------------------------------------------------------------
 
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self._schema_of(self.scan(columns))
+
+    def _present(self, names: Sequence[str]) -> list[str]:
+        columns = self.typed_columns
+        found = columns.present(names)
+        if any("." in name for name in set(names).difference(found)):
+            return super()._present(names)  # which knows the fields of structs, and refuses them
+        return found
 
     def _schema_of(self, scan: Scan) -> pa.Schema:
         def find(table: Snapshot) -> pa.Schema:

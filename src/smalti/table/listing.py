@@ -326,7 +326,7 @@ class _Pruning:
 
     def has_ruled_out(self, file: str) -> bool:
         """Whether a file lies in a directory that was ruled out, as one that a pending commit adds there does."""
-        return not self._ruled_out.isdisjoint(map(str, PurePosixPath(file).parents))
+        return bool(self._ruled_out) and not self._ruled_out.isdisjoint(map(str, PurePosixPath(file).parents))
 
 
 def _list(

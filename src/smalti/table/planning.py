@@ -15,8 +15,8 @@ import pyarrow as pa
 from smalti._compat import arrow as compat
 from smalti.errors import SchemaError, no_column
 from smalti.logical.mapping import field_in_list
-from smalti.logical.tree import project_schema
 from smalti.mosaic.rows import Rows, split_rows
+from smalti.table.columns import project_types
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import infer_type, partition_value
 from smalti.table.snapshot import FileFacts
@@ -90,22 +90,6 @@ def plan_read(
     # Without the conditions that directories meet, files can apply the others by themselves.
     left = undecided(fitted.tree, _values(files, [needed.field(name) for name in partitions if name in needed.names]))
     return ReadPlan(files, output, asked, needed, None if left is None else fitted.with_tree(left))
-
-
-def project_types(known: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
-    """The fields of columns, or of paths below them, in this order.
-
-    Raises
-    ------
-    SchemaError
-        If one does not exist.
-    """
-    if names is None:
-        return known
-    found, missing = project_schema(known, names)
-    if missing:
-        raise no_column(missing[0], known.names, "in the dataset")
-    return found
 
 
 # --- files that cannot have a matching row --------------------------------------------------------------------------

@@ -18,9 +18,10 @@ from smalti.mosaic.rows import RowIndex
 from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
+from smalti.table.columns import nearest
 from smalti.table.partitions import constants_of
 from smalti.table.planning import ReadPlan, has_types, leaf_of
-from smalti.table.snapshot import OpenFiles, Snapshot, nearest
+from smalti.table.snapshot import OpenFiles, Snapshot
 from smalti.table.splits import Piece
 
 if TYPE_CHECKING:
@@ -203,7 +204,8 @@ def read_plan(
         return plan_file(plan, opened, constants, first_row=piece.first_row)
 
     pieces = [Piece.whole(file) for file in plan.files] if plan.pieces is None else plan.pieces
-    reading = read_pieces(pieces, open_piece, plan_piece, table.budget, progress, kept=kept, batch_size=batch_size)
+    budget = table.budget_of(len(plan.needed))
+    reading = read_pieces(pieces, open_piece, plan_piece, budget, progress, kept=kept, batch_size=batch_size)
     with closing(reading):
         for _, batch in reading:
             yield batch

@@ -20,18 +20,18 @@ import pyarrow as pa
 from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
 from smalti.io.locations import is_local
-from smalti.logical.mapping import ColumnMapping, SharedSchemas
-from smalti.logical.widen import unify_schemas
-from smalti.readahead import Budget, started
+from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping
+from smalti.readahead import MIN_LOCAL_BYTES, Budget, started
+from smalti.table.columns import TableColumns, table_columns
 from smalti.table.listing import FoundFile, Listing, open_found
-from smalti.table.partitions import partition_schema, with_partitions
+from smalti.table.partitions import partition_schema
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 Answer = TypeVar("Answer")
-#: Unions of schemas that a snapshot keeps: those of the queries that are asked again and again.
-_MAX_UNIONS = 16
+#: Local files that are opened in less time than it takes to start threads which open them.
+_FEW_FILES = 16
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,6 @@ class Snapshot:
     columns: dict[str, ColumnMapping] = field(default_factory=dict)
     facts: dict[str, FileFacts] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    _schemas: SharedSchemas = field(default_factory=SharedSchemas)
-    _unions: dict[Any, pa.Schema] = field(default_factory=dict)
 
     @classmethod
     def of(cls, listing: Listing, settings: ReadSettings) -> Snapshot:
@@ -147,12 +145,28 @@ class Snapshot:
     @cached_property
     def budget(self) -> Budget:
         """How far files are opened and row groups are read ahead."""
+        return self._budget(self.settings.readahead)
+
+    def _budget(self, readahead: int | None) -> Budget:
         return Budget.choose(
-            self.settings.readahead,
-            self.settings.memory_limit,
-            is_remote=not is_local(self.filesystem),
-            unit_bytes=sum(file.size for file in self.files) // max(1, len(self.files)),
+            readahead, self.settings.memory_limit, is_remote=self._is_remote, unit_bytes=self._mean_bytes
         )
+
+    @cached_property
+    def _is_remote(self) -> bool:
+        return not is_local(self.filesystem)
+
+    @cached_property
+    def _mean_bytes(self) -> int:
+        return sum(file.size for file in self.files) // max(1, len(self.files))
+
+    def budget_of(self, num_columns: int) -> Budget:
+        """The budget of a read of so many columns. Few of many local ones are read before a thread has started."""
+        width = next((len(columns) for columns in self.columns.values()), num_columns)
+        num_bytes = self._mean_bytes * num_columns // max(1, width)
+        if self.settings.readahead is None and not self._is_remote and num_bytes < MIN_LOCAL_BYTES:
+            return self._budget(0)
+        return self.budget
 
     # --- opening ----------------------------------------------------------------------------------------------------
 
@@ -160,7 +174,7 @@ class Snapshot:
         """Open a file of the snapshot. Raise an error if another file is in its place now."""
         return MosaicFile(
             open_found(file, self.filesystem),
-            self._schemas,
+            PROCESS_SCHEMAS,
             readahead=self.budget.readahead,
             memory_limit=self.settings.memory_limit,
             logical=self.settings.logical,
@@ -178,8 +192,11 @@ class Snapshot:
                 opened.close()
             return file, answer
 
+        files = list(files)
+        is_quick = self.settings.readahead is None and not self._is_remote and len(files) <= _FEW_FILES
         # If one file fails, the others that are being opened are waited for, before the caller closes what was kept.
-        with closing(started((partial(visit, file) for file in files), self.budget.readahead)) as visits:
+        ahead = 0 if is_quick else self.budget.readahead
+        with closing(started((partial(visit, file) for file in files), ahead)) as visits:
             for future in visits:
                 yield future.result()
 
@@ -187,7 +204,7 @@ class Snapshot:
         """Find out which columns files have, unless that is known."""
         unknown = [file for file in files if file.path not in self.columns]
         for file, (columns, rows) in self.visit(unknown, lambda opened: (opened.columns, opened.num_rows), kept):
-            self.columns.setdefault(file.path, columns)  # Never replaced: `union` knows the objects by their addresses.
+            self.columns.setdefault(file.path, columns)
             self.counts[file.path] = rows
 
     def row_starts(self, kept: OpenFiles | None = None) -> list[int]:
@@ -199,31 +216,18 @@ class Snapshot:
 
     # --- columns ----------------------------------------------------------------------------------------------------
 
-    def union(self, files: Sequence[FoundFile], names: Sequence[str] | None = None) -> pa.Schema:
-        """The columns of some files, which were learnt, and the partition columns; or those among `names`.
-
-        A path below a struct that files lack, or that leads to a field they lack, is left out.
-        """
+    def columns_of(self, files: Sequence[FoundFile]) -> TableColumns:
+        """The columns of some files, which were learnt, and the partition columns."""
         variants: dict[ColumnMapping, str] = {}
         for file in files:
             variants.setdefault(self.columns[file.path], file.path)
-        key = (tuple(map(id, variants)), None if names is None else tuple(names))
-        union = self._unions.get(key)  # Another thread may clear the dictionary at any moment.
-        if union is None:
-            schemas = (
-                (path, columns.schema if names is None else columns.project(nearest(columns, names)).schema)
-                for columns, path in variants.items()
-            )
-            if len(self._unions) >= _MAX_UNIONS:
-                self._unions.clear()
-            union = self._unions[key] = with_partitions(unify_schemas(schemas), self.partitions)
-        return union
+        return table_columns(variants, self.partitions)
 
     @cached_property
-    def schema(self) -> pa.Schema:
+    def all_columns(self) -> TableColumns:
         """The columns of all files, then the partition columns. All files are opened for it, once."""
         self.learn(self.files)
-        return self.union(self.files)
+        return self.columns_of(self.files)
 
     def stored_partitions(self, files: Sequence[FoundFile]) -> set[str]:
         """The partition columns that files store themselves, among files that were learnt.
@@ -238,8 +242,7 @@ class Snapshot:
 
     def __getstate__(self) -> dict[str, Any]:
         """Files are opened again where the snapshot arrives."""
-        fresh = {"columns": {}, "_schemas": SharedSchemas(), "_unions": {}}
-        return {name: fresh.get(name, value) for name, value in vars(self).items() if name != "schema"}
+        return {name: {} if name == "columns" else value for name, value in vars(self).items() if name != "all_columns"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -281,17 +284,3 @@ class OpenFiles:
         """Close the files that nobody has taken."""
         while self._files:
             self._files.popitem()[1].close()
-
-
-def nearest(columns: ColumnMapping, names: Sequence[str]) -> list[str]:
-    """The columns of a file that are read for names: a struct that lacks a field is read to know where it is null."""
-    present = columns.present(names)
-    if len(present) == len(names):
-        return present
-    there = set(present)
-    found: dict[str, None] = {}
-    for name in names:
-        part: str | None = name if name in there else columns.nearest_struct(name)
-        if part is not None:
-            found[part] = None
-    return list(found)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from smalti.cli.render.table import GAP, Head, table
 from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
 from smalti.jobs.formats.text_values import plain_values
-from smalti.predicate.fitting import kind_of
+from smalti.logical.types import is_number
 from smalti.units import show_count
 
 #: Longer cells are cut, so that one long text does not leave the other columns without room.
@@ -25,9 +25,16 @@ Draw = Callable[[Sequence[Head], Iterable[Sequence[str]], "int | None"], Iterato
 
 
 def row_table(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None, draw: Draw = table
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    room: int | None,
+    draw: Draw = table,
+    total: int | None = None,
 ) -> Iterator[str]:
-    """Rows under their names. Columns that do not fit `room` are left out and counted in a last line."""
+    """Rows under their names. Columns that do not fit `room` are left out and counted in a last line.
+
+    `total` is the number of columns if the batches have only those that `may_fit`.
+    """
     waiting = iter(batches)
     if not schema.names:
         rows = sum(batch.num_rows for batch in waiting)
@@ -40,9 +47,7 @@ def row_table(
         rows += batch.num_rows
     shown = _columns_that_fit(sample, schema, room)
     title = cutter(schema.names, MAX_CELL)
-    heads = [
-        Head(title(cell(schema.names[i])), right=kind_of(schema.field(i).type) == "number", least=4) for i in shown
-    ]
+    heads = [Head(title(cell(schema.names[i])), right=is_number(schema.field(i).type), least=4) for i in shown]
 
     def cells() -> Iterator[list[str]]:
         for batch in itertools.chain(sample, waiting):
@@ -50,10 +55,11 @@ def row_table(
             yield from map(list, zip(*columns, strict=True))
 
     yield from draw(heads, cells(), room)
-    hidden = len(schema) - len(shown)
+    total = len(schema) if total is None else total
+    hidden = total - len(shown)
     if hidden:
         note = "choose with -c 'pattern*', or see --vertical, --json"
-        yield f"… {hidden:,} of {len(schema):,} columns not shown: {note}"
+        yield f"… {hidden:,} of {total:,} columns not shown: {note}"
 
 
 def vertical(
@@ -72,6 +78,22 @@ def vertical(
             yield [cell(field.name), cell(str(field.type)), *values]
 
     return draw(heads, rows(), room)
+
+
+def may_fit(names: Sequence[str], room: int | None) -> Sequence[str]:
+    """The first columns, as many as fit `room` if no value is longer than the name above it; others need not be read.
+
+    Examples
+    --------
+    >>> may_fit(["id", "name", "price", "count"], 15)
+    ['id', 'name', 'price']
+    """
+    if room is None:
+        return names
+    ends = itertools.accumulate(min(width(name), MAX_CELL) + GAP for name in names)
+    return [
+        name for name, end in itertools.takewhile(lambda each: each[1] - GAP <= room, zip(names, ends, strict=True))
+    ]
 
 
 def _columns_that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int | None) -> list[int]:

@@ -5,6 +5,8 @@ A number has the fewest digits that are this number in the type of its column: a
 strings in ISO 8601, with all digits of their unit, and in UTC with a Z if they have a time zone. Durations are numbers
 of their unit. Decimals and UUIDs are strings, bytes are base64, maps are lists of pairs. In CSV a null is an empty
 field, and lists, maps and structs are JSON.
+
+Arrow's compute functions are loaded where they are used: they take longer to load than a command takes to show rows.
 """
 
 from __future__ import annotations
@@ -20,10 +22,8 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from smalti.logical.arrays import decode_runs, list_elements, struct_fields
 from smalti.logical.tree import unique_name
 from smalti.logical.types import is_binary_like, is_list_like, is_string_like
 from smalti.moments import moment_texts, shortest_floats
@@ -62,6 +62,8 @@ def _plain(array: Any, type_: Any) -> list[Any]:
     if pt.is_run_end_encoded(type_) and not pt.is_run_end_encoded(array.type):
         return _plain(array, type_.value_type)
     if pt.is_run_end_encoded(type_):
+        from smalti.logical.arrays import decode_runs
+
         values = _plain(array.values, type_.value_type)
         return _chosen(values, decode_runs(array, pa.array(range(len(values)), pa.int64())))
     if is_binary_like(type_):
@@ -71,6 +73,8 @@ def _plain(array: Any, type_: Any) -> list[Any]:
     if pt.is_map(type_) or is_list_like(type_):
         return _plain_lists(array, type_)
     if pt.is_struct(type_):
+        from smalti.logical.arrays import struct_fields
+
         inner = [_plain(child, field.type) for child, field in zip(struct_fields(array), type_, strict=True)]
         names, valid = [field.name for field in type_], array.is_valid().to_pylist()
         return [
@@ -81,6 +85,8 @@ def _plain(array: Any, type_: Any) -> list[Any]:
 
 
 def _plain_lists(array: Any, type_: Any) -> list[Any]:
+    from smalti.logical.arrays import list_elements, struct_fields
+
     offsets, mask, elements = list_elements(array)
     inner: list[Any]
     if pt.is_map(type_):
@@ -138,6 +144,8 @@ def csv_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
 
 def _csv_column(array: Any) -> Any:
     """The fields of a column. Arrow formats most of them, since Python would take ten times as long."""
+    import pyarrow.compute as pc
+
     if pt.is_integer(array.type) or pt.is_boolean(array.type):
         texts = array.cast(pa.large_string())
     elif pt.is_float32(array.type) or pt.is_float64(array.type):
@@ -158,6 +166,8 @@ def _csv_text(value: Any) -> str:
 
 
 def _quoted(texts: Any) -> Any:
+    import pyarrow.compute as pc
+
     unsafe = pc.match_substring_regex(texts, _unsafe_field())
     if not pc.any(unsafe).as_py():
         return texts
@@ -166,6 +176,8 @@ def _quoted(texts: Any) -> Any:
 
 def _join(separator: str, *parts: Any) -> Any:
     """Join arrays of strings, row by row; a string among them is the same in every row."""
+    import pyarrow.compute as pc
+
     strings: Any = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*strings, pa.scalar(separator, pa.large_string()))
 
