@@ -32,6 +32,7 @@ class Counted(WrappedSource):
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch) -> list[Counted]:
+    monkeypatch.setenv("COLUMNS", "100")
     opened: list[Counted] = []
 
     def counted(source: Any, filesystem: Any = None) -> Counted:

@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import smalti
 from smalti.io.sources import LocalSource
+from smalti.spark import types as spark_types
 from smalti.spark.driver import plan, questions
 from smalti.spark.driver.questions import answer
 from smalti.spark.options import parse_read_options
@@ -103,6 +104,20 @@ def test_planning_reads_the_end_of_a_file_once(
     _, parts = plan_of(table, options)
     assert len(parts) - 1 == tasks
     assert dict(ends) == {f"p={name}": 1 for name in "abc"}
+
+
+def test_a_schema_is_written_once_for_all_loads(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again if the table is loaded again, and not at all if Spark has the schema from its catalog."""
+    made: list[int] = []
+    make = spark_types.spark_schema
+    monkeypatch.setattr(spark_types, "spark_schema", lambda schema: (made.append(len(schema)), make(schema))[1])
+    monkeypatch.setattr(questions, "_schemas", {})
+    written = [ask("open", options={"path": table})[0]["schema"] for _ in range(3)]
+    assert len(set(written)) == len(made) == 1
+    assert ask("open", options={"path": table}, given=True)[0]["schema"] is None
+    smalti.write_table(pa.table({"other": [1]}), tmp_path / "other.mosaic")
+    assert ask("open", options={"path": str(tmp_path / "other.mosaic")})[0]["schema"] != written[0]
+    assert made == [3, 1]
 
 
 def test_a_process_that_does_not_know_a_table_is_told(table: str, ends: Counter[str]) -> None:

@@ -95,8 +95,8 @@ def run_head(options: argparse.Namespace, screen: Screen) -> None:
             limit = MAX_VERTICAL if options.vertical else None
         elif many is not None and limit is not None:
             columns, total = _shown(options, screen, columns, partial(many.names_of_file, 0))
-            rows = many.head(limit, columns, condition)
-            show_rows(options, screen, rows.to_batches(), rows.schema, total)
+            first = many.head(limit, columns, condition)
+            show_rows(options, screen, first.to_batches(), first.schema, total)
             return
         columns, total = _shown(options, screen, columns, lambda: table.column_names)
         schema = table.scan(columns, condition).schema

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import compress, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -105,8 +105,7 @@ class Table:
         if not schemas:
             raise MosaicError("no file can be read", path=self._name)
         self._has_derived_schema = True
-        alike = schemas if self.options.case_sensitive else spell_alike(schemas)
-        schema = with_partitions(unify_schemas(alike), self.partitions())
+        schema = _union(schemas, self.partitions(), case_sensitive=self.options.case_sensitive)
         if self.options.columns is None:
             return schema
         for name in self.options.columns:
@@ -330,6 +329,27 @@ class Table:
                 raise
         self._skipped.add(file.path)
         return None
+
+
+#: Schemas of tables, and what they were made from, the newest last.
+_unions: dict[tuple[Any, ...], tuple[Any, pa.Schema]] = {}
+_MAX_UNIONS = 4
+
+
+def _union(schemas: Sequence[tuple[str, pa.Schema]], partitions: pa.Schema, *, case_sensitive: bool) -> pa.Schema:
+    """The columns of files, then the partition columns: the same object for the same ones, as long as it is kept.
+
+    Files with equal columns have the same schema object, so a table that is loaded again is known by few addresses.
+    """
+    key = tuple(dict.fromkeys(id(schema) for _, schema in schemas)), partitions, case_sensitive
+    known = _unions.get(key)
+    if known is None:
+        alike = schemas if case_sensitive else spell_alike(schemas)
+        known = schemas, with_partitions(unify_schemas(alike), partitions)
+        _unions[key] = known
+        for oldest in list(_unions)[:-_MAX_UNIONS]:
+            _unions.pop(oldest, None)
+    return known[1]
 
 
 def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | SnapshotTable:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from smalti.spark.driver.plan import Table
     from smalti.spark.paimon import SnapshotTable
 
@@ -36,6 +38,8 @@ _MAX_OPENED = 64
 #: take; see `plan`.
 _MAX_TABLES = 4
 _tables: dict[str, AnyTable] = {}
+#: Schemas by their addresses, as text. The schema is kept beside it, so that no other one gets its address.
+_schemas: dict[int, tuple[pa.Schema, str]] = {}
 
 
 class UnknownTableError(Exception):
@@ -49,19 +53,18 @@ def open_table(question: Question, _: Sequence[bytes]) -> Answer:
     """List a table, and derive its schema from the files unless one is given. The bytes are the table."""
     from smalti.spark.driver.plan import find_table
     from smalti.spark.options import parse_read_options
-    from smalti.spark.types import spark_schema
 
     options = parse_read_options(question["options"])
-    given = question.get("schema")
-    table = find_table(options, has_schema=given is not None)
-    schema = spark_schema(table.schema()) if given is None else _schema(given)
+    is_given = question.get("given", False)
+    table = find_table(options, has_schema=is_given)
+    schema = None if is_given else _written(table.schema())
     table.learn(most=_MAX_OPENED)
     partitions = table.partitions().names
     name = uuid.uuid4().hex
     _keep(name, table)
     facts = {
         "table": name,
-        "schema": schema.json(),
+        "schema": schema,
         "partitions": partitions,
         "filterable": sorted(table.filterable()),
         "files": len(table.files),
@@ -246,6 +249,22 @@ def _narrowed(question: Question, parts: Sequence[bytes]) -> AnyTable:
     if question["decided"]:
         table.narrow(arrow_schema(_schema(question["partitions"])), parse_filters(question["decided"]))
     return table
+
+
+def _written(schema: pa.Schema) -> str:
+    """A schema as Spark writes it. pyspark takes 0.1 s for 10,000 columns, so those that were written last are kept.
+
+    Tables with the same columns have the same object; see `smalti.spark.driver.plan`.
+    """
+    from smalti.spark.types import spark_schema
+
+    known = _schemas.get(id(schema))
+    if known is None:
+        known = schema, spark_schema(schema).json()
+        _schemas[id(schema)] = known
+        for oldest in list(_schemas)[:-_MAX_TABLES]:
+            del _schemas[oldest]
+    return known[1]
 
 
 def _schema(written: str) -> StructType:

@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.expressions.Expression;
@@ -75,7 +76,7 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     }
     if (candidates.isEmpty()) return offered;
     Map<String, Object> details = new HashMap<String, Object>();
-    details.put("schema", full.json());
+    details.put("schema", columns(partitions).json());
     details.put("filters", written);
     List<Object> answers = (List<Object>) files().ask("decide", details).get("decided");
     List<Filter> certain = new ArrayList<Filter>();
@@ -184,8 +185,11 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
       fields.add(new StructField(function.toString(), counts ? DataTypes.LongType : column.dataType(), true,
           org.apache.spark.sql.types.Metadata.empty()));
     }
+    Set<String> named = new HashSet<String>(Arrays.asList(files().partitions()));
+    for (Object group : groups) named.add((String) group);
+    for (Object asked : functions) named.addAll((List<String>) asked);
     Map<String, Object> details = new HashMap<String, Object>();
-    details.put("schema", full.json());
+    details.put("schema", columns(named).json());
     details.put("functions", functions);
     details.put("groups", groups);
     Filters.putDecided(details, full, decided);
@@ -193,6 +197,16 @@ public class MosaicScanBuilder implements SupportsPushDownFilters, SupportsPushD
     if (!answer.has("rows")) return null;
     StructType schema = new StructType((StructField[]) fields.toArray(new StructField[fields.size()]));
     return IndexScan.of(table, schema, (List<Object>) answer.get("rows"));
+  }
+
+  /** The columns of these names, in whichever case: a question about a table of 10,000 columns needs few of them. */
+  private StructType columns(Set<String> names) {
+    Set<String> folded = new HashSet<String>();
+    for (String name : names) folded.add(name.toLowerCase(Locale.ROOT));
+    List<StructField> found = new ArrayList<StructField>();
+    for (StructField field : full.fields())
+      if (folded.contains(field.name().toLowerCase(Locale.ROOT))) found.add(field);
+    return new StructType((StructField[]) found.toArray(new StructField[found.size()]));
   }
 
   /** The column that an expression is; null if it is anything else. */

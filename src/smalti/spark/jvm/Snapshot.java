@@ -1,8 +1,10 @@
 package smalti.spark.jvm;
 
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.types.DataType;
@@ -15,6 +17,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * know the table; only Python looks into it.
  */
 final class Snapshot {
+  /** Schemas that were parsed last: a table that is loaded again has the same text, and 10,000 columns take long. */
+  private static final Map<String, StructType> PARSED =
+      Collections.synchronizedMap(new LinkedHashMap<String, StructType>(8, 0.75f, true) {
+        protected boolean removeEldestEntry(Map.Entry<String, StructType> eldest) {
+          return size() > 4;
+        }
+      });
+
   final CaseInsensitiveStringMap options;
   final Planner.Answer facts;
 
@@ -28,7 +38,7 @@ final class Snapshot {
     CaseInsensitiveStringMap options = Options.withSession(given.asCaseSensitiveMap());
     Map<String, Object> details = new HashMap<String, Object>();
     details.put("options", options.asCaseSensitiveMap());
-    if (schema != null) details.put("schema", schema.json());
+    if (schema != null) details.put("given", Boolean.TRUE);
     return new Snapshot(options, Planner.ask("open", details));
   }
 
@@ -40,7 +50,13 @@ final class Snapshot {
 
   /** The columns that were derived from the files, partition columns last. */
   StructType schema() {
-    return (StructType) DataType.fromJson(facts.text("schema"));
+    String written = facts.text("schema");
+    StructType known = (StructType) PARSED.get(written);
+    if (known == null) {
+      known = (StructType) DataType.fromJson(written);
+      PARSED.put(written, known);
+    }
+    return known;
   }
 
   String[] partitions() {
