@@ -102,7 +102,7 @@ class OpenTable:
     def schema(self) -> pa.Schema:
         """The columns of all files, then the partition columns that no file stores."""
         assert self.rows is not None  # All files are known now.
-        return self.snapshot.schema
+        return self.snapshot.all_columns.schema
 
     @cached_property
     def partitions(self) -> list[str]:
