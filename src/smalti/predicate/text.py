@@ -80,7 +80,7 @@ def parse_value(text: str, column: str, schema: pa.Schema) -> pa.Scalar | pc.Exp
     >>> parse_value("list_price", "price", schema)
     <pyarrow.compute.Expression list_price>
     """
-    parser = _Parser(text, schema)
+    parser = _Parser(text, lambda _: schema)
     type_ = parser._type(column)
     found: pa.Scalar | pc.Expression | None
     if parser._accept("keyword", "null"):
