@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from smalti import threads
-from smalti._core.arrow_c import field_kinds
 from smalti._core.input import Feeds, InputBatch
 from smalti.errors import SchemaError, no_column
 from smalti.file.reader import MosaicFile
@@ -227,14 +226,14 @@ class _Rewrite:
         )
         self.row_groups_copied = 0
         self._plans: dict[tuple[Any, ...], _FilePlan] = {}
-        intake, kinds = self._intake, field_kinds(writer.schema.__arrow_c_schema__())
-        #: Of each given column: its index, the index of its first stored column, a key of its type, how it is stored.
-        self._given = {
-            name: (index, start, kind, intake.column(index))
-            for index, (name, start, kind) in enumerate(zip(writer.schema.names, intake.starts, kinds, strict=True))
-        }
+        intake, names = self._intake, writer.schema.names
+        self._starts = dict(zip(names, intake.starts, strict=True))
+        self._kinds = dict(zip(names, intake.kinds, strict=True))
         self._positions = {index: position for position, index in enumerate(self._stored.indices)}
         self._entries = {name: Entries() for name in self._intake.with_dictionaries}
+        absent = next((name for name in unused_entries if name not in self._starts), None)
+        if absent is not None:
+            raise no_column(absent, names, "with a dictionary")
         self._all_entries = {
             self._intake.schema.field(index).name
             for name in unused_entries
@@ -310,7 +309,7 @@ class _Rewrite:
         return known
 
     def _plan_file(self, file: MosaicFile, source: GroupSource, fresh: set[str]) -> _FilePlan:
-        schema = self._writer.schema
+        schema, intake = self._writer.schema, self._intake
         wanted = source.copied
         if wanted is None:
             wanted = {name: name for name in schema.names if name not in fresh}
@@ -329,28 +328,44 @@ class _Rewrite:
         if absent is not None:
             raise no_column(absent, old_kinds, "to copy", path=file._source.name)
         positions = {name: position for position, name in enumerate(file._tail.schema.names())}
-        origins = [FRESH] * len(self._intake.schema)
-        odd: dict[int, tuple[str, LogicalColumn | None]] = {}
-        described = file.columns.described(list(wanted.values()))
-        for (new, old), theirs in zip(wanted.items(), described, strict=True):
-            index, start, kind, ours = self._given[new]
-            if kind is None or kind != old_kinds[old] or theirs is not None or ours is not None:
-                odd[index] = old, theirs
-            else:
-                origins[start] = positions[old]
+        new, old = list(wanted), list(wanted.values())
+        described = file.columns.described(old)
+        origins = [FRESH] * len(intake.schema)
+        for start, position in zip(map(self._starts.__getitem__, new), map(positions.get, old), strict=True):
+            origins[start] = FRESH if position is None else position
+        odd = {schema.get_field_index(name): wanted[name] for name in self._odd(new, old, old_kinds, described)}
         dictionaries = []
-        fields = file.schema_of(list(dict.fromkeys(old for old, _ in odd.values()))) if odd else pa.schema([])
-        for index, (old, theirs) in odd.items():
-            theirs = theirs or _as_stored(fields.field(old))
-            ours = self._intake.column(index) or _as_stored(schema.field(index))
+        fields = file.schema_of(list(dict.fromkeys(odd.values()))) if odd else pa.schema([])
+        stored_as = dict(zip(old, described, strict=True))
+        for index, name in odd.items():
+            theirs = stored_as[name] or _as_stored(fields.field(name))
+            ours = intake.columns.get(index) or _as_stored(schema.field(index))
             self._check_same(index, ours, theirs, file)
-            for at, one, other in zip(self._intake.stored_indices(index), ours.stored, theirs.stored, strict=True):
+            for at, one, other in zip(intake.stored_indices(index), ours.stored, theirs.stored, strict=True):
                 origins[at] = positions[other.name]
                 if one.name in self._entries:
                     dictionaries.append((one.name, other))
         by_position = [origins[index] for index in self._stored.indices]
         block, physical = self._stored.block, self._stored.bucket_physical
         return _FilePlan(plan_columns(block, physical, file._tail.schema, by_position), dictionaries)
+
+    def _odd(
+        self,
+        new: list[str],
+        old: list[str],
+        old_kinds: Mapping[str, Any],
+        described: list[LogicalColumn | None],
+    ) -> Iterable[str]:
+        """The new columns that are not simply stored as one column of the same type; there are few, mostly."""
+        kinds, wanted = list(map(self._kinds.__getitem__, new)), list(map(old_kinds.__getitem__, old))
+        if kinds == wanted and None not in kinds and not self._intake.columns and described.count(None) == len(old):
+            return ()
+        made = {self._writer.schema.field(index).name for index in self._intake.columns}
+        return [
+            name
+            for name, kind, other, column in zip(new, kinds, wanted, described, strict=True)
+            if kind is None or kind != other or column is not None or name in made
+        ]
 
     def _check_same(self, index: int, ours: LogicalColumn, theirs: LogicalColumn, file: MosaicFile) -> None:
         """Refuse to copy a column that has another type, or may be null where the new one cannot."""
@@ -370,7 +385,7 @@ class _Rewrite:
 
     def _order_entries(self, like: MosaicFile) -> None:
         """Entries that stay come in the order they have in `like`."""
-        names = [name for name, (_, _, _, column) in self._given.items() if column is not None]
+        names = [column.field.name for column in self._intake.columns.values()]
         present = like.columns.whole(names)
         for column in like.columns.described(present):
             for each in column.stored if column is not None else ():

@@ -47,9 +47,9 @@ class Intake:
         stored = plan_schema(schema)
         self.schema, self.descriptors = stored.schema, stored.descriptors
         #: The columns that differ from their stored form, by their indices in `given`.
-        self._columns = stored.columns
-        #: The index of the first stored column of each given column.
-        self.starts = stored.starts
+        self.columns = stored.columns
+        #: The index of the first stored column of each given column, and a key of its type.
+        self.starts, self.kinds = stored.starts, stored.kinds
         #: Whether columns are stored as they are given. Only then are batches in the stored types accepted: an int16 of
         #: 300 is no uint8, and would make a file that cannot be read.
         self._is_stored = schema.equals(self.schema)
@@ -92,16 +92,12 @@ class Intake:
         """The indices of the stored columns of a given column."""
         return range(self.starts[index], [*self.starts[index + 1 : index + 2], len(self.schema)][0])
 
-    def column(self, index: int) -> LogicalColumn | None:
-        """How a given column is stored; None if it is stored as it is."""
-        return self._columns.get(index)
-
     def _convert(self, batch: pa.RecordBatch, indices: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
         from smalti.logical.arrays import shred, to_stored  # see there why not at the top
 
         arrays: list[pa.Array] = []
         for index, array in zip(indices, batch.columns, strict=True):
-            column = self._columns.get(index)
+            column = self.columns.get(index)
             try:
                 if column is None:
                     arrays.append(to_stored(array, self.schema.field(self.starts[index]).type))
@@ -151,11 +147,11 @@ class Intake:
         A row group may join batches and have more entries or rows (`most_rows`) than the index or run-end type of one
         batch can count; these types are widened.
         """
-        if not self._columns and not self.given.metadata:
+        if not self.columns and not self.given.metadata:
             return None
         names: dict[int, tuple[str, ...]] = {}
         fields = []
-        for index, (given, column) in enumerate(self._columns.items()):
+        for index, (given, column) in enumerate(self.columns.items()):
             fields.append(self._with_capacity(column, MAX_INT32 if given in self._widened else most_rows))
             stored, name = tuple(each.name for each in column.stored), column.field.name
             usual = (
@@ -183,7 +179,7 @@ class Intake:
     def stored_as(self) -> dict[str, tuple[pa.Field, ...]]:
         """The columns that are stored as another type, or as several columns."""
         found = {}
-        for column in self._columns.values():
+        for column in self.columns.values():
             fields = tuple(each.field for each in column.stored)
             if [(field.name, field.type) for field in fields] != [(column.field.name, column.field.type)]:
                 found[column.field.name] = fields
@@ -192,7 +188,7 @@ class Intake:
     @cached_property
     def _described(self) -> dict[str, StoredColumn]:
         """The stored columns of `columns`, by their names."""
-        return {each.name: each for column in self._columns.values() for each in column.stored}
+        return {each.name: each for column in self.columns.values() for each in column.stored}
 
     def given_type(self, stored: str) -> pa.DataType | None:
         """The type that the values of a stored column were given with, None if it is the stored one."""

@@ -196,6 +196,8 @@ class StoredSchema:
     columns: dict[int, LogicalColumn]
     #: The index of the first stored column of each given column.
     starts: list[int]
+    #: A key of the type of each given column, see `field_kinds`.
+    kinds: list[tuple[bytes, int] | None]
 
 
 def _renamed(names: list[str]) -> set[int]:
@@ -231,7 +233,8 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
     starts: list[int] = []
     taken: set[str] | None = None
     renamed = _renamed(schema.names)
-    for i, kind in enumerate(field_kinds(_exported(schema))):
+    kinds = field_kinds(_exported(schema))
+    for i, kind in enumerate(kinds):
         starts.append(len(descriptors))
         if kind in known and i not in renamed:
             leaf, descriptor = known[kind]
@@ -258,9 +261,9 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
         if not is_same:
             columns[i] = LogicalColumn(field, node, tuple(stored))
     if not columns:
-        return StoredSchema(schema.remove_metadata(), descriptors, {}, starts)
+        return StoredSchema(schema.remove_metadata(), descriptors, {}, starts, kinds)
     fields = [[c.field for c in columns[i].stored] if i in columns else [field] for i, field in enumerate(schema)]
-    return StoredSchema(pa.schema(chain.from_iterable(fields)), descriptors, columns, starts)
+    return StoredSchema(pa.schema(chain.from_iterable(fields)), descriptors, columns, starts, kinds)
 
 
 # --- paths ----------------------------------------------------------------------------------------------------------

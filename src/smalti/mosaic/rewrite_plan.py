@@ -7,7 +7,7 @@ file; how a bucket is stored may differ between row groups, and is decided for e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -57,7 +57,7 @@ class ColumnPlan:
     `origins` has the position in the old file, or FRESH, for each position in the new one.
     """
 
-    origins: Sequence[int]
+    origins: list[int]
     buckets: tuple[BucketPlan, ...]
     #: The physical columns of the old buckets that are copied from.
     old_physical: Mapping[int, PhysicalColumns]
@@ -75,7 +75,7 @@ class ColumnPlan:
 
 
 def plan_columns(
-    new: SchemaBlock, physical: Sequence[PhysicalColumns], old: SchemaBlock | None, origins: Sequence[int]
+    new: SchemaBlock, physical: Sequence[PhysicalColumns], old: SchemaBlock | None, origins: list[int]
 ) -> ColumnPlan:
     """Plan the buckets of a new file, of which `physical` has the physical columns.
 
@@ -91,16 +91,19 @@ def _plan_bucket(
     number: int,
     physical: PhysicalColumns,
     old: SchemaBlock | None,
-    origins: Sequence[int],
+    origins: list[int],
     known: dict[int, PhysicalColumns],
 ) -> BucketPlan:
     first, num_columns = physical.first_column, physical.num_columns
     wanted = origins[first : first + num_columns]
+    is_flat = physical.num_physical == num_columns
+    if old is not None and is_flat and wanted[0] != FRESH and wanted == list(range(wanted[0], wanted[0] + num_columns)):
+        runs = tuple(_consecutive(old, wanted[0], num_columns, known))
+        return BucketPlan(number, physical, runs, (), _is_whole(runs, physical, known))
     fresh = tuple(first + at for at, origin in enumerate(wanted) if origin == FRESH)
     fresh_physical = new.physical_at(list(fresh)) if fresh else None
     made = 0
     nodes: list[tuple[int, int]] = [(FRESH, 0)] * physical.num_physical
-    is_flat = physical.num_physical == num_columns
     for at, origin in enumerate(wanted):
         if origin == FRESH:
             bucket, column, below = FRESH, made, fresh_physical
@@ -119,14 +122,25 @@ def _plan_bucket(
         for node, source in zip(physical.subtree(at), below.subtree(column), strict=True):
             nodes[node] = bucket, source
     runs = tuple(_runs(nodes))
-    whole = (
-        len(runs) == 1
-        and runs[0].bucket != FRESH
-        and runs[0].first == 0
-        and known[runs[0].bucket].num_physical == physical.num_physical
-        and known[runs[0].bucket].num_columns == num_columns
-    )
-    return BucketPlan(number, physical, runs, fresh, whole)
+    return BucketPlan(number, physical, runs, fresh, _is_whole(runs, physical, known))
+
+
+def _consecutive(old: SchemaBlock, first: int, count: int, known: dict[int, PhysicalColumns]) -> Iterator[Run]:
+    """The runs of columns that are neighbours in the old file and have no children: one for each old bucket."""
+    while count:
+        bucket = old.bucket_of(first)
+        physical = known.setdefault(bucket, known.get(bucket) or old.physical_columns(bucket))
+        at = first - physical.first_column
+        length = min(count, physical.num_columns - at)
+        yield Run(bucket, at, length)
+        first, count = first + length, count - length
+
+
+def _is_whole(runs: tuple[Run, ...], physical: PhysicalColumns, known: dict[int, PhysicalColumns]) -> bool:
+    if len(runs) != 1 or runs[0].bucket == FRESH or runs[0].first:
+        return False
+    old = known[runs[0].bucket]
+    return (old.num_columns, old.num_physical) == (physical.num_columns, physical.num_physical)
 
 
 def _runs(nodes: Iterable[tuple[int, int]]) -> Iterable[Run]:

@@ -143,9 +143,10 @@ class _GroupRewrite:
         if self._rewriter.verify:
             self._verify()
         self._read_directories()
-        targets = self._plan.targets
-        for record in self._old.tail.statistics(self._group, targets.keys()):
-            self._records += [record._replace(column=position) for position in targets[record.column]]
+        if self._old.tail.index.num_statistics(self._group):
+            targets = self._plan.targets
+            for record in self._old.tail.statistics(self._group, targets.keys()):
+                self._records += [record._replace(column=position) for position in targets[record.column]]
         workers = self._rewriter.num_threads
         if self._old.source.is_remote:
             workers = max(workers, REMOTE_PARTS)
