@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 
 import smalti
 from smalti.file.reader import MosaicFile
+from smalti.file.rewriting import GroupSource, rewrite_file
 from smalti.io import open_source
 from tests.docs.blocks import ROOT, blocks_of
 
@@ -111,7 +112,20 @@ def write(path: Path, trace: Trace) -> None:
         writer.close()
 
 
-@pytest.mark.parametrize("follow", [read, write], ids=["read", "write"])
+def rewrite(path: Path, trace: Trace) -> None:
+    """A dictionary of which some rows are left out, beside a column that is new."""
+    table = TABLE.append_column("word", pa.array(["a", "b"] * 500).dictionary_encode())
+    smalti.write_table(table, path, **OPTIONS, row_group_max_rows=500)
+    fresh = pa.table({"new": range(500)})
+    for recorded in (False, True):
+        with MosaicFile(open_source(path)) as file:
+            schema = pa.schema([*file.schema, *fresh.schema])
+            source, threads = GroupSource(file, 1, fresh=fresh), smalti.WriterOptions(threads=1)
+            with trace.record() if recorded else nullcontext():
+                rewrite_file(path.with_name("new.mosaic"), schema, [source], options=threads)
+
+
+@pytest.mark.parametrize("follow", [read, write, rewrite], ids=["read", "write", "rewrite"])
 def test_a_walk_is_as_the_page_tells_it(follow: Callable[[Path, Trace], None], tmp_path: Path) -> None:
     trace = Trace()
     follow(tmp_path / "t.mosaic", trace)

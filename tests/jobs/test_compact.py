@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import smalti
 from smalti import jobs
-from smalti.jobs import sorting
+from smalti.jobs import planning, sorting
+from smalti.mosaic.scan import Scanner
 from tests.jobs.data import hidden, mixed, mosaic_files, rows_of, visible
 from tests.jobs.test_convert import CRASHING_COMMIT
 from tests.support.children import ROOT
@@ -211,3 +213,64 @@ def test_dictionaries_and_runs_that_are_too_many_together(tmp_path: Path) -> Non
     jobs.compact(tmp_path / "d")
     assert len(visible(tmp_path / "d")) == 1
     assert smalti.read_table(tmp_path / "d").to_pylist() == rows
+
+
+# --- row groups that are large enough are copied ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of every batch that is decoded."""
+    rows: list[int] = []
+    decode = Scanner.decode
+
+    def counted(self: Scanner, *args: Any, **named: Any) -> pa.RecordBatch:
+        batch = decode(self, *args, **named)
+        rows.append(batch.num_rows)
+        return batch
+
+    monkeypatch.setattr(Scanner, "decode", counted)
+    return rows
+
+
+def test_large_row_groups_are_copied_and_small_neighbours_become_one(
+    tmp_path: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "SMALL_ROW_GROUP", 3000)
+    tables = [
+        pa.table({"id": range(2000), "b": [float(i) for i in range(2000)]}),
+        pa.table({"id": range(3), "b": [0.5, 1.5, 2.5]}),
+        pa.table({"id": range(5), "b": [0.5] * 5}),
+        pa.table({"id": range(1000, 3000), "b": [i / 3 for i in range(2000)], "c": ["new"] * 2000}),
+    ]
+    mosaic_files(tmp_path / "t", tables)
+    summary = jobs.compact(tmp_path / "t")
+    assert decoded == [3, 5]
+    assert len(summary.files) == 1
+    with smalti.open(tmp_path / "t" / summary.files[0].path) as file:
+        assert [file.row_group(group).num_rows for group in range(file.num_row_groups)] == [2000, 8, 2000]
+        assert file.row_group(0).statistics["id"].max == 1999
+    expected = pa.concat_tables(tables, promote_options="default")
+    assert smalti.read_table(tmp_path / "t").equals(expected)
+    assert jobs.verify(tmp_path / "t").ok
+
+
+def test_columns_are_chosen_without_decoding(tmp_path: Path, decoded: list[int]) -> None:
+    table = pa.table({"id": range(100), "s": [{"x": i, "y": "a"} for i in range(100)], "t": ["q"] * 100})
+    smalti.write_table(table, tmp_path / "a.mosaic", row_group_max_rows=40)
+    assert jobs.convert(tmp_path / "a.mosaic", tmp_path / "b.mosaic", columns=["s", "id"]).num_rows == 100
+    assert decoded == []
+    assert smalti.read_table(tmp_path / "b.mosaic").equals(table.select(["s", "id"]))
+    jobs.convert(tmp_path / "a.mosaic", tmp_path / "c.mosaic", options=smalti.WriterOptions(num_buckets=1))
+    assert decoded  # Another layout was asked for.
+
+
+def test_damage_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    mosaic_files(tmp_path / "t", [pa.table({"id": range(500)})] * 2)
+    path = tmp_path / "t/f1.mosaic"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 0xFF
+    path.write_bytes(data)
+    summary = jobs.convert(tmp_path / "t", tmp_path / "out", on_error="skip")
+    assert [Path(item.path).name for item in summary.skipped] == ["f1.mosaic"]
+    assert summary.num_rows == 500

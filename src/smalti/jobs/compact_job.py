@@ -135,6 +135,8 @@ def compact(
         sort_by=keys,
         keeps_statistics=options is None,
         skip_errors=on_error == "skip",
+        copies=options is None,
+        merges=True,
     )
     job = JobSummary("compact", executor.name, listing.directory, location.path)
     return run_copy(job, splits, staging.finished_splits().get(0, {}), settings, change, executor, progress)

@@ -168,6 +168,7 @@ def convert(
         options_for(executor, options),
         with_agreed_types(request, listing, formats),
         skip_errors=on_error == "skip",
+        copies=options is None,
     )
     job = JobSummary("convert", executor.name, source_name(source), location.path)
     return run_copy(job, splits, finished.get(split_bytes, {}), settings, change, executor, progress)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
+from smalti.file.rewriting import rewrite_file
 from smalti.file.writer import MAX_AUTO_STATISTICS
 from smalti.format.types import has_statistics
 from smalti.io.locations import Location
@@ -22,6 +23,7 @@ from smalti.jobs.formats.request import Reader, ReadRequest, SchemaDrift, conten
 from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split
+from smalti.jobs.rewrite_task import OpenPiece, RowGroupCopy
 from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
@@ -53,6 +55,9 @@ class CopySettings:
         columns all have them by default.
     skip_errors : bool
         Whether a piece that cannot be read is left out, and not a failure of the task.
+    copies, merges : bool
+        Whether row groups of Mosaic files may be copied to Mosaic files as they are, because nobody has asked for
+        another layout; and whether small ones become one with their neighbours.
     """
 
     filesystem: FileSystem
@@ -63,6 +68,13 @@ class CopySettings:
     sort_by: tuple[tuple[str, str], ...] = ()
     keeps_statistics: bool = False
     skip_errors: bool = False
+    copies: bool = False
+    merges: bool = False
+
+    @property
+    def may_copy(self) -> bool:
+        """Whether row groups may be copied; what is in Mosaic pieces decides then."""
+        return self.copies and not self.sort_by and self.target.format is FORMATS["mosaic"]
 
 
 def copy_split(settings: CopySettings, split: Split, report: Report) -> SplitResult | MosaicError:
@@ -92,6 +104,11 @@ def _write_output(
         writer = _OutputWriter(settings, output, directory)
         try:
             with contextlib.closing(_OutputReader(settings, output.pieces)) as reader:
+                with contextlib.ExitStack() as opened:
+                    copy = reader.row_groups(output.roll_bytes, opened) if settings.may_copy else None
+                    if copy is not None:
+                        writer.copy_all(copy, reader, report)
+                        return writer.files()
                 writer.write_all(reader, report)
             return writer.files()
         except _PieceError as error:
@@ -180,6 +197,20 @@ class _OutputReader:
         except MosaicError as error:
             raise _PieceError(piece, error) from None
 
+    def row_groups(self, roll_bytes: int | None, opened: contextlib.ExitStack) -> RowGroupCopy | None:
+        """The row groups, if they can be copied; files stay open as long as `opened`. None if batches must be read."""
+        if any(FORMATS[piece.format] is not FORMATS["mosaic"] for piece in self._pieces):
+            return None
+        pieces = []
+        for piece in self._pieces:
+            reader = self._opened or self._open(piece)
+            if reader is not self._opened:
+                opened.callback(reader.close)
+            assert isinstance(reader, MosaicReader)
+            pieces.append(OpenPiece(piece, reader.file, tuple(reader.schema.names)))
+        copy = RowGroupCopy(pieces, self.schema, merges=self._settings.merges, roll_bytes=roll_bytes)
+        return copy if copy.is_worthwhile else None
+
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches of all pieces, in the unified schema, with the bytes that were read for them."""
         for piece in self._pieces:
@@ -248,6 +279,30 @@ class _OutputWriter:
                 self._end()
         self._end()
 
+    def copy_all(self, copy: RowGroupCopy, reader: _OutputReader, report: Report) -> None:
+        """Write files whose row groups are copied. Damage is looked for if what is damaged can be left out."""
+        options, verify = self._settings.options, self._settings.skip_errors
+        for sources in copy.files(report):
+            location = self._staged_location()
+            try:
+                done = rewrite_file(
+                    location.path,
+                    reader.schema,
+                    sources,
+                    options=options,
+                    verify=verify,
+                    filesystem=location.filesystem,
+                )
+            except MosaicError as error:
+                raise _PieceError(copy.current, error.locate(path=copy.current.file.path)) from None
+            self._rows = done.rows
+            self._add_file()
+
+    def _staged_location(self) -> Location:
+        location = self._settings.staging.root.child(self._staged())
+        location.parent.make_directory()
+        return location
+
     def _path(self) -> str:
         return f"{self._output.stem}-{len(self._files):05d}{self._settings.target.suffix}"
 
@@ -259,8 +314,7 @@ class _OutputWriter:
         return f"{self._directory}/{directory}{slash}{name}"
 
     def _begin(self, reader: _OutputReader) -> FileWriter:
-        location = self._settings.staging.root.child(self._staged())
-        location.parent.make_directory()
+        location = self._staged_location()
         options = self._settings.options
         stored = plan_schema(reader.schema).schema if self._settings.keeps_statistics else pa.schema([])
         if len(stored) > MAX_AUTO_STATISTICS:
@@ -274,12 +328,15 @@ class _OutputWriter:
             with self._writer_errors():
                 self._writer.close()
             self._writer = None
-            staged = self._staged()
-            size = self._settings.staging.root.child(staged).info().size
-            target = self._settings.target
-            name = f"{self._output.name}{target.suffix}" if target.is_table else self._path()
-            self._files.append(StagedFile(name, self._rows, size, staged, self._sources))
-            self._rows = 0
+            self._add_file()
+
+    def _add_file(self) -> None:
+        staged = self._staged()
+        size = self._settings.staging.root.child(staged).info().size
+        target = self._settings.target
+        name = f"{self._output.name}{target.suffix}" if target.is_table else self._path()
+        self._files.append(StagedFile(name, self._rows, size, staged, self._sources))
+        self._rows = 0
 
     @contextlib.contextmanager
     def _writer_errors(self) -> Iterator[None]:

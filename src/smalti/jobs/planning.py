@@ -16,6 +16,8 @@ from smalti.table.splits import Piece, cut, pack
 
 #: If the row groups of a Mosaic file are smaller than this, it is worth writing the file anew.
 SMALL_ROW_GROUP = 8 << 20
+#: Small neighbours become a row group of about this many stored bytes.
+MERGED_ROW_GROUP = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -148,3 +150,37 @@ def plan_compact(
 def _has_small_groups(file: SourceFile) -> bool:
     groups = len(file.group_bytes)
     return groups > 1 and file.file.size / groups < SMALL_ROW_GROUP
+
+
+def plan_row_groups(sizes: Sequence[int], *, merges: bool, roll_bytes: int | None = None) -> list[list[list[int]]]:
+    """Which row groups are copied as they are, and which small neighbours become one: for each new file, runs of them.
+
+    A run of one row group is copied. Rows keep their order.
+
+    Examples
+    --------
+    >>> MiB = 1 << 20
+    >>> plan_row_groups([30 * MiB, MiB, 2 * MiB, 40 * MiB, MiB], merges=True, roll_bytes=64 * MiB)
+    [[[0], [1, 2], [3]], [[4]]]
+    """
+    files: list[list[list[int]]] = []
+    in_file = in_run = 0
+    for index, size in enumerate(sizes):
+        if not files or (roll_bytes is not None and in_file >= roll_bytes):
+            files.append([])
+            in_file = in_run = 0
+        is_small = merges and size < SMALL_ROW_GROUP
+        if is_small and 0 < in_run < MERGED_ROW_GROUP:
+            files[-1][-1].append(index)
+        else:
+            files[-1].append([index])
+            in_run = 0
+        in_run = in_run + size if is_small else 0
+        in_file += size
+    return files
+
+
+def copied_share(sizes: Sequence[int], files: Sequence[Sequence[Sequence[int]]]) -> float:
+    """The share of the bytes in row groups that a plan copies as they are; 1 if there are none."""
+    copied = sum(sizes[run[0]] for runs in files for run in runs if len(run) == 1)
+    return copied / sum(sizes) if sum(sizes) else 1.0

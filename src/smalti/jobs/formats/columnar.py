@@ -175,6 +175,11 @@ class MosaicReader(GroupedReader):
         self._file = opened.enter_context(smalti.open(location.path, filesystem=location.filesystem))
         return self._file.schema
 
+    @property
+    def file(self) -> smalti.MosaicFile:
+        """The file, for those who copy its row groups."""
+        return self._file
+
     def group_bytes(self) -> tuple[int, ...]:
         return tuple(self._file.row_group(group).num_bytes for group in range(self._file.num_row_groups))
 
