@@ -7,9 +7,11 @@ import io
 import random
 import tempfile
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -19,7 +21,9 @@ from hypothesis import strategies as st
 
 import smalti
 from smalti import jobs
+from smalti.logical.arrays import from_stored
 from tests.support.any_arrow import EXTENSIONS, SCALARS, Money, any_array, any_table, meanings, two_types
+from tests.support.compare import assert_same
 from tests.support.files import read, written
 from tests.support.strategies import examples
 
@@ -312,3 +316,32 @@ def test_half_floats_of_dictionaries_in_lists() -> None:
         assert back.schema == part.schema
         for name in table.column_names:
             assert rows_of(back, name) == rows_of(part, name)
+
+
+@pytest.mark.parametrize("with_nulls", [False, True])
+def test_values_of_a_fixed_size_are_copied_in_bulk_and_come_back(with_nulls: bool) -> None:
+    """Decimals of every number of bytes, unsigned integers and keys, whole and as slices."""
+    numbers = [sign * (256**size - step) for size in range(17) for step in (1, 2) for sign in (1, -1)]
+    digits = [Decimal(number) for number in numbers if abs(number) < 10**38]
+    mask = np.array([with_nulls and at % 3 == 0 for at in range(len(digits))])
+    keys = [bytes([at % 256]) * 16 for at in range(len(digits))]
+    table = pa.table(
+        {
+            "long": pa.array([digit.scaleb(20) for digit in digits], pa.decimal256(76, 0), mask=mask),
+            "decimal": pa.array(digits, pa.decimal128(38, 0), mask=mask),
+            "unsigned": pa.array([abs(number) % 2**64 for number in numbers[: len(digits)]], pa.uint64(), mask=mask),
+            "key": pa.array(keys, pa.binary(16), mask=mask),
+            "none": pa.array([b""] * len(digits), pa.binary(0), mask=mask),
+        }
+    )
+    for part in (table, table.slice(5, 20), table.slice(3, 1), table.slice(2, 0)):
+        data = written(part)
+        assert_same(smalti.read_table(data), part)
+        with smalti.open(data) as file:
+            assert_same(pa.Table.from_batches(file.iter_batches(batch_size=7), part.schema), part)
+
+
+def test_a_value_of_another_size_than_the_companion_says_is_refused() -> None:
+    stored = pa.array([b"0123", b"012", b"01234"], pa.binary())
+    with pytest.raises(pa.ArrowInvalid):
+        from_stored(stored, pa.binary(4))

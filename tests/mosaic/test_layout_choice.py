@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.mosaic.layout_choice import Sample, choose_layout, plan_regions, row_group_bytes
+from smalti.mosaic.layout_choice import ROW_GROUP_ROWS, Sample, choose_layout, plan_regions, row_group_bytes
 from tests.support import reference
 from tests.support.compare import assert_same
 from tests.support.files import layout, written, written_as_reference
@@ -52,6 +52,14 @@ def sample(page: int, whole: int, split: int, paged: int | None) -> Sample:
     [
         # Nothing is lost by splitting: columns are read one by one.
         (4000, 50, 50, 50, "100 paged", "100 paged", "100 paged"),
+        # The table of issue 29: reads gain a factor of five for 2.8 % of size.
+        (20_000, 1000, 1010, 1028, "100 monolithic", "100 paged", "100 paged"),
+        # A gain of three for 13 % is not worth it by the rate (1.13 ** 10 is 3.4), and one for 2 % is.
+        (500, 100, 113, 113, "100 monolithic", "100 monolithic", "100 paged"),
+        (2000, 100, 102, 130, "100 monolithic", "400 monolithic", "100 paged"),
+        # A gain of more than ten for 14 % is worth it, and for 16 % it is beyond the bound.
+        (30_000, 100, 101, 114, "100 monolithic", "100 paged", "100 paged"),
+        (30_000, 100, 140, 116, "100 monolithic", "100 monolithic", "100 paged"),
         # Half as large again: only for those who ask for speed.
         (4000, 40, 50, 60, "100 monolithic", "100 monolithic", "100 paged"),
         # Too large even for them: twice the size.
@@ -105,7 +113,7 @@ def test_files_of_every_layout_are_read_by_the_reference_and_keep_to_their_size(
         sizes[aim] = len(data)
     # The size of the schema block and the index is not the model's concern: a little room for them.
     assert sizes["small"] <= sizes["balanced"] * 1.01
-    assert sizes["balanced"] <= default * 1.03
+    assert sizes["balanced"] <= default * 1.17
     assert sizes["fast"] <= default * 1.55
 
 
@@ -133,7 +141,7 @@ def test_the_summary_says_what_was_chosen_and_why() -> None:
     table = TABLES["apart"]
     chosen = smalti.write_table(table, io.BytesIO()).layout
     assert chosen.num_buckets == 100
-    assert "100 paged buckets are the fastest" in chosen.reason
+    assert "100 paged buckets are the best" in chosen.reason
     assert smalti.write_table(table, io.BytesIO(), num_buckets=5).layout.reason == "asked for"
     assert "own" in smalti.write_table(table.select(["c0001"]), io.BytesIO()).layout.reason
     assert "no rows" in smalti.write_table(table.slice(0, 0), io.BytesIO()).layout.reason
@@ -157,6 +165,34 @@ def test_a_first_row_group_of_nulls_decides_nothing() -> None:
     data = written(pa.concat_tables([nulls, table]), row_group_max_rows=1000)
     assert layout(data).num_buckets == 100
     assert_same(smalti.read_table(data, columns=["c0007"]).slice(1000), table.select(["c0007"]))
+
+
+def rows_of(data: bytes) -> list[int]:
+    return [group.num_rows for group in layout(data).row_groups]
+
+
+def test_row_groups_of_narrow_tables_are_bounded_in_rows() -> None:
+    """So that statistics can skip most of a tall table, and its first rows come without the others."""
+    table = pa.table({"id": np.arange(ROW_GROUP_ROWS + 10), "x": pa.nulls(ROW_GROUP_ROWS + 10, pa.int8())})
+    data = written(table)
+    assert rows_of(data) == [ROW_GROUP_ROWS, 10]
+    with smalti.open(data) as file:
+        assert file.matching_row_groups([("id", "==", 5)]) == [0]
+    assert rows_of(written(table, row_group_max_rows=ROW_GROUP_ROWS * 2)) == [table.num_rows]
+    # The reference has no such limit, and a layout that is asked for is written as it writes it.
+    assert rows_of(written(table, num_buckets=2)) == [table.num_rows]
+
+
+def test_small_batches_of_a_wide_table_make_one_row_group() -> None:
+    """Many small row groups of many columns are what readers of object stores suffer from (apache/paimon 9740)."""
+    batch = apart(300, 3).to_batches()[0]
+    sink = io.BytesIO()
+    with smalti.MosaicWriter(sink, batch.schema) as writer:
+        for _ in range(40):
+            writer.write(batch)
+    assert rows_of(sink.getvalue()) == [120]
+    # 48,000 rows of 11,374 doubles: 9 row groups instead of 120.
+    assert 48_000 * 11_374 * 8 / row_group_bytes(11_374) < 9
 
 
 @pytest.mark.parametrize("name", ["quick", "auto"])

@@ -1,0 +1,3 @@
+from typing import Any
+
+def swapped(data: Any, words: int) -> bytes: ...

@@ -1,5 +1,6 @@
 """Serialised values (section 4) to Arrow's, and dense values of Arrow's to serialised ones."""
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -11,8 +12,10 @@ from smalti._core.physical cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_TS9, K_VAR, 
 
 
 cdef int _load_decimals(const TypeNode* node, const uint8_t* at, int64_t n, uint8_t* out) except -1 nogil:
+    cdef const uint8_t* start = at
     cdef int64_t i
-    cdef int k, size
+    cdef uint64_t high, low
+    cdef int k, size, shift
     cdef i128 value
     cdef u128 limit = decimal_limit(node.precision)
     for i in range(n):
@@ -21,11 +24,16 @@ cdef int _load_decimals(const TypeNode* node, const uint8_t* at, int64_t n, uint
             at += 8
         else:
             size = at[0]
-            at += 1
-            value = -1 if size and at[0] >= 0x80 else 0
-            for k in range(size):
-                value = <i128>((<u128>value << 8) | at[k])
-            at += size
+            at += 1 + size
+            if size and at - start >= 16:       # the 16 bytes that end with the value, then without those before it
+                memcpy(&high, at - 16, 8)
+                memcpy(&low, at - 8, 8)
+                shift = 128 - 8 * size
+                value = <i128>(((<u128>__builtin_bswap64(high) << 64) | __builtin_bswap64(low)) << shift) >> shift
+            else:
+                value = -1 if size and at[-size] >= 0x80 else 0
+                for k in range(size):
+                    value = <i128>((<u128>value << 8) | at[k - size])
         memcpy(out + 16 * i, &value, 16)
         if not fits_limit(out + 16 * i, limit):
             return corrupt(b"DECIMAL has more digits than its precision (value, precision)", NONE,
@@ -96,6 +104,25 @@ cdef int load_values(const TypeNode* node, const uint8_t* source, int64_t n, uin
     else:
         return _load_decimals(node, source, n, out)
     return 0
+
+
+def swapped(const uint8_t[::1] data not None, int words):
+    """Values of `words` times 8 bytes, each with its bytes in the other order."""
+    cdef int64_t i, n = data.shape[0] // (8 * words)
+    cdef int k
+    cdef uint64_t word
+    cdef const uint8_t* source = &data[0] if n else NULL
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, n * 8 * words)
+    cdef uint8_t* to = <uint8_t*>PyBytes_AS_STRING(out)
+    with nogil:
+        for i in range(n):
+            for k in range(words):
+                memcpy(&word, source + 8 * (words - 1 - k), 8)
+                word = __builtin_bswap64(word)
+                memcpy(to + 8 * k, &word, 8)
+            source += 8 * words
+            to += 8 * words
+    return out
 
 
 # --- serialising --------------------------------------------------------------------------------------------------

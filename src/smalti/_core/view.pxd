@@ -42,12 +42,18 @@ cdef inline int64_t walk_values(Cursor* c, const TypeNode* node, int64_t n) exce
     if n > c.end - c.pos:       # each takes a byte at least
         return corrupt(b"values do not fit (bytes left, values)", c.pos, c.end - c.pos, n)
     if node.kind == K_DECV:
+        pos = c.pos
         for i in range(n):
-            size = read_uv32(c)
-            if size > 16:
-                return corrupt(b"DECIMAL of more than 16 bytes", c.pos, size, 16)
-            skip(c, size)
+            size = data[pos] if pos < c.end else 0
+            pos += 1 + size
+            if size > 16 or pos > c.end:
+                c.pos = pos - 1 - size      # say where the first one is that does not fit
+                size = read_uv32(c)
+                if size > 16:
+                    return corrupt(b"DECIMAL of more than 16 bytes", c.pos, size, 16)
+                skip(c, size)
             total += size
+        c.pos = pos
         return total
     pos = c.pos
     for i in range(n):

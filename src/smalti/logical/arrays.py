@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti._compat import arrow as compat
+from smalti._core.values import swapped
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
 from smalti.logical.tree import Leaf, Node, StructNode, plan_column
 from smalti.logical.types import (
@@ -154,9 +155,8 @@ def _all_between(array: Any, low: int, high: int) -> bool:
 def _decimals_to_bytes(array: Any) -> pa.Array:
     """Decimals of more than 38 digits as 32 bytes each, big endian, two's complement."""
     array.validate(full=True)  # Digits beyond the precision would be refused when they are read.
-    data = memoryview(array.buffers()[1])[array.offset * 32 :]
-    values = [bytes(data[at : at + 32][::-1]) for at in range(0, 32 * len(array), 32)]
-    return pa.array(values, pa.binary(), mask=array.is_null())
+    data = memoryview(array.buffers()[1]).cast("B")[32 * array.offset : 32 * (array.offset + len(array))]
+    return _with_validity(pa.binary(32), array, swapped(data, 4)).cast(pa.binary())
 
 
 # --- parts of nested arrays -----------------------------------------------------------------------------------------
@@ -429,6 +429,7 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: T
         return _bytes_to_decimals(array, type_)
     if pt.is_fixed_size_binary(type_):
         _take_fixed(len(array), type_, array, take)
+        return _to_fixed_size(array, type_)
     if pt.is_float16(type_):
         return array.cast(type_, safe=False)
     if pt.is_time64(type_) and pt.is_int64(array.type):
@@ -462,12 +463,28 @@ def _split_nanoseconds(array: Any) -> tuple[pa.Array, pa.Array]:
 
 
 def _bytes_to_decimals(array: Any, type_: Any) -> pa.Array:
-    fixed = array.cast(pa.binary(32))
-    data = b"".join((value or bytes(32))[::-1] for value in fixed.to_pylist())
-    validity = array.is_valid().buffers()[1] if array.null_count else None
-    values = pa.Array.from_buffers(type_, len(fixed), [validity, pa.py_buffer(data)])
+    fixed = _to_fixed_size(array, pa.binary(32))
+    data = memoryview(fixed.buffers()[1]).cast("B")[32 * fixed.offset : 32 * (fixed.offset + len(fixed))]
+    values = _with_validity(type_, array, swapped(data, 4))
     values.validate(full=True)
     return values
+
+
+def _to_fixed_size(array: Any, type_: Any) -> Any:
+    """Bytes as bytes of one size. Raise ArrowInvalid if a value has another size."""
+    width = type_.byte_width
+    if array.null_count or not width or not pc.all(pc.equal(pc.binary_length(array), width), min_count=0).as_py():
+        return compat.cast_complete(array, type_)
+    # The values are as long as they should be and next to each other, so they are the array that is wanted.
+    _, offsets, data = array.buffers()
+    first = memoryview(offsets).cast("i")[array.offset] if len(array) else 0
+    return pa.Array.from_buffers(type_, len(array), [None, data.slice(first)])
+
+
+def _with_validity(type_: Any, array: Any, data: bytes) -> Any:
+    """Values of a fixed size, null where those of an array are."""
+    validity = array.is_valid().buffers()[1] if array.null_count else None
+    return pa.Array.from_buffers(type_, len(array), [validity, pa.py_buffer(data)])
 
 
 # --- rows and comparisons -------------------------------------------------------------------------------------------

@@ -197,10 +197,14 @@ class Intake:
 
     @cached_property
     def vectors(self) -> set[int]:
-        """The indices of the stored columns that hold lists of one length."""
+        """The indices of the stored columns that are often noise: lists of one length, keys and hashes of one size."""
+        noisy = pt.is_fixed_size_list, pt.is_fixed_size_binary, pt.is_uint64
         leaves = {name: column.leaf for name, column in self._described.items() if column.leaf is not None}
-        indices = enumerate(self.schema.names)
-        return {index for index, name in indices if name in leaves and pt.is_fixed_size_list(leaves[name].type)}
+        return {
+            index
+            for index, name in enumerate(self.schema.names)
+            if name in leaves and any(is_kind(leaves[name].type) for is_kind in noisy)
+        }
 
     def has_order(self, index: int) -> bool:
         """Whether a stored column can have minimum and maximum. Struct-presence columns have no statistics."""

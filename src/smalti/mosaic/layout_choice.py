@@ -10,8 +10,11 @@ The model counts a read in nanoseconds of one core, with the constants below:
     one column from a bucket that is one block:   BLOCK_COST + all bytes of the block
     one column from a paged bucket:               BLOCK_COST + PAGE_COST + the bytes of the page
 
-A scattered read of k columns touches B (1 - (1 - 1/B)^k) of B buckets. Readers of 1, 10, 100 and all columns count
-alike: the cost of a layout is the geometric mean of the four.
+A scattered read of k columns touches B (1 - (1 - 1/B)^k) of B buckets. Readers of 1, 10 and 100 columns count alike:
+the cost of a layout is the geometric mean of the three. Reading all columns takes nearly the same time in every layout.
+
+Size and time are weighed by a rate of exchange (`RATE`): the layout with the least `cost * size ** rate` is taken, of
+those within a bound on the size (`TOLERANCES`). `python -m benchmarks.choices` checks the choices by measuring them.
 """
 
 from __future__ import annotations
@@ -23,13 +26,15 @@ from statistics import geometric_mean
 from smalti.sizes import ROW_GROUP_BYTES
 from smalti.spec import DEFAULT_NUM_BUCKETS, DEFAULT_PAGE_SIZE_THRESHOLD, MAX_ROW_GROUP_SIZE
 
-#: How much larger than the reference's layout a file may become for the sake of faster reads. For `small` the size
-#: decides, and speed only between sizes that are nearly the same.
-TOLERANCES = {"small": 0.0, "balanced": 0.01, "fast": 0.5}
+#: For `balanced`: how many per cent of reading time one per cent of size is worth, above the size of the reference's
+#: layout and below it. A file should not become much larger than people expect; that it becomes smaller is worth less.
+RATE, RATE_BELOW = 10, 2
+#: How much larger than the reference's layout a file may become for the sake of faster reads, whatever they gain.
+TOLERANCES = {"small": 0.0, "balanced": 0.15, "fast": 0.5}
 #: Sizes that differ by less than this are the same for `small`.
 SAME_SIZE = 0.005
 #: Nanoseconds to fetch a bucket or page and to find its columns, beside those for its bytes.
-BLOCK_COST, PAGE_COST = 30_000, 3_000
+BLOCK_COST, PAGE_COST = 20_000, 3_000
 #: Nanoseconds to decompress a byte and find the columns in it.
 BYTE_COST = 1
 #: Sizes of reads that count.
@@ -47,6 +52,10 @@ MIN_COLUMN_BYTES = 2
 #: Bytes that each column of a row group of many columns should have: long columns compress better one by one and take
 #: fewer reads.
 COLUMN_BYTES = 64 << 10
+#: Rows of a row group if no number is asked for; tables of more than about a hundred columns reach the bytes before. A
+#: column of 8 bytes a value has 2 MiB then, about what a store sends in the time that a request takes: reading all row
+#: groups costs hardly more than reading one, and a read of a few rows inflates little.
+ROW_GROUP_ROWS = 1 << 18
 
 
 def row_group_bytes(num_columns: int) -> int:
@@ -93,6 +102,11 @@ class Candidate:
     paged: bool
     size: float
     cost: float
+
+    @property
+    def weight(self) -> float:
+        """Time and size in one number, the less the better."""
+        return self.cost * self.size ** (RATE if self.size > 1 else RATE_BELOW)
 
     def __str__(self) -> str:
         return f"{self.num_buckets:,} {'paged' if self.paged else 'monolithic'} buckets"
@@ -144,8 +158,9 @@ def choose_layout(layout: str, num_columns: int, samples: Sequence[Sample]) -> L
     Parameters
     ----------
     layout : {"small", "balanced", "fast"}
-        A file is never larger than `TOLERANCES` allows, as far as the samples tell; within that, the layout that is
-        read fastest is taken.
+        "balanced" takes the layout with the least ``cost * size ** 10``: one per cent above the reference's size is
+        worth ten per cent of reading time (one per cent below it, two). "fast" takes the fastest, "small" the smallest.
+        None is larger than `TOLERANCES` allows, as far as the samples tell.
     num_columns : int
     samples : sequence of Sample
         Of the reference's buckets, at least one.
@@ -165,16 +180,21 @@ def choose_layout(layout: str, num_columns: int, samples: Sequence[Sample]) -> L
     limit = 1 + TOLERANCES[layout]
     if layout == "small":
         limit = min(candidate.size for candidate in candidates) + SAME_SIZE
-    best = min((c for c in candidates if c.size <= limit), key=lambda c: c.cost)
-    largest = "the smallest" if layout == "small" else f"at most {limit - 1:.0%} larger than the reference's layout"
-    reason = (
-        f"{best} are the fastest to read of the layouts that are {largest}, by samples of the first row group; "
-        f"a column has {page_bytes:,} bytes there"
-    )
+    best = min((c for c in candidates if c.size <= limit), key=lambda c: c.weight if layout == "balanced" else c.cost)
+    reason = f"{best} are {_AIMS[layout]}, by samples of the first row group; a column has {page_bytes:,} bytes there"
     # Buckets whose columns are very unlike the samples decide for themselves: in a paged file, one with very short
     # columns stays one block, and otherwise one with much longer columns is paged.
     threshold = min(page_bytes // 4, SHORT_COLUMN) if best.paged else max(DEFAULT_PAGE_SIZE_THRESHOLD, 4 * page_bytes)
     return LayoutChoice(best.num_buckets, threshold, reason, candidates, candidates.index(best))
+
+
+#: What the choice was, in words.
+_AIMS = {
+    "small": "the fastest to read of the layouts that are the smallest",
+    "balanced": f"the best of the layouts that are at most {TOLERANCES['balanced']:.0%} larger than the reference's, "
+    f"if 1% of size is worth {RATE}% of reading time",
+    "fast": f"the fastest to read of the layouts that are at most {TOLERANCES['fast']:.0%} larger than the reference's",
+}
 
 
 class _Weigher:
@@ -194,9 +214,8 @@ class _Weigher:
         return max(1.0, taken) / self._share
 
     def cost(self, num_buckets: int, *, paged: bool) -> float:
-        reads = [*(count for count in READS if count < self._num_columns), self._num_columns]
         costs = []
-        for count in reads:
+        for count in (min(count, self._num_columns) for count in READS):
             touched = num_buckets * (1 - (1 - 1 / num_buckets) ** count)
             if paged:
                 each = PAGE_COST + BYTE_COST * self._raw_bytes / self._num_columns

@@ -28,7 +28,15 @@ from smalti.format.slot_sizes import MAX_NUMBERS, pack_slot_sizes
 from smalti.format.statistics import StatisticsRecord
 from smalti.io.sinks import Sink
 from smalti.io.sources import REMOTE_TAIL
-from smalti.mosaic.layout_choice import SPLITS, LayoutChoice, Sample, choose_layout, plan_regions, row_group_bytes
+from smalti.mosaic.layout_choice import (
+    ROW_GROUP_ROWS,
+    SPLITS,
+    LayoutChoice,
+    Sample,
+    choose_layout,
+    plan_regions,
+    row_group_bytes,
+)
 from smalti.options import LAYOUTS, WriterOptions
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
@@ -69,7 +77,9 @@ class OpenRowGroup:
         self.indices = indices
         wanted = options.row_group_max_bytes or row_group_bytes(len(indices))
         self._max_bytes = min(wanted, MAX_ROW_GROUP_SIZE)
-        self._max_rows = min(options.row_group_max_rows or MAX_UNBACKED_ROWS, MAX_UNBACKED_ROWS)
+        # A layout that is asked for is the reference's, which does not count rows.
+        default = MAX_UNBACKED_ROWS if options.is_layout_given else ROW_GROUP_ROWS
+        self._max_rows = min(options.row_group_max_rows or default, MAX_UNBACKED_ROWS)
         self.clear()
 
     def clear(self) -> None:

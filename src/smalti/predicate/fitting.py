@@ -222,12 +222,23 @@ def _plain_scalar(value: str | bytes | bool, type_: pa.DataType) -> pa.Scalar:
         return pa.scalar(value)
 
 
+def _of_one_type(values: tuple[t.Value, ...]) -> pa.Array | tuple[t.Value, ...]:
+    """Integers or strings of one type as an array, which is fitted at once; other values as they are."""
+    types = {value.type if isinstance(value, pa.Scalar) and value.is_valid else None for value in values}
+    type_ = types.pop() if len(types) == 1 else None
+    if type_ is None or not (pt.is_integer(type_) or is_string_like(type_)):
+        return values
+    return pa.array([value.as_py() for value in values], type_)  # type: ignore[union-attr]
+
+
 def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
     """Return the values as an array of a type. Drop values that the type cannot represent: they match nothing."""
     while isinstance(values, (pa.ExtensionArray, pa.DictionaryArray)):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values.dictionary_decode()
     if kind_of(type_) not in _KINDS:
         raise _refusal(column, type_, "a list of values")
+    if not isinstance(values, pa.Array):
+        values = _of_one_type(values)
     if isinstance(values, pa.Array):
         if values.type == type_:
             return values

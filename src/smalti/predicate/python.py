@@ -114,7 +114,7 @@ def _among(column: str, values: Any) -> t.Tree:
     """Pyarrow's "in" for tuples. A list of values of one type becomes an array at once, as there may be very many."""
     if hasattr(values, "__array_interface__"):
         return _is_in(column, pa.array(values))
-    values = list(values)
+    values = [_plain_number(value) for value in values]
     if all(isinstance(value, _UNCHANGED) for value in values):
         with suppress(pa.ArrowException, OverflowError):
             array = pa.array(values)
@@ -125,6 +125,12 @@ def _among(column: str, values: Any) -> t.Tree:
         value for value in values if value is not None and not (isinstance(value, pa.Scalar) and not value.is_valid)
     ]
     return _found(column, tuple(_value(column, value) for value in given), match_null=len(given) < len(values))
+
+
+def _plain_number(value: Any) -> Any:
+    """A number of numpy as one of Python, which many of can be made an array at once; any other value as it is."""
+    dtype = getattr(value, "dtype", None)
+    return value.item() if dtype is not None and dtype.kind in "iuf" and dtype.itemsize <= 8 else value
 
 
 def _is_in(name: str, values: pa.Array, nulls: int = _MATCH_NULL) -> t.Tree:
