@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti._compat import arrow as compat
-from smalti._core.values import swapped
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
+from smalti.logical.fixed_size import bytes_to_decimals, decimals_to_bytes, take_fixed, to_fixed_size
 from smalti.logical.tree import Leaf, Node, StructNode, plan_column
 from smalti.logical.types import (
     compared_type,
     entry_field,
-    fixed_bytes,
     is_binary_like,
     is_legacy_timestamp,
     is_list_like,
@@ -33,14 +32,11 @@ from smalti.logical.types import (
     without_extensions,
 )
 from smalti.moments import DAY, TICKS
-from smalti.spec import MAX_BLOCK_SIZE
 
 #: Called with a leaf and the entries of its dictionary.
 KeepEntries = Callable[[Leaf, pa.Array], None]
 #: Called with a number of bytes before they are allocated; raises if they are too many.
 TakeBytes = Callable[[int], None]
-#: The largest number of 64 bits, more bytes than any memory has.
-MAX_BYTES = (1 << 63) - 1
 
 # --- from given arrays to stored ones -------------------------------------------------------------------------------
 
@@ -130,7 +126,7 @@ def _convert(array: Any, target: pa.DataType) -> Any:
     if pt.is_time64(source):
         return _check_time(array.cast(target), source.unit)
     if pt.is_decimal256(source) and pt.is_binary(target):
-        return _decimals_to_bytes(array)
+        return decimals_to_bytes(array)
     return compat.cast_offsets(array, target)
 
 
@@ -150,13 +146,6 @@ def _check_time(ticks: Any, unit: str) -> Any:
 def _all_between(array: Any, low: int, high: int) -> bool:
     above, below = pc.greater_equal(array, pa.scalar(low)), pc.less_equal(array, pa.scalar(high))
     return bool(pc.all(pc.and_(above, below), min_count=0).as_py())
-
-
-def _decimals_to_bytes(array: Any) -> pa.Array:
-    """Decimals of more than 38 digits as 32 bytes each, big endian, two's complement."""
-    array.validate(full=True)  # Digits beyond the precision would be refused when they are read.
-    data = memoryview(array.buffers()[1]).cast("B")[32 * array.offset : 32 * (array.offset + len(array))]
-    return _with_validity(pa.binary(32), array, swapped(data, 4)).cast(pa.binary())
 
 
 # --- parts of nested arrays -----------------------------------------------------------------------------------------
@@ -368,7 +357,7 @@ def _as_fixed_size_lists(starts: Any, lengths: Any, mask: Any, elements: Any, ty
     """Lists of one size: their elements unchanged, or with elements inserted for null lists."""
     size, rows = type_.list_size, len(lengths)
     if mask is not None:
-        _take_fixed(rows, type_, elements, take)
+        take_fixed(rows, type_, elements, take)
     present = lengths if mask is None else lengths.filter(pc.invert(mask))
     if not pc.all(pc.equal(present, size), min_count=0).as_py():
         raise CorruptFileError("a list of fixed size has another one", expected=size)
@@ -393,17 +382,6 @@ def _spread(elements: Any, starts: Any, size: int) -> Any:
     return take_rows(elements, pc.add(pc.min_element_wise(starts.cast(pa.int64()).take(rows), last), within))
 
 
-def _take_fixed(rows: int, type_: Any, stored: Any, take: TakeBytes) -> None:
-    """Count fixed-size values before they are allocated.
-
-    Their size comes from the companion, and nulls take no bytes in the file, so a tiny file can declare any amount.
-    """
-    size = rows * fixed_bytes(type_)
-    if rows * (type_.list_size if pt.is_fixed_size_list(type_) else type_.byte_width) > MAX_BLOCK_SIZE:
-        raise CorruptFileError("values of fixed size are too large", found=size, expected=MAX_BLOCK_SIZE)
-    take(min(max(0, size - compat.size_of(stored)), MAX_BYTES))
-
-
 def _take_any(_: int) -> None:
     """Count nothing, for arrays that are in memory already."""
 
@@ -426,10 +404,10 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: T
     if is_legacy_timestamp(type_):
         return pa.StructArray.from_arrays(_split_nanoseconds(array), fields=list(type_), mask=array.is_null())
     if pt.is_decimal256(type_) and pt.is_binary(array.type):
-        return _bytes_to_decimals(array, type_)
+        return bytes_to_decimals(array, type_)
     if pt.is_fixed_size_binary(type_):
-        _take_fixed(len(array), type_, array, take)
-        return _to_fixed_size(array, type_)
+        take_fixed(len(array), type_, array, take)
+        return to_fixed_size(array, type_)
     if pt.is_float16(type_):
         return array.cast(type_, safe=False)
     if pt.is_time64(type_) and pt.is_int64(array.type):
@@ -460,31 +438,6 @@ def _split_nanoseconds(array: Any) -> tuple[pa.Array, pa.Array]:
         pc.if_else(is_below, pc.subtract(millis, 1), millis),
         pc.if_else(is_below, pc.add(rest, 1_000_000), rest).cast(pa.int32()),
     )
-
-
-def _bytes_to_decimals(array: Any, type_: Any) -> pa.Array:
-    fixed = _to_fixed_size(array, pa.binary(32))
-    data = memoryview(fixed.buffers()[1]).cast("B")[32 * fixed.offset : 32 * (fixed.offset + len(fixed))]
-    values = _with_validity(type_, array, swapped(data, 4))
-    values.validate(full=True)
-    return values
-
-
-def _to_fixed_size(array: Any, type_: Any) -> Any:
-    """Bytes as bytes of one size. Raise ArrowInvalid if a value has another size."""
-    width = type_.byte_width
-    if array.null_count or not width or not pc.all(pc.equal(pc.binary_length(array), width), min_count=0).as_py():
-        return compat.cast_complete(array, type_)
-    # The values are as long as they should be and next to each other, so they are the array that is wanted.
-    _, offsets, data = array.buffers()
-    first = memoryview(offsets).cast("i")[array.offset] if len(array) else 0
-    return pa.Array.from_buffers(type_, len(array), [None, data.slice(first)])
-
-
-def _with_validity(type_: Any, array: Any, data: bytes) -> Any:
-    """Values of a fixed size, null where those of an array are."""
-    validity = array.is_valid().buffers()[1] if array.null_count else None
-    return pa.Array.from_buffers(type_, len(array), [validity, pa.py_buffer(data)])
 
 
 # --- rows and comparisons -------------------------------------------------------------------------------------------
