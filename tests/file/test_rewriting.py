@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -20,9 +21,10 @@ from tests.support import reference
 from tests.support.any_arrow import any_array, any_table, any_type, meanings
 from tests.support.compare import assert_same
 from tests.support.files import read, written
-from tests.support.golden import GOLDEN_FILES, golden_bytes
+from tests.support.golden import GOLDEN_FILES, MALFORMED, MALFORMED_CASES, golden_bytes
 from tests.support.long import repeated
 from tests.support.tables import TYPES, column, matrix
+from tests.tools.fuzzing.targets import MAX_CELLS, run
 
 PAGED: Any = {"num_buckets": 3, "page_size_threshold": 0}
 
@@ -457,3 +459,27 @@ def test_damage_is_found_on_request_and_never_mended() -> None:
                 with pytest.raises(smalti.CorruptFileError, match="row group 0, bucket"):
                     rewritten(file.schema, groups_of(file), verify=True)
         assert refusals  # sizes and headers of frames are checked always
+
+
+def test_malformed_files() -> None:
+    """What is wrong is refused with `verify`; without it, what is made of a file reads as the file, or not at all."""
+    accepted = set()
+    for name, case in MALFORMED_CASES.items():
+        data = (MALFORMED / f"{name}.mosaic").read_bytes()
+        run("rewrite", data)  # the fuzzer's target, which compares
+        with contextlib.suppress(smalti.MosaicError), smalti.open(data) as file:
+            if file.num_rows * file.num_columns <= MAX_CELLS:
+                rewritten(file.schema, groups_of(file), verify=True)
+                assert case["suggested_verdict"] != "reject", name
+                accepted.add(name)
+    assert len(accepted) > 20
+
+
+def test_another_file_system() -> None:
+    memory = fsspec.filesystem("memory")
+    table = wide()
+    smalti.write_table(table, "/rewriting/a.mosaic", filesystem=memory, **PAGED)
+    with smalti.open("/rewriting/a.mosaic", filesystem=memory) as file:
+        schema = pa.schema([file.schema.field(name) for name in ("c005", "c001")])
+        rewrite_file("/rewriting/b.mosaic", schema, groups_of(file), filesystem=memory)
+    assert_same(smalti.read_table("/rewriting/b.mosaic", filesystem=memory), table.select(["c005", "c001"]))

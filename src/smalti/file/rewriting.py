@@ -30,7 +30,7 @@ from smalti.mosaic.rewriter import Fresh, Rewriter
 from smalti.mosaic.scan import plan_scan
 from smalti.mosaic.writer import Slice
 from smalti.options import WriterOptions
-from smalti.spec import MAX_UINT32, Compression
+from smalti.spec import MAX_UINT32, MAX_UNBACKED_ROWS, Compression
 
 
 @dataclass(frozen=True)
@@ -275,6 +275,9 @@ class _Rewrite:
         """The new columns of a row group, as they are stored; None if there are none."""
         if not data.num_columns:
             return None
+        if num_rows > MAX_UNBACKED_ROWS:  # A column that has one value would be refused by readers.
+            reason = "a row group has too many rows for new columns; write the file again"
+            raise SchemaError(reason, found=num_rows, expected=f"at most {MAX_UNBACKED_ROWS}")
         if data.num_rows != num_rows:
             raise SchemaError("fresh columns have another number of rows", found=data.num_rows, expected=num_rows)
         slices: list[Slice] = []
@@ -311,22 +314,18 @@ class _Rewrite:
     def _plan_file(self, file: MosaicFile, source: GroupSource, fresh: set[str]) -> _FilePlan:
         schema, intake = self._writer.schema, self._intake
         wanted = source.copied
+        known = self._starts.keys()
         if wanted is None:
-            wanted = {name: name for name in schema.names if name not in fresh}
-        known = set(schema.names)
-        unknown = next((name for name in wanted if name not in known), None)
-        if unknown is not None:
-            raise no_column(unknown, schema.names, "in the new file")
-        for name in wanted:
-            if name in fresh:
-                raise SchemaError("a column is both copied and fresh", column=name)
-        missing = [name for name in schema.names if name not in wanted and name not in fresh]
-        if missing:
-            raise SchemaError("a column of the new file is neither copied nor fresh", column=missing[0])
+            wanted = {name: name for name in known if name not in fresh}
+        for name in wanted.keys() - known:
+            raise no_column(name, schema.names, "in the new file")
+        for name in wanted.keys() & fresh:
+            raise SchemaError("a column is both copied and fresh", column=name)
+        for name in known - wanted.keys() - fresh:
+            raise SchemaError("a column of the new file is neither copied nor fresh", column=name)
         old_kinds = dict(zip(file.columns.names, file.columns.kinds, strict=True))
-        absent = next((old for old in wanted.values() if old not in old_kinds), None)
-        if absent is not None:
-            raise no_column(absent, old_kinds, "to copy", path=file._source.name)
+        for name in set(wanted.values()) - old_kinds.keys():
+            raise no_column(name, old_kinds, "to copy", path=file._source.name)
         positions = {name: position for position, name in enumerate(file._tail.schema.names())}
         new, old = list(wanted), list(wanted.values())
         described = file.columns.described(old)

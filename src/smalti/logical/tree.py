@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
-from smalti.format.types import pack_descriptor
+from smalti.format.types import TYPE_IDS, pack_descriptor
 from smalti.logical.types import (
     entry_field,
     is_legacy_timestamp,
@@ -221,6 +221,20 @@ def _exported(schema: pa.Schema) -> object:
         raise
 
 
+def _unchanged(schema: pa.Schema, kinds: list[tuple[bytes, int] | None]) -> list[bytes] | None:
+    """The descriptors of a schema whose columns are all stored as they are; None if some are not.
+
+    Most wide tables are of a few such types, and nothing is done for each of their columns.
+    """
+    descriptors: dict[Any, bytes] = {}
+    for kind, index in dict(zip(kinds, range(len(kinds)), strict=True)).items():
+        field = schema.field(index)
+        if kind is None or field.type not in TYPE_IDS:
+            return None
+        descriptors[kind] = pack_descriptor(field.type, field.nullable)
+    return list(map(descriptors.__getitem__, kinds))
+
+
 def plan_schema(schema: pa.Schema) -> StoredSchema:
     """Decide how a schema is stored. Each distinct type is planned once.
 
@@ -234,6 +248,10 @@ def plan_schema(schema: pa.Schema) -> StoredSchema:
     taken: set[str] | None = None
     renamed = _renamed(schema.names)
     kinds = field_kinds(_exported(schema))
+    if not renamed:
+        unchanged = _unchanged(schema, kinds)
+        if unchanged is not None:
+            return StoredSchema(schema.remove_metadata(), unchanged, {}, list(range(len(kinds))), kinds)
     for i, kind in enumerate(kinds):
         starts.append(len(descriptors))
         if kind in known and i not in renamed:
