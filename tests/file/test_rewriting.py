@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import smalti
 from smalti import jobs
 from smalti.file.rewriting import GroupSource, RewriteSummary, rewrite_file
 from tests.support import reference
-from tests.support.any_arrow import any_array, any_table, any_type, meanings
+from tests.support.any_arrow import Money, any_array, any_table, any_type, meanings
 from tests.support.compare import assert_same
 from tests.support.files import read, written
 from tests.support.golden import GOLDEN_FILES, MALFORMED, MALFORMED_CASES, golden_bytes
@@ -27,6 +27,13 @@ from tests.support.tables import TYPES, column, matrix
 from tests.tools.fuzzing.targets import MAX_CELLS, run
 
 PAGED: Any = {"num_buckets": 3, "page_size_threshold": 0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _known_extension() -> Iterator[None]:
+    pa.register_extension_type(Money(pa.int8()))
+    yield
+    pa.unregister_extension_type("smalti.tests.money")
 
 
 def rewritten(schema: pa.Schema, groups: Any, **options: Any) -> tuple[bytes, RewriteSummary]:

@@ -6,7 +6,6 @@ This is the place where given columns, with their Arrow types, meet the stored c
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -239,8 +238,8 @@ class _Rewrite:
             for name in unused_entries
             for index in self._intake.stored_indices(writer.schema.get_field_index(name))
         }
-        #: Of columns with dictionaries: the new stored column, the file and its stored column, to row groups.
-        self._copied_groups: dict[tuple[str, MosaicFile, StoredColumn], set[int]] = defaultdict(set)
+        #: By new stored column, file and old stored column, if it has a dictionary: this column and its row groups.
+        self._copied_groups: dict[tuple[str, MosaicFile, str], tuple[StoredColumn, set[int]]] = {}
         if like is not None and self._entries:
             self._order_entries(like)
 
@@ -257,7 +256,7 @@ class _Rewrite:
             return
         self.rewriter.add(file._scanner.buckets, file._scanner.memory_limit, group.index, plan.columns, fresh)
         for new, old in plan.dictionaries:
-            self._copied_groups[new, file, old].add(group.index)
+            self._copied_groups.setdefault((new, file, old.name), (old, set()))[1].add(group.index)
         self.row_groups_copied += fresh is None
 
     def _add_fresh(self, source: GroupSource) -> None:
@@ -401,7 +400,7 @@ class _Rewrite:
 
     def settle_entries(self) -> None:
         """Decide which entries of dictionaries the new file keeps; reads columns of which some row groups are gone."""
-        for (new, file, old), groups in self._copied_groups.items():
+        for (new, file, _), (old, groups) in self._copied_groups.items():
             entries, known = self._entries[new], file.columns.entries(old)
             rows = file._tail.index.rows
             if known is None or groups.issuperset(group for group in range(file.num_row_groups) if rows(group)):
