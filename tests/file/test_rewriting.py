@@ -364,6 +364,10 @@ def test_entries_of_several_files_are_joined() -> None:
     data, _ = rewritten(files[0].schema, sources, unused_entries=["d"])
     assert entries_of(data, "d") == ["y", "x", "z", "new", "unused"]
     assert read(data)["d"].to_pylist() == ["x", "y", "z", "y", "new"]
+    # A column that is new has no deleted rows.
+    added = pa.table({"e": words(["p"] * 2, ["unused", "p"])})
+    data, _ = rewritten(pa.schema([*files[0].schema, *added.schema]), [GroupSource(files[0], fresh=added)])
+    assert entries_of(data, "e") == ["unused", "p"]
 
 
 def test_index_types_that_differ_are_widened() -> None:

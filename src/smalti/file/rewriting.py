@@ -90,7 +90,7 @@ def rewrite_file(
     verify: bool = False,
     filesystem: AnyFileSystem = None,
     like: MosaicFile | None = None,
-    unused_entries: Collection[str] = (),
+    unused_entries: Collection[str] | None = None,
 ) -> RewriteSummary:
     """Write a file whose row groups are copied from other files, column by column, or encoded anew.
 
@@ -114,11 +114,10 @@ def rewrite_file(
     filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
     like : MosaicFile, optional
         The file whose layout and choice of statistics is kept; by default the file of the first row group.
-    unused_entries : collection of str
-        Columns whose fresh dictionaries keep entries that no row uses. Entries of other fresh columns are dropped if no
-        row uses them, since these columns may come from rows of which others were deleted. The entries of a column that
-        is copied with all row groups of its file are kept; otherwise those that copied row groups use, which reads
-        this column.
+    unused_entries : collection of str, optional
+        Columns whose dictionaries keep entries that no row uses; by default those that `like` lacks. Other columns may
+        be what is left after rows were deleted, and the entries that these used are values, too. So such a column keeps
+        all entries only if all row groups of its file are copied. Otherwise it is read, and keeps those that are used.
 
     Examples
     --------
@@ -139,6 +138,9 @@ def rewrite_file(
     options = _settings(schema, options, like, None if first is None else first.fresh)
     with MosaicWriter(where, schema, options, filesystem=filesystem) as writer:
         writer._stored_writer.limits_bounds = is_auto
+        if unused_entries is None:
+            known = set() if like is None else set(like.columns.names)
+            unused_entries = [name for name in schema.names if name not in known]
         rewrite = _Rewrite(writer, like, verify, unused_entries)
         for source in chain([] if first is None else [first], sources):
             rewrite.add(source)
@@ -403,7 +405,8 @@ class _Rewrite:
         for (new, file, _), (old, groups) in self._copied_groups.items():
             entries, known = self._entries[new], file.columns.entries(old)
             rows = file._tail.index.rows
-            if known is None or groups.issuperset(group for group in range(file.num_row_groups) if rows(group)):
+            every = (group for group in range(file.num_row_groups) if rows(group))
+            if known is None or new in self._all_entries or groups.issuperset(every):
                 entries.keep(known)
                 continue
             entries.order_by(known)

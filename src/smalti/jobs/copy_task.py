@@ -292,6 +292,7 @@ class _OutputWriter:
                     options=options,
                     verify=verify,
                     filesystem=location.filesystem,
+                    unused_entries=reader.schema.names,  # No row is deleted.
                 )
             except MosaicError as error:
                 raise _PieceError(copy.current, error.locate(path=copy.current.file.path)) from None
