@@ -7,15 +7,16 @@ statement names (`_compat.duckdb.named_columns` says why).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from smalti.errors import MosaicError, no_column
+from smalti.errors import MosaicError, no_column, suggestion
 from smalti.extras import optional_module
 from smalti.file.streams import Scan, Scannable, read_as
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
@@ -155,11 +156,26 @@ def query_reader(sql: str, **tables: Any) -> Iterator[pa.RecordBatchReader | Non
                 return
             yield compat.to_arrow_reader(relation, 1 << 10)
         except duckdb.Error as error:
-            missing = re.search(r'Referenced column "(.+?)" not found', str(error))
-            if missing is None:
-                raise MosaicError(str(error)) from None
-            names = [name for table in tables.values() for name in _open(table, None).column_names]
-            raise no_column(missing[1], names) from None
+            raise _in_our_words(str(error), sql, tables) from None
+
+
+def _in_our_words(said: str, sql: str, tables: Mapping[str, Any]) -> MosaicError:
+    """Return the error for what DuckDB says. It knows neither all columns nor paths, so its suggestions mislead."""
+    missing = re.search(r"Table with name (.+?) does not exist", said)
+    if missing is not None:
+        name = missing[1]
+        if Path(name).is_dir():
+            return MosaicError(f"no table {name!r}; a directory is written with a slash at its end: FROM '{name}/'")
+        ways = f"; FROM 'file{FILE_SUFFIX}' names a file, FROM 'directory/' a table of many"
+        return MosaicError(f"no table {name!r}{suggestion(name, tables) or ways}")
+    missing = re.search(r'Referenced column "(.+?)" not found', said)
+    if missing is None:
+        return MosaicError(said)
+    quoted = [path for path in re.findall(r"'([^']+)'", sql) if path.endswith((FILE_SUFFIX, "/"))]
+    names: list[str] = []
+    with suppress(MosaicError, OSError):
+        names = [name for table in [*tables.values(), *quoted] for name in _open(table, None).column_names]
+    return no_column(missing[1], names)
 
 
 class ArrowTable(pads.Dataset):

@@ -102,6 +102,13 @@ class CorruptFileError(MosaicError):
     """The bytes of a file break the format."""
 
 
+class ForeignFileError(CorruptFileError):
+    """The file has another format. The message names file and format, and says what reads it."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class UnsupportedFeatureError(MosaicError):
     """The file looks sound, but uses something that this version cannot read."""
 
@@ -154,7 +161,7 @@ class PaimonTableError(MosaicError):
     """A Paimon table cannot be read or written as a plain directory of files; see `smalti.paimon`."""
 
 
-class NoMosaicFilesError(MosaicError):
+class NoMosaicFilesError(MosaicError, FileNotFoundError):
     """A directory has no Mosaic files, and nothing says that it is a table."""
 
 

@@ -1,12 +1,13 @@
-"""Values of Arrow as text: floating-point numbers with the fewest digits, and dates and times of any year.
+"""Values of Arrow as text: floating-point numbers with the fewest digits, and dates and times of any year; and back.
 
 Dates and times are also exact numbers here, because Python, pandas and Arrow each lack some years.
 """
 
 from __future__ import annotations
 
+import re
 import struct
-from datetime import date
+from datetime import date, time
 from fractions import Fraction
 from functools import cache
 from math import isfinite
@@ -20,6 +21,41 @@ TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DAY = 86_400
 #: Days in 400 years, after which the calendar repeats itself, and days from the first of January of year 1 to 1970.
 ERA_DAYS, EPOCH = 146_097, date(1970, 1, 1).toordinal() - 1
+_CLOCK = r"(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?)?"
+_TIME = re.compile(_CLOCK, re.ASCII)
+_ZONE = r"(?P<zone>[Zz]|(?P<sign>[+-])(?P<hours>\d\d)(?::?(?P<minutes>\d\d))?)"
+_MOMENT = re.compile(rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ]{_CLOCK}{_ZONE}?)?", re.ASCII)
+
+
+def parse_moment(written: str, type_: pa.DataType) -> Fraction:
+    """Read a date, time or timestamp: seconds of the day, or since 1970, with as many digits as are written.
+
+    Raises
+    ------
+    ValueError
+        If the text is none of this type.
+
+    Examples
+    --------
+    >>> parse_moment("1970-01-02T00:00:00.25", pa.timestamp("s"))
+    Fraction(345601, 4)
+    """
+    found = (_TIME if pt.is_time(type_) else _MOMENT).fullmatch(written.strip())
+    if found is None or (pt.is_date(type_) and found["hour"]):
+        raise ValueError(written)
+    seconds = _clock(found["hour"], found["minute"], found["second"]) + Fraction(f"0.{found['part'] or 0}")
+    if pt.is_time(type_):
+        return seconds
+    if found["zone"] and not (isinstance(type_, pa.TimestampType) and type_.tz):
+        raise ValueError(written)
+    shift = _clock(found["hours"], found["minutes"]) * (-1 if found["sign"] == "-" else 1)
+    return (date.fromisoformat(found["date"]).toordinal() - 1 - EPOCH) * DAY + seconds - shift
+
+
+def _clock(hour: str | None, minute: str | None, second: str | None = None) -> int:
+    """Seconds of hours, minutes and seconds, of which each can be left out. ValueError if there is no such time."""
+    clock = time(int(hour or 0), int(minute or 0), int(second or 0))
+    return clock.hour * 3600 + clock.minute * 60 + clock.second
 
 
 def moment_texts(array: Any) -> list[str | None]:

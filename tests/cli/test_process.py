@@ -69,8 +69,8 @@ def test_looking_needs_no_engine(mixed: Path) -> None:
     ("arguments", "message"),
     [
         (["schema", "missing.mosaic"], "missing.mosaic: No such file or directory"),
-        (["schema", "docs/images"], "No files of a known format"),
-        (["schema", "LICENSE"], "not a Mosaic file: bad magic"),
+        (["schema", "docs/images"], "no files of a known format"),
+        (["schema", "LICENSE"], "LICENSE is a text file, not a Mosaic file"),
         (["head", "nosuch://bucket/x"], "nosuch"),
         (["cat", "tests/data/golden/array_basic.mosaic", "--where", "x ="], "--where: not a condition: found the end"),
         (["cat", "tests/data/golden/array_basic.mosaic", "-c", "nope"], "no column 'nope'"),

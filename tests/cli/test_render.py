@@ -52,6 +52,22 @@ def test_tables_keep_to_the_width() -> None:
     assert any("n" * 71 in text for text in table(heads, rows, None))
 
 
+@pytest.mark.parametrize("room", [None, 40, 200])
+def test_long_tables_are_not_garbled(room: int | None) -> None:
+    """Widths were those of the first rows: `1…0  sens…_1000`, and sizes were cut to `11.…KiB`."""
+    heads = [Head("#", right=True), Head("name", least=8), Head("min"), Head("bytes", right=True)]
+    numbers = [*range(700, 1300), *range(9_000, 12_000), 1_234_567]
+    rows = [[f"{i}", f"sensor_{i}", f"-{i}.5e-300", f"{i:,} KiB"] for i in numbers]
+    last = ["10000000", "x", "-1.2345678901234567e-300", "11.0 KiB"]
+    lines = list(table(heads, [*rows, *rows, *rows, last], room))[2:]
+    for printed, (number, name, low, size_) in zip(lines, rows, strict=False):
+        cells = printed.split(maxsplit=3)
+        assert [cells[0], *cells[2:]] == [number, low, size_]
+        assert room == 40 or cells[1] == name
+    assert lines[-1].split() == ["10000000", "x", "-1.2345678901234567e-300", "11.0", "KiB"]
+    assert len({width(line) for line in lines[:-1]}) == 1
+
+
 def wide_batch(columns: int) -> pa.RecordBatch:
     return pa.record_batch({f"column_{i}_{'x' * (i % 60)}": pa.array([i, None, 7]) for i in range(columns)})
 

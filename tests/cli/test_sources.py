@@ -281,7 +281,7 @@ def test_standard_output(places: dict[str, list[str]]) -> None:
         (["sql", "select", "t=ONE"], "Parser Error"),
         (["sql", "select 1", "1.mosaic"], "expected such as t=1.mosaic"),
         (["stats", "TABLE", "--row-group", "0"], "--row-group is for a single file"),
-        (["head", "EMPTY"], "No files of a known format"),
+        (["head", "EMPTY"], "no files of a known format"),
     ],
 )
 def test_errors_read_forwards(

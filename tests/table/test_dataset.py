@@ -450,7 +450,7 @@ def test_text_partitions_are_not_compared_with_numbers(tmp_path: Path) -> None:
     number: list[Any] = [[("p", "=", 1)], [("p", "in", [1, 2])], pc.field("p") < 1.5, [("p", "not in", [1])]]
     for filters in number:
         with pytest.raises(
-            smalti.SchemaError, match=r"column 'p'.*(int64 1|double 1.5), expected a value that compares with str"
+            smalti.SchemaError, match=r"filter \('p', .*: column is string, value is a number; write '1"
         ):
             ds.to_table(filters=filters)
     assert ds.count_rows([("p", "=", "1")]) == ds.count_rows([("p", "in", ["1", "2"])]) == 1
@@ -538,10 +538,10 @@ def test_lists_of_files_as_pyarrow_reads_them(
 @pytest.mark.parametrize(
     ("files", "holds"),
     [
-        ([], "no files"),
+        ([], "no files at all"),
         (
             [*(f"day=1/{i}.parquet" for i in range(12)), "a.csv", "_SUCCESS", ".x.mosaic"],
-            r"12 files \*.parquet, 1 file",
+            r"12 \.parquet, 1 \.csv",
         ),
     ],
 )
@@ -553,10 +553,10 @@ def test_a_directory_without_mosaic_files(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     for read in (smalti.dataset, smalti.read_table, smalti.scan, lambda path: smalti.dataset([path])):
-        with pytest.raises(smalti.MosaicError, match=rf"no Mosaic files in this directory: found {holds}"):
+        with pytest.raises(smalti.MosaicError, match=rf"no \*\.mosaic files in '.*' \({holds}\)"):
             read(tmp_path)
     assert command_line(["count", "--from", "mosaic", str(tmp_path)]) == 1
-    assert "no Mosaic files" in capsys.readouterr().err
+    assert "no *.mosaic files" in capsys.readouterr().err
     schema = pa.schema([("a", pa.int64())])
     assert smalti.dataset(tmp_path, schema=schema).to_table() == schema.empty_table()
     (tmp_path / "_mosaic_jobs").mkdir()

@@ -42,23 +42,30 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run_convert(options: argparse.Namespace, screen: Screen) -> None:
+def run_convert(options: argparse.Namespace, screen: Screen) -> int:
     from smalti.cli.sources import STANDARD_INPUT, local_paths
 
     with local_paths(options.sources, options.source_format) as paths:
         if options.sources == [STANDARD_INPUT]:
             options.sources, options.source_format = paths, None
         if options.target == STANDARD_INPUT:
-            _convert_to_output(options, screen)
-        else:
-            print_summary(options, screen, _convert(options, screen))
+            return _convert_to_output(options, screen)
+        summary = _convert(options, screen)
+        print_summary(options, screen, summary)
+        return _exit_code(summary)
 
 
-def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
+def _exit_code(summary: JobSummary) -> int:
+    """An error if files were skipped and nothing is left to write."""
+    return 1 if summary.skipped and not summary.files else 0
+
+
+def _convert_to_output(options: argparse.Namespace, screen: Screen) -> int:
     """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
     from smalti.cli.sources import list_inputs
     from smalti.io.locations import is_local
     from smalti.jobs.formats.registry import format_by_name
+    from smalti.jobs.summary import skipped_lines
 
     if options.target_format is None:
         raise MosaicError("what to write to standard output? --to says the format")
@@ -71,10 +78,14 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> None:
             options.sources = [listing.files[0].path]
         made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
         options.target = str(made)
-        _convert(options, screen)
+        summary = _convert(options, screen)
+        for line in skipped_lines(summary.skipped):
+            screen.note(line)
         screen.out.flush()
-        with made.open("rb") as file:
-            shutil.copyfileobj(file, screen.out.buffer)
+        if summary.files:
+            with made.open("rb") as file:
+                shutil.copyfileobj(file, screen.out.buffer)
+        return _exit_code(summary)
 
 
 def _convert(options: argparse.Namespace, screen: Screen) -> JobSummary:

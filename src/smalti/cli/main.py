@@ -14,7 +14,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import NoReturn
 
@@ -83,7 +83,9 @@ def _run(argv: list[str]) -> int:
         from smalti.errors import suggestion
 
         parser.error(f"no command {named!r}{suggestion(named, COMMANDS)}")
-    options = parser.parse_args(argv)
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:
+        _refuse_unknown(unknown, parser if options.command is None else parser.commands[options.command])
     if options.command is None:
         parser.print_help()
         return 0
@@ -97,7 +99,19 @@ def _run(argv: list[str]) -> int:
         return int(run(options, screen) or 0)
 
 
-def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+def _refuse_unknown(unknown: list[str], parser: argparse.ArgumentParser) -> NoReturn:
+    """Show the usage of the command, and the options that are close to what was typed."""
+    from smalti.errors import suggestion
+
+    flag = next((argument for argument in unknown if argument.startswith("-")), None)
+    if flag is None:
+        parser.error(f"unexpected argument {unknown[0]!r}")
+    name = flag.partition("=")[0]
+    known = [known for known in parser._option_string_actions if known.startswith("--")]
+    parser.error(f"no option {name!r}{suggestion(name, known)}")
+
+
+def build_parser(only: str | None = None) -> _Parser:
     """The parser of all commands.
 
     `only` names the one command whose arguments are needed: the others are left without, because the module of a
@@ -112,6 +126,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    parser.commands = commands.choices
     for command in COMMANDS.values():
         sub = commands.add_parser(
             command.name,
@@ -139,7 +154,12 @@ def _module(command: Command) -> ModuleType:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose messages repeat arguments without what could steer a terminal: a shell puts in names of files."""
+    """A parser whose messages repeat arguments without what could steer a terminal: a shell puts in names of files.
+
+    `commands` are the parsers of the commands by name.
+    """
+
+    commands: Mapping[str, argparse.ArgumentParser]
 
     def error(self, message: str) -> NoReturn:
         from smalti.cli.render.text import printable

@@ -41,7 +41,7 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
         screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
         return
     titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | values:16 | encodings:8 | >bytes")
-    screen.lines([*screen.table(titles, map(_line, columns)), printable(str(profile))])
+    screen.lines([*screen.table(titles, map(_line, columns)), *map(printable, str(profile).splitlines())])
 
 
 def _line(item: dict[str, Any]) -> list[str]:

@@ -203,7 +203,8 @@ def show_rows(
     else:
         # Even in a pipe this table is cut to a screen's width: --json, --csv and --markdown print all columns.
         room = None if screen.markdown else screen.width
-        screen.lines(row_table(batches, schema, room, screen.table, total))
+        choose = "choose with -c 'pattern*'" if hasattr(options, "columns") else "name columns in the query"
+        screen.lines(row_table(batches, schema, room, screen.table, total, choose))
 
 
 def _step(table: Scannable, columns: Sequence[str] | None, condition: Any) -> int:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import smalti
 from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError
 from smalti.file.streams import Scannable
+from smalti.format import foreign
 from smalti.io.locations import locate
 from smalti.spec import FILE_SUFFIX, MAGIC
 from smalti.table.opening import open_any, source_name
@@ -71,12 +72,13 @@ def sniff(head: bytes, end: bytes) -> str:
     >>> sniff(b"PAR1...", b"PAR1"), sniff(b' {"a": 1}', b"1}\\n"), sniff(b"a,b\\n1,2\\n", b"1,2\\n")
     ('parquet', 'json', 'csv')
     """
+    from smalti.jobs.formats.registry import FORMATS
+
     if end == MAGIC:
         return "mosaic"
-    begins = {b"PAR1": "parquet", b"ARROW1": "arrow", b"ORC": "orc", b"\xff\xff\xff\xff": "arrows", b"kuducf": "cfile"}
-    for magic, name in begins.items():
-        if head.startswith(magic):
-            return name
+    found = foreign.sniff(head)
+    if found in FORMATS:
+        return found
     return "json" if head.lstrip().startswith(b"{") else "csv"
 
 
@@ -153,6 +155,7 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
     A directory that has Mosaic files is a Mosaic table: files of other formats beside them are passed over.
     """
     from smalti.jobs.formats.registry import FORMATS, format_of_path, format_of_source
+    from smalti.table.contents import nothing_to_read
     from smalti.table.listing import list_files
 
     listing = list_files([path.removesuffix("/") or path for path in paths], suffix="")
@@ -162,7 +165,7 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
             mosaic = [file for file in known if file.path.endswith(FILE_SUFFIX)]
             known = mosaic or known
         if not known:
-            raise FileNotFoundError(2, f"No files of a known format ({', '.join(FORMATS)})", paths[0])
+            raise nothing_to_read([locate(path) for path in paths], f"files of a known format ({', '.join(FORMATS)})")
         listing = replace(listing, files=known)
     return listing, format_of_source([file.path for file in listing.files], source_format)
 

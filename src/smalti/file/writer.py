@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import PurePath
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -13,8 +16,9 @@ import pyarrow as pa
 
 from smalti import threads
 from smalti._core.input import InputBatch
-from smalti.errors import MosaicError, SchemaError, no_column
+from smalti.errors import MosaicError, SchemaError, no_column, without_secrets
 from smalti.file.inspection import Inspector
+from smalti.format.foreign import SUFFIXES
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
@@ -62,6 +66,14 @@ class WriteSummary:
             {field.name: ColumnStatistics(record.null_count, record.low, record.high) for record, field, _ in group}
             for group in self._records
         )
+
+
+def _warn_about_suffix(where: object) -> None:
+    """Warn if a path has the suffix of another format: what is written is Mosaic, whatever its name says."""
+    known = SUFFIXES.get(PurePath(where).suffix.lower()) if isinstance(where, (str, os.PathLike)) else None
+    if known is not None:
+        text = f"{without_secrets(str(where))} will be a Mosaic file, though its name says {known}"
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 class MosaicWriter:
@@ -116,6 +128,7 @@ class MosaicWriter:
         statistics = self._columns_with_statistics()
         may_store = self.options.layout != "small" and self.options.has_companion
         vectors = self._intake.vectors if may_store else frozenset[int]()
+        _warn_about_suffix(where)
         sink = open_sink(where, chosen(filesystem, storage_options))
         try:
             self._stored_writer = StoredWriter(

@@ -113,11 +113,12 @@ class ObjectStores(FileSystemHandler):
                 found=re.sub(r"^.*?Path ", "", _reason(error)),
             ) from None
         except (FileNotFoundError, exceptions.BaseError) as error:
-            is_bucket = "NoSuchBucket" in str(error)
-            if is_bucket or isinstance(error, FileNotFoundError):
-                raise FileNotFoundError(
-                    errno.ENOENT, "No such bucket" if is_bucket else "No such object", shown
-                ) from None
+            if "NoSuchBucket" in str(error):
+                # The path may be one that nobody has asked for, such as that of the records beside a file.
+                bucket = f"{service}://{path.strip('/').partition('/')[0]}"
+                raise FileNotFoundError(errno.ENOENT, "No such bucket", bucket) from None
+            if isinstance(error, FileNotFoundError):
+                raise FileNotFoundError(errno.ENOENT, "No such object", shown) from None
             raise OSError(errno.EIO, _reason(error), shown) from None
 
     def connection(self, path: str) -> Connection:

@@ -21,6 +21,7 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
+from smalti.table.contents import nothing_to_read
 from smalti.table.listing import list_table
 from smalti.table.log import CommitLog
 
@@ -92,7 +93,7 @@ def compact(
             raise NotADirectoryError(20, "compact takes a directory", root.path)
         listing = list_table(root)
         if not listing.files:
-            raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", root.path)
+            raise nothing_to_read([root])
     else:
         listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain)
     if listing.directory is None:

@@ -21,7 +21,7 @@ from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.profile_task import ColumnMeasure, MeasureResult, MeasureTask, combine, histogram, measure
 from smalti.jobs.sources import AnySource, list_sources, source_file
-from smalti.jobs.summary import JobError, Skipped
+from smalti.jobs.summary import JobError, Skipped, skipped_lines
 from smalti.moments import scalar_text
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
@@ -64,10 +64,11 @@ class Profile:
         return int(self.table.num_rows)
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"profile ({self.engine}): {show_count(self.num_rows, 'row')}, {show_count(self.num_columns, 'column')}, "
             f"{show_count(self.num_files, 'file')} of {show_bytes(self.num_bytes)} in {self.seconds:.1f} s"
         )
+        return "\n".join([text, *skipped_lines(self.skipped)])
 
 
 def profile(
@@ -206,6 +207,14 @@ def _distinct(column: ColumnMeasure) -> int | None:
     return max(1, min(column.rows - column.nulls, round(estimate(column.unpack()))))
 
 
+def _bound(column: ColumnMeasure, end: int) -> str | None:
+    """The least or greatest value as text: a number with the fewest digits that are this number in its own type."""
+    if not len(column.bounds):
+        return None
+    bounds = column.bounds.cast(column.given) if pt.is_float16(column.given) else column.bounds
+    return scalar_text(bounds[end], MAX_SHOWN)
+
+
 def _listed(counts: list[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts)
 
@@ -216,8 +225,8 @@ _COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int 
     ("type", pa.string(), lambda _, found: str(found.type)),
     ("rows", pa.int64(), lambda _, found: found.rows),
     ("nulls", pa.int64(), lambda _, found: found.nulls),
-    ("min", pa.string(), lambda _, found: scalar_text(found.bounds[0], MAX_SHOWN) if len(found.bounds) else None),
-    ("max", pa.string(), lambda _, found: scalar_text(found.bounds[1], MAX_SHOWN) if len(found.bounds) else None),
+    ("min", pa.string(), lambda _, found: _bound(found, 0)),
+    ("max", pa.string(), lambda _, found: _bound(found, 1)),
     ("distinct", pa.int64(), lambda _, found: _distinct(found)),
     ("histogram", pa.string(), lambda _, found: histogram(found.sample)),
     (

@@ -13,6 +13,7 @@ from smalti.jobs.formats.columnar import GroupedReader
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, content_errors
 from smalti.jobs.planning import SourceFile
+from smalti.table.contents import nothing_to_read
 from smalti.table.listing import FoundFile, Listing, list_files, location_of
 
 #: What users may pass as the source of a job.
@@ -35,7 +36,7 @@ def list_sources(
     locations = [locate(path, filesystem).absolute() for path in paths]
     listing = list_files(locations, suffix=suffix, globs=globs, plain=plain)
     if not listing.files:
-        raise FileNotFoundError(2, f"No {suffix or 'visible'} files", locations[0].path)
+        raise nothing_to_read(locations, f"*{suffix} files" if suffix else "visible files")
     return listing
 
 

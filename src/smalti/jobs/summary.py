@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -27,6 +28,17 @@ class Skipped:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+#: The most files that were skipped which a summary names.
+MAX_SKIPPED = 20
+
+
+def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
+    """Lines that name what was skipped, each with its reason; of very many, the first ones and how many follow."""
+    lines = [f"skipped {item}" for item in skipped[:MAX_SKIPPED]]
+    rest = len(skipped) - len(lines)
+    return [*lines, f"and {show_count(rest, 'more file')} skipped"] if rest else lines
 
 
 @dataclass(frozen=True)
@@ -108,9 +120,7 @@ class JobSummary:
         )
         if self.resumed_splits:
             text += f", {self.resumed_splits:,} of {self.splits:,} splits done earlier"
-        if self.skipped:
-            text += f", {show_count(len(self.skipped), 'file')} skipped"
-        return text
+        return "\n".join([text, *skipped_lines(self.skipped)])
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class Problem:
         return cls(path, text, row_group, bucket, None if column is None else str(column))
 
     def __str__(self) -> str:
+        if self.reason.startswith(self.path):  # The error of a file of another format is a whole sentence.
+            return self.reason
         parts = [("row group", self.row_group), ("bucket", self.bucket), ("column", self.column)]
         place = ", ".join([self.path, *(f"{name} {value!r}" for name, value in parts if value is not None)])
         return f"{place}: {self.reason}"

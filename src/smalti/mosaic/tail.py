@@ -12,12 +12,13 @@ from smalti._core.schema import SchemaBlock
 from smalti.errors import CorruptFileError, MosaicError
 from smalti.format.companion import Companion, check_end, split_section
 from smalti.format.footer import Footer, parse_footer
+from smalti.format.foreign import HEAD_SIZE, not_mosaic
 from smalti.format.index import BucketEntry
 from smalti.format.schema import parse_schema_section
 from smalti.format.slot_sizes import SlotSizes, parse_slot_sizes, split_slot_sizes
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
-from smalti.spec import FOOTER_SIZE, MAX_BLOCK_SIZE, Compression
+from smalti.spec import FOOTER_SIZE, MAGIC, MAX_BLOCK_SIZE, Compression
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def read_tail(
     size = source.size
     guess = min(size, source.tail_size)
     data = source.read_at(size - guess, guess)
+    if not data.endswith(MAGIC):
+        raise not_mosaic(source.name, source.read_at(0, min(size, HEAD_SIZE)), data[-FOOTER_SIZE:], size)
     footer = parse_footer(data[-FOOTER_SIZE:], size)
     start = footer.schema_offset
     if start < size - guess:

@@ -20,7 +20,7 @@ import pyarrow.types as pt
 
 from smalti.errors import SchemaError
 from smalti.logical.types import is_binary_like, is_number, is_string_like
-from smalti.moments import DAY, TICKS, in_seconds, unwrapped_scalar
+from smalti.moments import DAY, TICKS, in_seconds, parse_moment, python_value, unwrapped_scalar
 from smalti.predicate import tree as t
 
 #: Kinds of types, each with its test. Values of one kind can be compared; so can strings and bytes.
@@ -86,28 +86,90 @@ def fit_condition(tree: t.Tree, types: Mapping[str, pa.DataType]) -> t.Tree:
             return t.IsIn(column, _fit_set(column, values, types[column]))
         case t.MatchString(column, op) if column in types:
             if kind_of(types[column]) not in ("string", "bytes", "null"):
-                raise _refusal(column, types[column], f"a string, by {op}")
-        case t.CompareColumns(left, _, right) if left in types and right in types:
+                raise SchemaError(f"filter on {column!r}: column is {types[column]}, and {op} is for text")
+        case t.CompareColumns(left, op, right) if left in types and right in types:
             kinds = [kind_of(types[name]) for name in (left, right)]
             if "null" not in kinds and not _are_comparable(*kinds):
-                raise _refusal(left, types[left], f"column {right!r} of type {types[right]}")
+                shown = f"filter {left!r} {t.SIGNS[op]} {right!r}"
+                raise SchemaError(f"{shown}: the columns are {types[left]} and {types[right]}, which do not compare")
     return tree
 
 
-def _refusal(column: str, type_: pa.DataType, found: object) -> SchemaError:
-    reason = "a filter compares a column with a value or a column of another kind"
-    return SchemaError(reason, column=column, found=found, expected=f"a value that compares with {type_}")
+#: What a value of each kind is called in messages.
+_IN_WORDS = {
+    "number": "a number",
+    "moment": "a date or time without a zone",
+    "moment with a zone": "a moment with a time zone",
+    "time": "a time of day",
+    "duration": "a duration",
+    "boolean": "a boolean",
+    "string": "text",
+    "null": "null",
+}
+#: The most characters of a value that a message repeats.
+_MAX_SHOWN = 60
+
+
+def misfit(
+    condition: str, type_: pa.DataType, kind: str, value: object, *, booleans: str = "True or False"
+) -> SchemaError:
+    """Return the error of a condition whose value does not compare with its column; it says what to write instead.
+
+    `condition` is shown as it was written, `kind` is that of the value, and `booleans` is how both are written.
+
+    Examples
+    --------
+    >>> str(misfit("filter ('user_id', '=', '1')", pa.int64(), "string", "1"))
+    "filter ('user_id', '=', '1'): column is int64, value is text; write 1"
+    """
+    found = f"{condition}: column is {type_}, value is {_IN_WORDS.get(kind, kind)}"
+    instead = _instead(type_, kind, value, booleans)
+    return SchemaError(f"{found}; write {instead}" if instead else f"{found}; such a column cannot be compared")
+
+
+def _instead(type_: Any, kind: str, value: object, booleans: str) -> str | None:
+    expected = kind_of(type_)
+    if expected == "number":
+        with suppress(ValueError, TypeError):
+            float(value)  # type: ignore[arg-type]
+            return f"{value:d}" if isinstance(value, bool) else str(value).strip() if kind == "string" else "a number"
+        return "a number"
+    if expected == "string":
+        return repr(str(value)) if kind == "number" else "text in single quotes"
+    if pt.is_date(type_):
+        return "a date such as '2026-01-31'"
+    if pt.is_timestamp(type_):
+        return f"a moment such as '2026-01-31T12:34:56{'Z' if type_.tz else ''}'"
+    return {"time": "a time such as '12:34:56'", "duration": "a timedelta", "boolean": booleans, "bytes": "bytes"}.get(
+        expected
+    )
+
+
+def _refusal(column: str, op: str, type_: pa.DataType, value: Any, kind: str) -> SchemaError:
+    """Return the error of a condition of the tree, which is shown as Python programs write it."""
+    python = value.amount if isinstance(value, t.Exact) else python_value(value)
+    shown = repr(python) if not isinstance(python, (Fraction, pa.Scalar)) else str(python)
+    if len(shown) > _MAX_SHOWN:
+        shown = f"{shown[: _MAX_SHOWN - 1]}…"
+    sign = t.SIGNS.get(op, op)
+    return misfit(f"filter ({column!r}, {sign!r}, {f'[{shown}]' if op == 'in' else shown})", type_, kind, python)
 
 
 def _are_comparable(one: str, other: str) -> bool:
     return (one == other and one in _KINDS) or {one, other} == {"string", "bytes"}
 
 
-def _measure(column: str, value: Any, type_: pa.DataType) -> Any:
-    """The Python value to compare, of a value that is not null: an exact number, a string, bytes or a boolean."""
-    kind = value.kind if isinstance(value, t.Exact) else kind_of(value.type)
-    if not _are_comparable(kind, kind_of(type_)):
-        raise _refusal(column, type_, kind if isinstance(value, t.Exact) else f"{value.type} {value}")
+def _measure(column: str, op: str, value: Any, type_: pa.DataType) -> Any:
+    """The Python value to compare, of a value that is not null: an exact number, a string, bytes or a boolean.
+
+    Dates and times may be written as text, as on the command line.
+    """
+    kind, expected = value.kind if isinstance(value, t.Exact) else kind_of(value.type), kind_of(type_)
+    if kind == "string" and expected in ("moment", "moment with a zone", "time"):
+        with suppress(ValueError):
+            return parse_moment(value.as_py(), type_)
+    if not _are_comparable(kind, expected):
+        raise _refusal(column, op, type_, value, kind)
     if isinstance(value, t.Exact):
         return value.amount
     if kind == "number":
@@ -192,11 +254,11 @@ def _fit_compare(column: str, op: str, value: t.Value, type_: pa.DataType) -> tu
     is_comparable = kind_of(type_) in _KINDS
     if pt.is_null(type_) or not (isinstance(value, t.Exact) or value.is_valid):
         if not is_comparable:
-            raise _refusal(column, type_, "null")
+            raise misfit(f"filter ({column!r}, {t.SIGNS.get(op, op)!r}, None)", type_, "null", None)
         return op, pa.scalar(None, type_)
     if isinstance(value, pa.Scalar) and value.type == type_ and is_comparable:
         return op, value
-    amount = _measure(column, value, type_)
+    amount = _measure(column, op, value, type_)
     if not isinstance(amount, (Fraction, float)):
         return op, _plain_scalar(amount, type_)
     number, is_same = _below(amount, type_)
@@ -236,7 +298,7 @@ def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
     while isinstance(values, (pa.ExtensionArray, pa.DictionaryArray)):
         values = values.storage if isinstance(values, pa.ExtensionArray) else values.dictionary_decode()
     if kind_of(type_) not in _KINDS:
-        raise _refusal(column, type_, "a list of values")
+        raise misfit(f"filter on {column!r}", type_, "a list of values", None)
     if not isinstance(values, pa.Array):
         values = _of_one_type(values)
     if isinstance(values, pa.Array):
@@ -247,7 +309,7 @@ def _fit_set(column: str, values: Any, type_: pa.DataType) -> pa.Array:
                 return values.cast(type_)
     if pt.is_null(type_) or (isinstance(values, pa.Array) and pt.is_null(values.type)):
         return pa.array([], type_)
-    amounts = [_measure(column, unwrapped_scalar(value), type_) for value in values]
+    amounts = [_measure(column, "in", unwrapped_scalar(value), type_) for value in values]
     if kind_of(type_) in _NOT_NUMBERS:
         plain = [_plain_scalar(amount, type_) for amount in amounts]
         held: list[Any] = [each.as_py() for each in plain if kind_of(each.type) == kind_of(type_)]

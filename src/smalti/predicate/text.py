@@ -25,6 +25,7 @@ from smalti.predicate import tree as t
 from smalti.predicate.fitting import fit_condition, kind_of
 from smalti.predicate.literals import TYPED, Token, to_value
 
+_OPERATORS = t.OPERATORS | {"<>": "not_equal"}
 _KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null"})
 #: Words that are keywords only after a column, so that columns can have them as names.
 _AFTER_COLUMN = frozenset({"between", "like", "ilike"})
@@ -132,6 +133,7 @@ class _Parser:
         self._tokens = _tokens(text)
         self._next = 0
         self._types: dict[str, pa.DataType] = {}
+        self._quoted: set[str] = set()  # names in double quotes, where people may have meant text
 
     @property
     def token(self) -> Token:
@@ -177,7 +179,7 @@ class _Parser:
     def _condition(self) -> t.Tree:
         left = self._operand("a column name, a value, 'not' or '('")
         if self.token.kind == "operator":
-            op = (t.OPERATORS | {"<>": "not_equal"})[self._take().text]
+            op = _OPERATORS[self._take().text]
             return self._comparison(left, op, self._operand("a value or a column name"))
         if isinstance(left, Token):
             self.fail("a comparison: = != < <= > >=")
@@ -233,7 +235,9 @@ class _Parser:
                 raise SchemaError("a list holds values only", found=value, expected=f"'{value}' for a string")
             values.append(value)
         type_ = self._type(column)
-        return fit_condition(t.IsIn(column, tuple(to_value(value, column, type_) for value in values)), self._types)
+        return fit_condition(
+            t.IsIn(column, tuple(to_value(value, column, "in", type_) for value in values)), self._types
+        )
 
     def _operand(self, expected: str) -> str | Token:
         token = self.token
@@ -245,6 +249,8 @@ class _Parser:
             self._next += 1
             return replace(self._take(), kind=token.text.lower())
         if token.kind in ("word", "quoted"):
+            if token.kind == "quoted":
+                self._quoted.add(token.text)
             return self._take().text
         return self.fail(expected)
 
@@ -255,6 +261,10 @@ class _Parser:
             schema = self._schema_of(column)
             type_ = _find_type(list(schema), column)
             if type_ is None:
+                if column in self._quoted:
+                    written = "'" + column.replace("'", "''") + "'"
+                    reason = f"no column {column!r}; text belongs in single quotes: {written}"
+                    raise SchemaError(reason)
                 raise no_column(column, schema.names)
             self._types[column] = type_
         return self._types[column]
@@ -266,7 +276,7 @@ class _Parser:
             left, op, right = right, t.SWAPPED.get(op, op), left
         type_ = self._type(left)
         if isinstance(right, Token):
-            return fit_condition(t.Compare(left, op, to_value(right, left, type_)), self._types)
+            return fit_condition(t.Compare(left, op, to_value(right, left, t.SIGNS[op], type_)), self._types)
         other = self._type(right)
         are_numbers = kind_of(type_) == kind_of(other) == "number"
         if type_ != other and not are_numbers and not (pt.is_timestamp(type_) and pt.is_timestamp(other)):

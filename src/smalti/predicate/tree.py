@@ -29,6 +29,8 @@ OPERATORS = {
     ">=": "greater_equal",
 }
 COMPARISONS = frozenset(OPERATORS.values())
+#: The sign of each comparison, for messages.
+SIGNS = {name: sign for sign, name in reversed(OPERATORS.items())}
 #: Comparisons that change when their sides are swapped, each with its replacement.
 SWAPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 #: Arrow's functions that search a substring at the beginning, at the end, anywhere.

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
-from smalti.moments import scalar_text
+from smalti.moments import scalar_text, shortest_floats
 from smalti.mosaic.layout import BucketLayout, FileLayout, RowGroupLayout
 from smalti.spec import FOOTER_SIZE, Encoding
 
@@ -78,7 +79,7 @@ def build_model(file: MosaicFile, layout: FileLayout, name: str, values: Values 
         "columns": columns,
         "nodes": nodes,
         "groups": [_group(group) for group in layout.row_groups],
-        "statistics": _statistics(statistics, columns["name"]),
+        "statistics": _statistics(statistics, columns["name"], _bound_types(file)),
         "sums": None,
         "files": [],
         "values": None if values is None else values.by(columns["name"]),
@@ -243,16 +244,31 @@ def _head(bucket: BucketLayout) -> int:
     return bucket.size - sum(column.stored_size or 0 for column in bucket.columns) if bucket.mode == "paged" else 0
 
 
-def _statistics(groups: list[dict[str, ColumnStatistics]], names: list[str]) -> dict[int, list[Any]]:
+def _bound_types(file: MosaicFile) -> dict[str, pa.DataType]:
+    """The types that columns were written with; of fields of structs, the types that they are stored as."""
+    return {field.name: field.type for schema in (file.stored_schema, file.schema) for field in schema}
+
+
+def _statistics(
+    groups: list[dict[str, ColumnStatistics]], names: list[str], types: Mapping[str, pa.DataType]
+) -> dict[int, list[Any]]:
     """By place of the column: [nulls, minimum, maximum] of each row group, or None where a row group has none."""
     return {
-        place: [record and [record.null_count, _bound(record.min), _bound(record.max)] for record in records]
+        place: [
+            record and [record.null_count, *(_bound(end, types[name]) for end in (record.min, record.max))]
+            for record in records
+        ]
         for place, name in enumerate(names)
         if any(records := [group.get(name) for group in groups])
     }
 
 
-def _bound(value: Any) -> Any:
-    """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text."""
+def _bound(value: Any, type_: pa.DataType) -> Any:
+    """Numbers that JavaScript can hold stay numbers, so that the page can compare them; the rest becomes text.
+
+    A floating-point number is the one with the fewest digits that is the same number in the type of its column.
+    """
+    if isinstance(value, float) and pt.is_floating(type_):
+        value = shortest_floats(pa.array([value], pa.float32()).cast(type_))[0] if type_.bit_width < 64 else value
     is_exact = math.isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) < 1 << 53
     return value if value is None or is_exact else scalar_text(value, MAX_BOUND)

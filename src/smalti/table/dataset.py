@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from copy import copy
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import NoMosaicFilesError, SchemaError
+from smalti.errors import SchemaError
 from smalti.file.blocks import RowBlocks
 from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
@@ -24,11 +24,11 @@ from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import check_columns, is_pattern, match_names
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
-from smalti.spec import FILE_SUFFIX
 from smalti.table.blocks import TableBlocks
 from smalti.table.columns import GivenColumns, NumberedColumns, TypedColumns
+from smalti.table.contents import nothing_to_read
 from smalti.table.listing import FoundFile, Listing, list_files, read_again, stream_again
-from smalti.table.names import JOBS, Selection, is_glob, parse_partition, tables_above
+from smalti.table.names import JOBS, is_glob, parse_partition, tables_above
 from smalti.table.planning import (
     ReadPlan,
     matching_files,
@@ -444,19 +444,10 @@ def _absolute(location: Location) -> Location:
 
 def _refuse_empty(locations: Sequence[Location]) -> None:
     """Refuse directories without Mosaic files, unless records of commits say that they are, or were, a table."""
-    found: Counter[str] = Counter()
     for location in locations:
         if any(Location(location.filesystem, table).child(JOBS).exists() for table in tables_above(location.path)):
             return
-        every = Selection(location.path, (), "")
-        names = [info.path for info in location.entries(recursive=True) if info.is_file]
-        found.update(f"*{PurePosixPath(name).suffix}" for name in names if every.partition(name) is not None)
-    raise NoMosaicFilesError(
-        "no Mosaic files in this directory",
-        path=locations[0].path,
-        found=", ".join(f"{show_count(count, 'file')} {suffix}" for suffix, count in found.most_common()) or "no files",
-        expected=f"*{FILE_SUFFIX}, or a schema to read as",
-    )
+    raise nothing_to_read(locations)
 
 
 def dataset(

@@ -30,10 +30,12 @@ def row_table(
     room: int | None,
     draw: Draw = table,
     total: int | None = None,
+    choose: str = "choose with -c 'pattern*'",
 ) -> Iterator[str]:
     """Rows under their names. Columns that do not fit `room` are left out and counted in a last line.
 
-    `total` is the number of columns if the batches have only those that `may_fit`.
+    `total` is the number of columns if the batches have only those that `may_fit`. `choose` says in the last line how
+    the command chooses columns.
     """
     waiting = iter(batches)
     if not schema.names:
@@ -58,8 +60,7 @@ def row_table(
     total = len(schema) if total is None else total
     hidden = total - len(shown)
     if hidden:
-        note = "choose with -c 'pattern*', or see --vertical, --json"
-        yield f"… {hidden:,} of {total:,} columns not shown: {note}"
+        yield f"… {hidden:,} of {total:,} columns not shown: {choose}, or see --vertical, --json"
 
 
 def vertical(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from smalti.cli.render.text import BOLD, DIM, Null, cutter, fit, painted, width
 
 GAP = 2
-#: The first so many rows decide the widths; later rows are cut to them, so that a long table needs no memory.
-SAMPLE = 500
+#: The first so many rows decide the widths, so that a table of any length needs little memory. Columns grow if a later
+#: row has something longer that may not be cut.
+SAMPLE = 10_000
+#: A number, which is never cut: what would be left of it is another number.
+_NUMBER = re.compile(r"[~+-]?[\d,]{1,24}(\.\d{1,20})?(e[+-]?\d{1,4})?( ([KMGTPE]i)?B)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,32 @@ def table(
     """The lines of a table that fits into `room` characters, or is as wide as its content where `room` is None.
 
     The widest columns of text are cut first, down to their `least`, so that different texts stay different. Numbers are
-    never cut, so that a table may end up wider than `room`. With `colour`, titles are bold and nulls are dim.
+    never cut, wherever they stand, so that a table may end up wider than `room`. With `colour`, titles are bold and
+    nulls are dim.
     """
     waiting = iter(rows)
     sample = list(itertools.islice(waiting, SAMPLE))
     widths = [max([width(head.title), *(width(row[i]) for row in sample)], default=0) for i, head in enumerate(heads)]
     if room is not None:
-        _shrink(widths, heads, room)
+        floors = [
+            max(
+                [head.least, *(len(row[i]) for row in sample if len(row[i]) > head.least and _NUMBER.fullmatch(row[i]))]
+            )
+            for i, head in enumerate(heads)
+        ]
+        _shrink(widths, heads, floors, room)
     cut = [cutter({row[i] for row in sample}, widths[i]) for i in range(len(heads))]
 
     def line(row: Sequence[str]) -> str:
-        cells = [fit(cut[i](row[i]), widths[i], right=head.right) for i, head in enumerate(heads)]
+        cells = []
+        for i, head in enumerate(heads):
+            text = row[i]
+            if width(text) > widths[i]:
+                if room is None or head.right or _NUMBER.fullmatch(text):
+                    widths[i] = width(text)
+                else:
+                    text = cut[i](text)
+            cells.append(fit(text, widths[i], right=head.right))
         if colour:
             cells = [painted(shown, DIM) if isinstance(row[i], Null) else shown for i, shown in enumerate(cells)]
         return (" " * GAP).join(cells).rstrip()
@@ -81,16 +100,16 @@ def markdown_table(heads: Sequence[Head], rows: Iterable[Sequence[str]]) -> Iter
     yield from map(line, rows)
 
 
-def _shrink(widths: list[int], heads: Sequence[Head], room: int) -> None:
+def _shrink(widths: list[int], heads: Sequence[Head], floors: Sequence[int], room: int) -> None:
     while sum(widths) + GAP * (len(widths) - 1) > room:
-        soft = [i for i, head in enumerate(heads) if widths[i] > head.least and not head.right]
+        soft = [i for i, head in enumerate(heads) if widths[i] > floors[i] and not head.right]
         if not soft:
             return
         widest = max(soft, key=lambda i: widths[i])
         others = max((widths[i] for i in soft if i != widest), default=0)
         over = sum(widths) + GAP * (len(widths) - 1) - room
-        floor = max(heads[widest].least, others - 1 if others < widths[widest] else 0)
-        widths[widest] = max(floor, widths[widest] - over, heads[widest].least)
+        floor = max(floors[widest], others - 1 if others < widths[widest] else 0)
+        widths[widest] = max(floor, widths[widest] - over, floors[widest])
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
