@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from smalti.cli.main import one_line
@@ -146,6 +151,51 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == ""
         assert process.wait(120) == 130
+
+
+def test_ctrl_c_stops_a_job_in_an_orderly_way(tmp_path: Path) -> None:
+    """It took seconds and printed nothing; a second one left a stale line."""
+    values = np.random.default_rng(0).standard_normal((20, 40_000))
+    (tmp_path / "in").mkdir()
+    for number in range(6):
+        pq.write_table(pa.table(list(values), [f"c{i}" for i in range(20)]), tmp_path / "in" / f"{number}.parquet")
+    for attempt in range(5):  # until the signal comes before the end
+        target = tmp_path / f"out{attempt}"
+        command = [*SMALTI, "convert", "in", target.name]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as job:
+            while not list(target.glob("_mosaic_jobs/*")) and job.poll() is None:
+                time.sleep(0.002)
+            job.send_signal(signal.SIGINT)
+            _, said = job.communicate(timeout=120)
+        if job.returncode:
+            break
+    assert job.returncode == 130
+    assert re.fullmatch(
+        r"stopping after the current file \.\.\. .*\ninterrupted at \d+ %; run the same command to continue\n", said
+    )
+    again = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert "240,000 rows" in again.stdout
+    # A second Ctrl-C ends the process, and leaves no half-drawn bar behind.
+    script = (
+        "import sys, time\n"
+        "from smalti.cli.progress import job_progress\n"
+        "from smalti.progress import Progress\n"
+        "with job_progress(sys.stderr) as listen:\n"
+        "    listen(Progress('verify', 0, 4, 10, 40, 7)); print('ready', flush=True)\n"
+        "    try: time.sleep(60)\n"
+        "    finally: print('waiting', flush=True); time.sleep(60)\n"
+    )
+    master, slave = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=slave, text=True) as job:
+        os.close(slave)
+        assert job.stdout is not None
+        for word in ("ready\n", "waiting\n"):
+            assert job.stdout.readline() == word
+            job.send_signal(signal.SIGINT)
+        assert job.wait(120) == 130
+    shown = os.read(master, 4096).decode()
+    os.close(master)
+    assert shown.endswith("7 rows\x1b[K\r\x1b[Kstopping ...\r\nstopped\r\n")
 
 
 def test_on_a_terminal_tables_fit_and_page(wide: Path) -> None:

@@ -186,6 +186,10 @@ def test_progress_fits_its_line() -> None:
         event = SimpleNamespace(job="convert", fraction=fraction, num_rows=1_000_000)
         for room in (20, 80, 200):
             assert len(line(event, 3.0, room)) < room
+    # After a resume, what an earlier run has done tells nothing about the time that is left.
+    event = SimpleNamespace(job="convert", fraction=0.75, num_rows=0)
+    assert "10 s left" in line(event, 10.0, 80, first=0.5)
+    assert "3 s left" in line(event, 10.0, 80)
 
 
 @pytest.mark.parametrize("command", ["count --where x>1", "cat --csv"])

@@ -6,7 +6,7 @@ import argparse
 
 from smalti.cli.arguments import add_output, byte_count
 from smalti.cli.job_arguments import REPLACING, add_replacing, given, print_summary, split_names, writer_options
-from smalti.cli.progress import ProgressBar
+from smalti.cli.progress import job_progress
 from smalti.cli.screen import Screen
 
 
@@ -25,7 +25,7 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
 
     keys, more = split_names(options.sort_by and [options.sort_by]), given(options, *REPLACING, "target_file_bytes")
-    with ProgressBar(screen.err) as progress:
+    with job_progress(screen.err, resumes=True) as progress:
         summary = jobs.compact(
             options.source,
             options.target,

@@ -18,7 +18,7 @@ from smalti.cli.job_arguments import (
     print_summary,
     writer_options,
 )
-from smalti.cli.progress import ProgressBar
+from smalti.cli.progress import job_progress
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, PaimonTableError
 from smalti.io.locations import locate
@@ -92,7 +92,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> JobSummary:
     from smalti import jobs
 
     written, columns = writer_options(options), chosen_columns(options)
-    with ProgressBar(screen.err) as progress:
+    with job_progress(screen.err, resumes=options.resume) as progress:
         try:
             source = options.sources[0] if len(options.sources) == 1 else options.sources
             more = given(options, *REPLACING, "source_format", "target_format", "resume")

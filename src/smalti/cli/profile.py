@@ -7,7 +7,7 @@ from typing import Any
 
 from smalti.cli.arguments import add_columns, add_format, add_output
 from smalti.cli.job_arguments import RUN, add_run, add_snapshot, called_on, chosen_columns, given
-from smalti.cli.progress import ProgressBar
+from smalti.cli.progress import job_progress
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
@@ -29,7 +29,7 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti.cli.sources import STANDARD_INPUT, local_paths
 
-    with local_paths(options.sources, options.source_format) as paths, ProgressBar(screen.err) as progress:
+    with local_paths(options.sources, options.source_format) as paths, job_progress(screen.err) as progress:
         if options.sources == [STANDARD_INPUT]:
             options.sources, options.source_format = paths, None
         module, source, more = called_on(options, paths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from smalti.cli.arguments import add_files, add_output
-from smalti.cli.progress import ProgressBar
+from smalti.cli.progress import job_progress
 from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
 from smalti.cli.sources import STANDARD_INPUT, is_mosaic, local_paths, shown_paths
@@ -36,7 +36,7 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
 
             # Standard input was written to a file whose suffix tells its format.
             source_format = None if options.files == [STANDARD_INPUT] else options.source_format
-            with ProgressBar(screen.err) as progress:
+            with job_progress(screen.err) as progress:
                 jobs.profile(
                     source,
                     html=options.output,

@@ -6,7 +6,7 @@ import argparse
 
 from smalti.cli.arguments import add_output
 from smalti.cli.job_arguments import add_engine, add_snapshot, called_on, given, print_summary
-from smalti.cli.progress import ProgressBar
+from smalti.cli.progress import job_progress
 from smalti.cli.screen import Screen
 
 
@@ -21,7 +21,7 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti.cli.sources import local_paths
 
-    with local_paths(options.sources, "mosaic") as paths, ProgressBar(screen.err) as progress:
+    with local_paths(options.sources, "mosaic") as paths, job_progress(screen.err) as progress:
         module, source, more = called_on(options, paths)
         report = module.verify(source, progress=progress, **given(options, "engine"), **more)
     print_summary(options, screen, report)
