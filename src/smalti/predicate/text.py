@@ -92,7 +92,7 @@ def parse_value(text: str, column: str, schema: pa.Schema) -> pa.Scalar | pc.Exp
             parser._type(operand)
             found = pc.field(operand)
         else:
-            value = to_value(operand, column, type_)
+            value = to_value(operand, column, "=", type_)
             fitted = fit_condition(t.Compare(column, "equal", value), {column: compared_type(type_)})
             if not isinstance(fitted, t.Compare) or not isinstance(fitted.value, pa.Scalar):
                 raise SchemaError("the value does not fit the type of the column", found=text, expected=str(type_))
