@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 PAIMON := $(VENV)/paimon
+LOADERS := $(VENV)/loaders
 OLDEST := $(VENV)/oldest
 OLDEST_PYARROW := 18.0.0
 BIN    := $(VENV)/bin
@@ -13,7 +14,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 # Tests wait for processes and servers half of the time, so there is one worker more than there are cores.
 WORKERS ?= $(shell expr $(JOBS) + 1)
 
-.PHONY: help demo bench-paimon test test-long test-paimon test-oldest test-spark test-package test-arm wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
+.PHONY: help demo bench-paimon test test-long test-paimon test-oldest test-spark test-loaders test-package test-arm wheel lint docs bench bench-full fuzz fuzz-coverage races test-asan faults flips soak clean browser
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +25,7 @@ help:
 	@echo "make test-spark SPARK=4.2.1  the Spark tests with another version of Spark"
 	@echo "make wheel  build sdist and wheel in dist/, for this Python and manylinux"
 	@echo "make test-package  install sdist and wheel in fresh environments, with dependencies from the network"
+	@echo "make test-loaders  the loader with PyTorch, datasets of Hugging Face, Ray and JAX, in an environment of its own (some GB)"
 	@echo "make test-paimon  the tests with pypaimon, in an environment with its pyarrow (part of make test)"
 	@echo "make test-oldest  all tests on the oldest pyarrow, and on pypaimon's (half an hour)"
 	@echo "make docs   build the documentation in docs/_build/html"
@@ -146,6 +148,18 @@ test-paimon: $(PAIMON)/.installed
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/paimon tests/compat/test_paimon.py \
 		tests/table/test_paimon_layout.py
 	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
+
+# PyTorch's package has gigabytes for graphics cards, so the frameworks have an environment of their own.
+$(LOADERS)/.installed: $(VENV)/.installed
+	@echo ">> installing PyTorch, datasets, Ray and JAX (some gigabytes)"
+	@$(PYTHON) -m venv --without-pip $(LOADERS)
+	@$(BIN)/python -m pip --python $(LOADERS)/bin/python install --quiet --no-compile --group loaders $(RUNTIME)
+	@touch $@
+
+test-loaders: $(LOADERS)/.installed
+	@echo ">> pytest, with frameworks for training"
+	@PYTHONPATH=$(CURDIR)/src $(LOADERS)/bin/python -m pytest -q -n 0 -rs tests/loading
+	@PYTHONPATH=$(CURDIR)/src $(LOADERS)/bin/python -m pytest -q -n 0 tests/docs/test_blocks.py -k training
 
 # Spark's tests run in pypaimon's environment; those with s3fs do not, which clashes with the fsspec that pypaimon pins.
 # Building the package and drawing pages has nothing to do with pyarrow.

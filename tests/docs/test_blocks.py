@@ -13,6 +13,8 @@ from tests.support.s3 import S3Server
 
 #: Pages that need a session of their own and are run elsewhere.
 ELSEWHERE = {"docs/spark.md": "tests/spark/test_docs.py", "docs/jobs.md": "tests/jobs/test_docs.py"}
+#: Packages for training, which only `make test-loaders` installs.
+FRAMEWORKS = ("torch", "datasets", "ray", "jax")
 PAGES = [page for page in pages() if page.relative_to(ROOT).as_posix() not in ELSEWHERE]
 
 
@@ -30,8 +32,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
         missing.add("spark")
     if importlib.util.find_spec("smalti.jobs") is None:
         missing.add("jobs")
-    if importlib.util.find_spec("dask") is None:
-        missing.add("dask")
+    missing |= {name for name in ("dask", *FRAMEWORKS) if importlib.util.find_spec(name) is None}
     if importlib.util.find_spec("pypaimon") is None:
         missing.add("paimon")
     if page_needs(page) in missing:
@@ -46,7 +47,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reque
 
 
 def test_marks_are_known() -> None:
-    needs = [f"needs: {what}" for what in ("spark", "s3", "paimon", "jobs", "dask")]
+    needs = [f"needs: {what}" for what in ("spark", "s3", "paimon", "jobs", "dask", *FRAMEWORKS)]
     known = ("output", "output, numbers may differ", *needs)
     unknown = [
         f"{block.place}: {block.mark}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,11 +39,11 @@ class Reads(list[Read]):
 
 def note_reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     """Note every read of a local file until the test ends."""
-    reads, read_at = Reads(), LocalSource.read_at
+    reads, read = Reads(), LocalSource._read
 
-    def noting(self: LocalSource, offset: int, size: int) -> bytes:
-        reads.append(Read(str(self.name), offset, size))
-        return read_at(self, offset, size)
+    def noting(self: LocalSource, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        reads.extend(Read(str(self.name), offset, size) for offset, size in ranges)
+        return read(self, ranges)
 
-    monkeypatch.setattr(LocalSource, "read_at", noting)
+    monkeypatch.setattr(LocalSource, "_read", noting)
     return reads

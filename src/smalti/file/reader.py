@@ -351,7 +351,9 @@ class MosaicFile(Scannable):
     def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
         output, wanted = self._project(columns), plan_take(parse_indices(indices, self.num_rows))
         plan = self._plan(output, None, rows=wanted.rows)
-        batches = self._batches(plan, kept=kept, budget=self._take_budget)
+        # Decoding a row group keeps all cores busy if it has a bucket for each.
+        is_narrow = len(output.stored.buckets) < threads.cpu_count()
+        batches = self._batches(plan, kept=kept, budget=self._take_budget if is_narrow else None)
         return in_order_of(wanted, pa.Table.from_batches(batches, schema=output.schema), kept)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:

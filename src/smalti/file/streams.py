@@ -93,7 +93,7 @@ def in_order_of(plan: TakePlan, table: pa.Table, kept: Allowance) -> pa.Table:
         return table
     from smalti.logical.arrays import take_table  # see there why not at the top
 
-    kept.part().take(size_of(table) * len(plan.order) // max(1, table.num_rows))
+    kept.part().take(kept.held * len(plan.order) // max(1, table.num_rows))
     return take_table(table, plan.order)
 
 

@@ -121,20 +121,30 @@ class LocalSource(Source):
             raise IsADirectoryError(errno.EISDIR, _IS_DIRECTORY, path)
 
     def read_at(self, offset: int, size: int) -> bytes:
+        return self._read([(offset, size)])[0]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self.read_at(*ranges[0])] if len(ranges) == 1 else self._read(ranges)
+
+    def _read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read ranges; that the file is still open and the same is looked up once for all of them."""
+        found = []
         with self._lock:
             self.check_open()
             self._reading += 1
         try:
-            data = os.pread(self._fd, size, offset)
-            # One call moves at most 2 GiB.
-            while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
-                data += more
+            for offset, size in ranges:
+                data = os.pread(self._fd, size, offset)
+                # One call moves at most 2 GiB.
+                while 0 < len(data) < size and (more := os.pread(self._fd, size - len(data), offset + len(data))):
+                    data += more
+                found.append(data)
             status = os.fstat(self._fd)
         finally:
             self._release(1)
         if (status.st_mtime_ns, status.st_size) != (self.modified, self.size):
             raise ReplacedError("the file was written to while it was open; open it again", path=self.name)
-        return self._checked(data, offset, size)
+        return [self._checked(data, *wanted) for data, wanted in zip(found, ranges, strict=True)]
 
     def close(self) -> None:
         super().close()

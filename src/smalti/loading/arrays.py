@@ -65,7 +65,19 @@ def to_numpy(column: Any, name: str, fill_null: Any = None) -> Any:
     is_object = pt.is_nested(type_) or pt.is_null(type_) or pt.is_decimal(type_)
     if is_object or is_string_like(type_) or is_binary_like(type_):
         return _objects(column)
+    if (pt.is_integer(type_) or pt.is_floating(type_)) and not column.null_count and len(column):
+        return _shared(column)
     return column.to_numpy(zero_copy_only=False)
+
+
+def _shared(column: Any) -> Any:
+    """Numbers in the memory of an Arrow array. Where nobody else uses the memory, they may be written to.
+
+    Arrow's own arrays of NumPy never may, about which PyTorch warns.
+    """
+    numpy, values = optional_module("numpy"), column.buffers()[1]
+    dtype = numpy.dtype(column.type.to_pandas_dtype())
+    return numpy.frombuffer(values, dtype, count=len(column), offset=column.offset * dtype.itemsize)
 
 
 def _filled(column: Any, name: str, value: Any) -> Any:

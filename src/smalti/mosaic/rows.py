@@ -16,7 +16,9 @@ import pyarrow.types as pt
 from smalti.errors import MosaicError, NoSuchRowError, SchemaError
 
 #: Rows of a file or row group, counted from its beginning: a span, or numbers in ascending order, each once.
-Rows: TypeAlias = "range | pa.Int64Array"
+Rows: TypeAlias = "range | pa.Int64Array | pa.UInt64Array"
+#: Below this many numbers, Python's arithmetic takes less time than a call of Arrow's functions.
+_FEW = 32
 
 
 @dataclass(frozen=True)
@@ -218,26 +220,34 @@ def split_rows(rows: Rows, starts: Sequence[int]) -> Iterator[tuple[int, Rows]]:
                 yield part, range(found.start - starts[part], found.stop - starts[part])
             part += 1
         return
-    import pyarrow.compute as pc
-
     numbers, at = memory(rows), 0
     while at < len(numbers):
         part = bisect_right(starts, numbers[at]) - 1
         end = bisect_left(numbers, starts[part + 1], at)
-        yield part, pc.subtract(rows.slice(at, end - at), pa.scalar(starts[part], pa.int64()))
+        yield part, _counted_from(starts[part], rows, numbers, at, end)
         at = end
 
 
-def memory(rows: pa.Int64Array) -> memoryview:
+def memory(rows: pa.Array) -> memoryview:
     """The numbers of an array without nulls, for Python to search in."""
     return memoryview(rows.buffers()[1]).cast("q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
 
 
-def rows_within(rows: pa.Int64Array, span: range) -> pa.UInt64Array:
+def rows_within(rows: pa.Array, span: range) -> pa.UInt64Array:
     """Those of ascending rows that are in a span, as indices into it."""
-    import pyarrow.compute as pc
-
     numbers = memory(rows)
     start = bisect_left(numbers, span.start)
-    found = rows.slice(start, bisect_left(numbers, span.stop, start) - start)
-    return cast("pa.UInt64Array", pc.cast(pc.subtract(found, pa.scalar(span.start, pa.int64())), pa.uint64()))
+    end = bisect_left(numbers, span.stop, start)
+    if span.start == 0 and start == 0 and end == len(numbers) and rows.type == pa.uint64():
+        return rows  # type: ignore[return-value]
+    return _counted_from(span.start, rows, numbers, start, end)
+
+
+def _counted_from(first: int, rows: pa.Array, numbers: memoryview, start: int, end: int) -> pa.UInt64Array:
+    """The rows from index `start` to `end`, counted from the row `first` on."""
+    if end - start <= _FEW:
+        return pa.array([number - first for number in numbers[start:end].tolist()], pa.uint64())
+    import pyarrow.compute as pc
+
+    found = rows.slice(start, end - start).cast(pa.int64())
+    return cast("pa.UInt64Array", pc.cast(pc.subtract(found, pa.scalar(first, pa.int64())), pa.uint64()))

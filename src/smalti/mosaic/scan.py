@@ -381,7 +381,7 @@ class _GroupScan:
         self._num_rows = scanner.tail.index.rows(read.row_group)
         #: The numbers of the wanted rows; None if all rows of `_span` are wanted.
         self._wanted = None if read.rows is None or isinstance(read.rows, range) else read.rows
-        self._span = _span_of(read.rows, self._num_rows)
+        self._span = read.rows if isinstance(read.rows, range) else range(self._num_rows)
         self._is_sliced = False
         #: Whether a read that took too much memory may succeed with slices, or with smaller ones.
         self._can_retry = kept is None
@@ -502,13 +502,6 @@ def _add(rows: pa.UInt64Array, start: int) -> pa.UInt64Array:
     import pyarrow.compute as pc  # The filter has loaded it already.
 
     return pc.add(rows, pa.scalar(start, pa.uint64()))
-
-
-def _span_of(rows: Rows | None, num_rows: int) -> range:
-    """The span of a row group that has all wanted rows."""
-    if rows is None or isinstance(rows, range):
-        return range(num_rows) if rows is None else rows
-    return range(rows[0].as_py(), rows[len(rows) - 1].as_py() + 1) if len(rows) else range(0)
 
 
 def _common(rows: pa.UInt64Array | None, others: pa.UInt64Array) -> pa.UInt64Array:
