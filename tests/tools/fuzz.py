@@ -1,7 +1,8 @@
 """Longer sweeps than the tests have time for: `python -m tests.tools.fuzz [seconds] [seed]`.
 
 Damages goldens and files of our own at random, puts hostile zstd frames into slots, and reads the files whole. Only an
-error of ours or a valid read may come out. Arrow data with damaged buffers is written as well.
+error of ours or a valid read may come out. New files are made of their columns, which are refused or read as the
+same. Arrow data with damaged buffers is written as well.
 The damaged file is on disk before it is read, so a crash leaves its cause behind.
 """
 
@@ -32,6 +33,7 @@ from tests.support.golden import GOLDEN_FILES, golden_bytes
 from tests.support.hostile_arrow import write_damaged
 from tests.support.reading_child import read_everything
 from tests.support.tables import matrix
+from tests.tools.fuzzing.targets import run
 
 KEPT = Path("target/fuzz")
 
@@ -162,6 +164,7 @@ def main(seconds: float = 60.0, seed: int | None = None) -> int:
             outcomes[f"{write_damaged(rng)} (Arrow data)"] += 1  # a crash leaves the seed behind
         current.write_bytes(with_hostile_slots(rng) if name == "hostile slots" else damage(files[name], rng))
         try:
+            outcomes["rewritten" if run("rewrite", current.read_bytes()) else "not rewritten"] += 1
             read_everything(current.read_bytes())
             outcomes["read"] += 1
         except smalti.MosaicError:
