@@ -7,20 +7,25 @@ the released reference reads every file as smalti does.
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import smalti
 from smalti import jobs
-from smalti.jobs import change_data
+from smalti.jobs import change_data, change_task
 from tests.jobs.data import hidden, visible
 from tests.support import reference
 from tests.support.any_arrow import any_array, any_type, meanings
+from tests.support.children import ROOT
 from tests.support.long import repeated
 
 Row = dict[str, Any]
@@ -254,3 +259,344 @@ def test_any_sequence(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         step = model.choose.choice(STEPS)
         getattr(model, step)()
         model.check()
+
+
+# --- what is copied -------------------------------------------------------------------------------------------------
+
+
+def three_files(root: Path, columns: int = 40, rows: int = 300) -> pa.Table:
+    """Files of three row groups each; `id` has statistics."""
+    root.mkdir()
+    tables = []
+    for number in range(3):
+        choose = random.Random(number)
+        data: dict[str, Any] = {"id": range(number * rows, number * rows + rows)}
+        data |= {f"c{i:02d}": [choose.random() for _ in range(rows)] for i in range(columns)}
+        tables.append(
+            pa.table(data | {"user": [None if i % 10 == 0 else f"u{number * rows + i}" for i in range(rows)]})
+        )
+        options: dict[str, Any] = {"row_group_max_rows": 100, "stats_columns": ["id"], "page_size_threshold": 0}
+        smalti.write_table(tables[-1], root / f"f{number}.mosaic", **options)
+    return pa.concat_tables(tables)
+
+
+def size_of(root: Path) -> int:
+    return sum(path.stat().st_size for path in root.rglob("*.mosaic"))
+
+
+def test_a_change_costs_what_changes(tmp_path: Path) -> None:
+    """Statistics decide without reading, files without a match keep their names, and only new values are encoded."""
+    root = tmp_path / "t"
+    whole = three_files(root)
+    size, group = size_of(root), size_of(root) / 9
+    dry = jobs.delete(root, "id = 450", dry_run=True)
+    before = {path: path.read_bytes() for path in root.rglob("*.mosaic")}
+    assert dry.dry_run
+    report = jobs.delete(root, "id = 450")
+    assert (report.rows, report.files, report.row_groups, report.total_files) == (1, 1, 1, 3)
+    assert (dry.rows, dry.files, dry.row_groups) == (1, 1, 1)
+    assert report.bytes_encoded < 1.05 * group
+    assert report.bytes_copied < 2.05 * group
+    assert sum(path.exists() for path in before) == 2
+    report = jobs.update(root, {"c00": 0.5}, "id = 17")
+    assert (report.files, report.row_groups) == (1, 1)
+    assert report.bytes_encoded < 0.05 * group
+    report = jobs.add_columns(root, lambda batch: {"n": batch["id"]}, columns=["id"])
+    assert report.bytes_encoded < 0.02 * size
+    assert report.bytes_copied > 0.9 * size
+    report = jobs.merge(root, pa.table({"id": [3, 900], "c01": [7.0, 8.0]}), on="id")
+    assert (report.rows_updated, report.rows_inserted, report.files) == (1, 1, 2)
+    found = smalti.dataset(root).to_table().sort_by("id")
+    assert found.num_rows == whole.num_rows
+    assert found["id"].to_pylist() == [number for number in range(901) if number != 450]
+
+
+def test_deleted_values_are_gone_from_the_bytes(tmp_path: Path) -> None:
+    """Also from dictionaries in the companion, and when rows in the same row group stay."""
+    file, secret = tmp_path / "t.mosaic", "a very personal text"
+    texts = pa.array(["x", secret, "y", "z"] * 5).dictionary_encode()
+    table = pa.table({"id": range(20), "text": texts, "plain": texts.cast(pa.string())})
+    smalti.write_table(table, file, compression="none", row_group_max_rows=7)
+    assert secret.encode() in file.read_bytes()
+    assert jobs.delete(file, [("plain", "=", secret)]).rows == 5
+    assert secret.encode() not in file.read_bytes()
+    assert smalti.read_table(file)["id"].to_pylist() == [i for i in range(20) if i % 4 != 1]
+
+
+def test_all_rows_deleted(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    whole = three_files(root, 2)
+    assert jobs.delete(root, "id >= 0").rows == whole.num_rows
+    assert len(visible(root)) == 1
+    found = smalti.dataset(root).to_table()
+    assert (found.num_rows, found.schema) == (0, whole.schema)
+    assert jobs.delete(root, "id >= 0").rows == 0
+    jobs.merge(root, whole.slice(0, 5), on="id")
+    assert smalti.dataset(root).to_table().equals(whole.slice(0, 5))
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+KEYS = pa.table({"id": [1, 2], "new": ["a", "b"]})
+BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a key column that is missing": (
+        lambda path: jobs.add_columns(path, pa.table({"idd": [1], "x": [2]}), on="id"),
+        "no column 'id' in the data, to join by; did you mean 'idd'",
+    ),
+    "a key that the table lacks": (
+        lambda path: jobs.merge(path, pa.table({"key": [1], "c00": [2.0]}), on="key"),
+        "no column 'key' in the table, to join by",
+    ),
+    "the same key twice": (
+        lambda path: jobs.add_columns(path, pa.table({"id": [1, 2, 1], "x": [1, 2, 3]}), on="id"),
+        "several rows with the same key, so it is not clear which of them to take: found {'id': 1}",
+    ),
+    "keys of another type": (
+        lambda path: jobs.merge(path, pa.table({"id": ["one"], "c00": [2.0]}), on="id"),
+        "do not fit the type of the table's column",
+    ),
+    "values of another type": (
+        lambda path: jobs.merge(path, pa.table({"id": [1], "c00": ["two"]}), on="id"),
+        "column 'c00'",
+    ),
+    "columns that the table lacks": (
+        lambda path: jobs.merge(path, KEYS, on="id"),
+        "no column 'new' in the table; add_columns adds new ones",
+    ),
+    "too few rows": (
+        lambda path: jobs.add_columns(path, pa.table({"x": range(899)})),
+        "found 899 rows, expected 900 rows",
+    ),
+    "too many rows": (
+        lambda path: jobs.add_columns(path, pa.table({"x": range(901)})),
+        "found 901 rows, expected 900 rows",
+    ),
+    "a column that exists": (
+        lambda path: jobs.add_columns(path, pa.table({"c00": range(900)})),
+        "has a column of this name; replace=True",
+    ),
+    "a column to replace that is not there": (
+        lambda path: jobs.replace_columns(path, pa.table({"c99": range(900)})),
+        "no column 'c99' to replace",
+    ),
+    "the last column": (lambda path: jobs.drop_columns(path, "*"), "all of them would go"),
+    "a column to drop that is not there": (lambda path: jobs.drop_columns(path, "c1"), "no column 'c1'"),
+    "a name that is taken": (lambda path: jobs.rename_columns(path, {"c00": "c01"}), "same name"),
+    "a name for two": (lambda path: jobs.rename_columns(path, {"c00": "x", "c01": "x"}), "same name"),
+    "a condition on no column": (lambda path: jobs.delete(path, "nobody = 3"), "no column 'nobody'"),
+    "no condition": (lambda path: jobs.delete(path, None), "delete needs a condition"),
+    "a value of another type": (lambda path: jobs.update(path, {"id": "text"}), "does not fit the type"),
+    "a value that is too large": (lambda path: jobs.update(path, {"id": 1 << 70}), "does not fit the type"),
+    "an expression of another type": (lambda path: jobs.update(path, {"id": pc.field("user")}), "column 'id'"),
+    "an expression of no column": (
+        lambda path: jobs.update(path, {"id": pc.field("nobody") + 1}),
+        "no column 'nobody' in the expression for 'id'",
+    ),
+    "a function with other columns": (
+        lambda path: jobs.add_columns(path, lambda batch: {f"x{batch['id'][0].as_py() % 7}": batch["id"]}),
+        "other columns than for the first rows",
+    ),
+    "a function with other rows": (
+        lambda path: jobs.add_columns(path, lambda batch: {"x": batch["id"].slice(1)}),
+        "another number of rows than it was given",
+    ),
+    "an unknown word": (lambda path: jobs.merge(path, KEYS, "id", "replace"), "unknown when_matched"),
+    "an engine that is not there": (lambda path: jobs.drop_columns(path, "c00", engine="dask"), "unknown engine"),
+}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sound") / "t"
+    three_files(root, 3)
+    return root
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case: str, sound: Path) -> None:
+    act, message = BAD[case]
+    before = {path: path.read_bytes() for path in sound.rglob("*") if path.is_file()}
+    with pytest.raises(smalti.MosaicError) as raised:
+        act(sound)
+    assert message in str(raised.value)
+    assert {path: path.read_bytes() for path in sound.rglob("*") if path.is_file()} == before
+
+
+def test_partition_columns(tmp_path: Path) -> None:
+    for day in (1, 2):
+        (tmp_path / f"t/day={day}").mkdir(parents=True)
+        smalti.write_table(pa.table({"id": [day, day + 10]}), tmp_path / f"t/day={day}/f.mosaic")
+    table = tmp_path / "t"
+    for act in (
+        lambda: jobs.update(table, {"day": 3}),
+        lambda: jobs.drop_columns(table, "day"),
+        lambda: jobs.rename_columns(table, {"day": "date"}),
+        lambda: jobs.rename_columns(table, {"id": "day"}),
+        lambda: jobs.add_columns(table, pa.table({"day": [1, 2, 3, 4]}), replace=True),
+    ):
+        with pytest.raises(smalti.MosaicError, match="partition column"):
+            act()
+    with pytest.raises(smalti.MosaicError, match="lacks a column that the table is partitioned by"):
+        jobs.merge(table, pa.table({"id": [77]}), on="id")
+    # They can be keys and conditions, and decide without a look into files.
+    report = jobs.merge(table, pa.table({"id": [1, 2, 77], "day": [1, 1, 3]}), on=["id", "day"])
+    assert (report.rows_updated, report.rows_inserted) == (0, 2)
+    assert jobs.delete(table, "day = 2").files == 1
+    found = smalti.dataset(table).to_table().sort_by("id").to_pydict()
+    assert found == {"id": [1, 2, 11, 77], "day": [1, 1, 1, 3]}
+
+
+def test_null_keys_match_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "t.mosaic"
+    smalti.write_table(pa.table({"k": [1, None], "j": ["a", "b"], "x": [1.0, 2.0]}), file)
+    data = pa.table({"k": [None, None, 1], "j": ["b", "b", None], "x": [7.0, 8.0, 9.0]})
+    report = jobs.merge(file, data, ["k", "j"], when_not_matched="ignore")
+    assert (report.rows, report.null_keys) == (0, 3)
+    assert jobs.merge(file, data, ["k", "j"]).rows_inserted == 3
+    report = jobs.add_columns(file, pa.table({"k": [1, None], "y": [5, 6]}), on="k")
+    assert smalti.read_table(file)["y"].to_pylist() == [5, None, None, None, 5]
+
+
+def test_files_that_differ(tmp_path: Path) -> None:
+    """Files lack a column, or have it in another type: the table's type counts, and values of other rows stay."""
+    table = tmp_path / "t"
+    table.mkdir()
+    smalti.write_table(pa.table({"id": [1, 2], "x": pa.array([1, 2], pa.int32())}), table / "a.mosaic")
+    smalti.write_table(pa.table({"id": [3, 4], "x": pa.array([3, 4], pa.int64())}), table / "b.mosaic")
+    smalti.write_table(pa.table({"id": [5, 6]}), table / "c.mosaic")
+    jobs.update(table, {"x": 1 << 40}, "id in (1, 5)")
+    jobs.merge(table, pa.table({"id": [4], "x": [44]}), on="id")
+    assert smalti.dataset(table).to_table(["x"])["x"].to_pylist() == [1 << 40, 2, 3, 44, 1 << 40, None]
+    jobs.rename_columns(table, {"x": "y"})
+    assert jobs.drop_columns(table, "y").files == 3
+
+
+def test_pandas_finds_its_index(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [9, 2, 5], "b": [3, 4, 7], "c": [5, 6, 8]}).set_index("a")
+    file = tmp_path / "t.mosaic"
+    smalti.write_table(pa.Table.from_pandas(frame), file)
+    jobs.rename_columns(file, {"a": "key", "b": "d"})
+    jobs.drop_columns(file, "c")
+    found = smalti.read_table(file).to_pandas()
+    assert (found.index.name, list(found.columns), list(found.index)) == ("key", ["d"], [9, 2, 5])
+    jobs.rename_columns(file, {"d": "e"})
+    jobs.drop_columns(file, "key")
+    assert list(smalti.read_table(file).to_pandas().columns) == ["e"]
+
+
+def test_a_paimon_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t/schema").mkdir(parents=True)
+    (tmp_path / "t/snapshot").mkdir()
+    (tmp_path / "t/schema/schema-0").write_text('{"fields": [1], "options": {}}')
+    (tmp_path / "t/bucket-0").mkdir()
+    smalti.write_table(pa.table({"a": [1]}), tmp_path / "t/bucket-0/data.mosaic")
+    for place in (tmp_path / "t", tmp_path / "t/bucket-0/data.mosaic"):
+        with pytest.raises(smalti.errors.PaimonTableError, match="ALTER TABLE for columns"):
+            jobs.drop_columns(place, "a")
+
+
+# --- interruptions --------------------------------------------------------------------------------------------------
+
+
+def test_resumed_where_the_data_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that were finished are kept; a second run with the same data goes on with the others."""
+    root, data = tmp_path / "t", tmp_path / "new.parquet"
+    three_files(root, 3)
+    pq.write_table(pa.table({"id": range(900), "x": range(900)}), data)
+    real, calls = change_task.rewrite_file, []
+
+    def failing(*arguments: Any, **named: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(change_task, "rewrite_file", failing)
+    with pytest.raises(OSError, match="the table is as it was, and what is finished stays in"):
+        jobs.add_columns(root, data, on="id", workers=1)
+    assert "x" not in smalti.dataset(root).schema.names
+    report = jobs.add_columns(root, data, on="id", workers=1)
+    assert (report.resumed_files, len(calls)) == (2, 4)
+    assert smalti.dataset(root).to_table(["x"])["x"].to_pylist() == list(range(900))
+    assert hidden(tmp_path) == []
+
+
+def test_a_table_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An append is changed too; a file that was replaced is a conflict; rows side by side allow neither."""
+    root = tmp_path / "t"
+    three_files(root, 3)
+    real = change_task.rewrite_file
+    meanwhile: list[Callable[[], object]] = []
+
+    def busy(*arguments: Any, **named: Any) -> Any:
+        if meanwhile:
+            meanwhile.pop()()
+        return real(*arguments, **named)
+
+    def append() -> None:
+        smalti.write_table(pa.table({"id": [5000], "c00": [1.0], "user": ["new"]}), root / "g.mosaic")
+
+    monkeypatch.setattr(change_task, "rewrite_file", busy)
+    meanwhile.append(append)
+    jobs.drop_columns(root, "c00")
+    found = smalti.dataset(root)
+    assert ("c00" in found.schema.names, found.num_rows) == (False, 901)
+    meanwhile.append(lambda: jobs.delete(root, "id = 3"))
+    with pytest.raises(smalti.ConflictError):
+        jobs.rename_columns(root, {"c01": "x"})
+    assert "c01" in smalti.dataset(root).schema.names
+    meanwhile.append(lambda: smalti.write_table(pa.table({"id": [6000]}), root / "h.mosaic"))
+    with pytest.raises(smalti.ConflictError, match="added files"):
+        jobs.add_columns(root, pa.table({"x": range(900)}))
+    # A merge sees the keys of an append that comes first.
+    meanwhile.append(lambda: smalti.write_table(pa.table({"id": [7000], "c01": [0.0]}), root / "i.mosaic"))
+    report = jobs.merge(root, pa.table({"id": [1, 7000], "c01": [1.5, 2.5]}), on="id")
+    assert (report.rows_updated, report.rows_inserted) == (2, 0)
+    assert smalti.dataset(root).to_table(["c01"], filters=[("id", "=", 7000)])["c01"].to_pylist() == [2.5]
+
+
+def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.mosaic"
+    smalti.write_table(pa.table({"a": [1, 2], "b": [3, 4]}), file)
+    real = change_task.rewrite_file
+
+    def busy(*arguments: Any, **named: Any) -> Any:
+        summary = real(*arguments, **named)
+        smalti.write_table(pa.table({"a": [7, 8, 9], "b": [3, 4, 5]}), file)
+        return summary
+
+    monkeypatch.setattr(change_task, "rewrite_file", busy)
+    with pytest.raises(smalti.ConflictError, match="replaced while it was changed"):
+        jobs.drop_columns(file, "b")
+    assert smalti.read_table(file)["a"].to_pylist() == [7, 8, 9]
+
+
+CRASHING = """
+import sys, os, signal
+import pyarrow as pa
+from smalti import jobs
+from smalti.table.log import CommitLog
+step, table = sys.argv[1:]
+real = getattr(CommitLog, step)
+def crash(self, *arguments):
+    if step == "carry_out" or step == "publish":
+        os.kill(os.getpid(), signal.SIGKILL)
+    found = real(self, *arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(CommitLog, step, crash)
+jobs.delete(table, "id < 100", workers=1)
+"""
+
+
+@pytest.mark.parametrize(("step", "is_done"), [("publish", False), ("carry_out", True), ("_add", True)])
+def test_killed(step: str, is_done: bool, tmp_path: Path) -> None:
+    """Before the record nothing has happened; after it everything has, and the same job run again says so."""
+    root = tmp_path / "t"
+    three_files(root, 3)
+    command = [sys.executable, "-c", CRASHING, step, str(root)]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert smalti.dataset(root).num_rows == (800 if is_done else 900)
+    report = jobs.delete(root, "id < 100")
+    assert (report.rows, smalti.dataset(root).num_rows) == (100, 800)
+    assert hidden(tmp_path) == []

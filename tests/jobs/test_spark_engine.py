@@ -122,3 +122,37 @@ def test_the_demo(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "all sound" in printed
     assert "2026-03-02" in printed
     assert (tmp_path / "profile.html").exists()
+
+
+def test_changes_in_place(spark: Any, tmp_path: Path) -> None:
+    """Every file is a task, and the table is the same afterwards as with threads; a function may be a lambda."""
+    import pyarrow.parquet as pq
+
+    table = pa.table({"id": range(60), "day": [i // 20 for i in range(60)], "x": [i * 0.5 for i in range(60)]})
+    pq.write_table(pa.table({"id": range(0, 60, 7), "city": [f"city {i}" for i in range(9)]}), tmp_path / "c.parquet")
+    reports: dict[str, list[jobs.ChangeReport]] = {}
+    for engine in ("local", "spark"):
+        root, more = tmp_path / engine, {"engine": engine, "spark": spark if engine == "spark" else None}
+        for day in range(3):
+            (root / f"day={day}").mkdir(parents=True)
+            rows = table.slice(20 * day, 20).drop_columns("day")
+            smalti.write_table(rows, root / f"day={day}/f.mosaic", row_group_max_rows=8)
+        new = pa.table({"id": [3, 70], "day": [0, 1], "x": [-1.0, -2.0]})
+        reports[engine] = [
+            jobs.add_columns(root, tmp_path / "c.parquet", on="id", **more),
+            jobs.add_columns(root, pa.table({"n": range(60)}), **more),
+            jobs.add_columns(root, lambda batch: {"y": batch["x"]}, columns=["x"], **more),
+            jobs.rename_columns(root, {"n": "m"}, **more),
+            jobs.update(root, {"x": 7.5}, "id between 10 and 12", **more),
+            jobs.delete(root, "day = 1 and id > 30", **more),
+            jobs.merge(root, new, on=["id", "day"], **more),
+        ]
+    found = [smalti.dataset(tmp_path / engine).to_table().sort_by("id") for engine in ("local", "spark")]
+    assert found[0].equals(found[1])
+    for local, remote in zip(reports["local"], reports["spark"], strict=True):
+        assert (local.rows, local.files, local.row_groups) == (remote.rows, remote.files, remote.row_groups)
+        assert (local.bytes_copied, local.bytes_encoded) == (remote.bytes_copied, remote.bytes_encoded)
+    assert reports["spark"][-1].rows_inserted == 1
+    assert hidden(tmp_path) == []
+    with pytest.raises(smalti.MosaicError, match="several rows with the same key"):
+        jobs.merge(tmp_path / "spark", pa.table({"id": [1, 1], "x": [1.0, 2.0]}), "id", engine="spark", spark=spark)

@@ -17,7 +17,7 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from smalti.errors import ConflictError, MosaicError, PaimonTableError
+from smalti.errors import ConflictError, MosaicError, PaimonTableError, ReplacedError
 from smalti.file.writer import write_table
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.io.sinks import follow_links
@@ -31,7 +31,7 @@ from smalti.jobs.target import Target
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import FoundFile, Listing, list_files, list_table
+from smalti.table.listing import FoundFile, Listing, list_files, list_table, read_again
 from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import new_token, unique_names
 from smalti.table.paimon_layout import refuse_writing
@@ -86,28 +86,20 @@ class OpenTable:
     target: Target
     listing: Listing
     snapshot: Snapshot
+    #: How many rows each file has.
+    rows: list[int]
     executor: Executor
     staging: Staging
 
     @cached_property
-    def rows(self) -> list[int]:
-        """How many rows each file has. All files are opened for that and for the schema, once."""
-        found, snapshot = {}, self.snapshot
-        for file, (columns, rows) in snapshot.visit(snapshot.files, lambda each: (each.columns, each.num_rows)):
-            snapshot.columns.setdefault(file.path, columns)
-            found[file.path] = rows
-        return [found[file.path] for file in snapshot.files]
-
-    @cached_property
     def schema(self) -> pa.Schema:
         """The columns of all files, then the partition columns that no file stores."""
-        assert self.rows is not None  # All files are known now.
         return self.snapshot.all_columns.schema
 
     @cached_property
     def partitions(self) -> list[str]:
         """The columns that only the names of directories have."""
-        stored = self.snapshot.stored_partitions(self.snapshot.files) if len(self.schema) else set()
+        stored = self.snapshot.stored_partitions(self.snapshot.files)
         return [name for name in self.snapshot.partitions.names if name not in stored]
 
     @cached_property
@@ -162,7 +154,7 @@ def run_change(
     began = time.monotonic()
     check_positive(keep=run.keep, workers=run.workers)
     executor = choose_executor(run.engine, run.spark, run.workers)
-    target, listing = _find_table(table, run.filesystem)
+    target, listing, snapshot, rows = _look_at(table, run.filesystem)
     asked = new_token() if request is None else job_digest([job, target.location.path, request])[:8]
     for commit in listing.finished:
         # This job was interrupted in its own commit, and the listing has finished it.
@@ -171,7 +163,7 @@ def run_change(
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
     if not run.resume and not run.dry_run:
         staging.discard()
-    opened = OpenTable(target, listing, Snapshot.of(listing, ReadSettings()), executor, staging)
+    opened = OpenTable(target, listing, snapshot, rows, executor, staging)
     runner = _Runner(job, opened, run, began, finish)
     with runner.errors():
         try:
@@ -182,6 +174,25 @@ def run_change(
                 runner.discard()
 
 
+def _look_at(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot, list[int]]:
+    """List a table and look into its files; again if they are replaced meanwhile. Return also the rows of each file."""
+    counts: dict[str, int] = {}
+
+    def look() -> tuple[Target, Listing, Snapshot]:
+        try:
+            target, listing = _find_table(table, filesystem)
+        except PaimonTableError as error:
+            raise PaimonTableError(_PAIMON, path=error.place["path"]) from None
+        snapshot = Snapshot.of(listing, ReadSettings())
+        for file, (columns, rows) in snapshot.visit(snapshot.files, lambda each: (each.columns, each.num_rows)):
+            snapshot.columns.setdefault(file.path, columns)
+            counts[file.path] = rows
+        return target, listing, snapshot
+
+    target, listing, snapshot = read_again(look, lambda: None)
+    return target, listing, snapshot, [counts[file.path] for file in snapshot.files]
+
+
 def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing]:
     location = locate(table, filesystem).absolute()
     if location.is_file():
@@ -190,13 +201,10 @@ def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, List
         target = Target(location, FORMATS["mosaic"], FILE_SUFFIX, is_file=True)
         refuse_writing(target.root)
         return target, list_files(location, globs=False)
-    try:
-        CommitLog(location).refuse_pending()
-        if not location.exists():
-            raise FileNotFoundError(2, "No such file or directory", location.path)
-        listing = list_table(location)
-    except PaimonTableError as error:
-        raise PaimonTableError(_PAIMON, path=error.place["path"]) from None
+    CommitLog(location).refuse_pending()
+    if not location.exists():
+        raise FileNotFoundError(2, "No such file or directory", location.path)
+    listing = list_table(location)
     if not listing.files:
         raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", location.path)
     target = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
@@ -378,6 +386,12 @@ class _Runner:
         table, staging = self._table.target.location.path, self._table.staging.directory
         try:
             yield
+        except ReplacedError as error:
+            raise ConflictError(
+                "another job has replaced or removed a file of the table; nothing was changed. Run this job again",
+                path=table,
+                found=error.place.get("path"),
+            ) from error
         except FileNotFoundError as error:
             self._explain_conflict(error)
             if str(error.filename).startswith(staging.path):

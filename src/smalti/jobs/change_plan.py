@@ -46,8 +46,8 @@ class ColumnPlan:
 
     def is_same(self, old: pa.Schema) -> bool:
         """Whether the file stays as it is, if no row changes."""
-        kept = list(self.copied.items()) == [(name, name) for name in old.names]
-        return not self.encoded and kept
+        names = old.names
+        return not self.encoded and list(self.copied) == names and list(self.copied.values()) == names
 
 
 def plan_columns(
@@ -83,10 +83,10 @@ def plan_columns(
     for field in schema:
         if field.name not in drop:
             name = renamed.get(field.name, field.name)
-            places[name] = (new[name], None) if name in new else (field.with_name(name), field.name)
+            kept = field if name == field.name else field.with_name(name)
+            places[name] = (new[name], None) if name in new else (kept, field.name)
     places |= {name: (field, None) for name, field in new.items() if name not in places}
-    order = [name for name in first if name in places]
-    order += [name for name in places if name not in set(order)]
+    order = list(dict.fromkeys([*(name for name in first if name in places), *places]))
     if not order:
         raise SchemaError("a file needs at least one column, and all of its columns would go", found=schema.names[:5])
     metadata = _described_anew(schema.metadata, drop, renamed)

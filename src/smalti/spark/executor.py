@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
-from pyspark import Accumulator, SparkContext, inheritable_thread_target
+from pyspark import Accumulator, SparkContext, cloudpickle, inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from smalti.jobs.engine import Combine, Result, Task, Work
@@ -56,8 +56,7 @@ class SparkExecutor:
             return
         context = self._spark.sparkContext
         rows, num_bytes = context.accumulator(0), context.accumulator(0)
-        # Pickled here, because Spark's own pickler would send the code along instead of the name of its module.
-        parcels = [pickle.dumps((index, work, task)) for index, task in enumerate(tasks)]
+        parcels = [_packed(index, work, task) for index, task in enumerate(tasks)]
         rdd = context.parallelize(parcels, len(parcels)).map(partial(_run, rows, num_bytes))
         group = f"smalti-{uuid.uuid4().hex[:12]}"
         collected: Future[list[bytes]] = Future()
@@ -84,6 +83,17 @@ class SparkExecutor:
         results = collected.result()
         _tell(meter, seen, (rows.value, num_bytes.value, len(tasks)))
         yield from map(pickle.loads, results)
+
+
+def _packed(index: int, work: Work[Task, Result], task: Task) -> bytes:
+    """Pickle a task here, because Spark's own pickler would send code along instead of the name of its module.
+
+    Only a function that has no such name, as a lambda of the user's, is sent as code.
+    """
+    try:
+        return pickle.dumps((index, work, task))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return bytes(cloudpickle.dumps((index, work, task)))
 
 
 def _tell(meter: Meter, seen: Totals, found: Totals) -> Totals:
