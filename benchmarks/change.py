@@ -559,9 +559,9 @@ def page(document: dict[str, Any]) -> str:
         "rows": "Ten files of four row groups each. The bytes that count are those of row groups with a deleted row; "
         "the other row groups of their files are copied.",
         "merge": f"{shape['many']} files of {shape['columns']:,} columns x {shape['rows']:,} rows, zstd 1; the data "
-        "has all columns of 1,000 rows: 900 that are there, in two files, and 100 new ones. Each merge runs in a process "
-        "of its own, of which the memory is. deltalake merges the same rows into a smaller table, in Parquet, which is "
-        "the case of delta-io/delta 3118.",
+        "has all columns of 1,000 rows: 900 that are there, in two files, and 100 new ones. Each merge runs in a "
+        "process of its own, of which the memory is. deltalake merges the same rows into a smaller table, in Parquet, "
+        "which is the case of delta-io/delta 3118.",
         "reads": f"A file of {shape['small'][0]:,} columns x {shape['small'][1]:,} rows, read before and after "
         "100 changes: columns added, renamed, updated and dropped.",
     }

@@ -154,5 +154,6 @@ def test_changes_in_place(spark: Any, tmp_path: Path) -> None:
         assert (local.bytes_copied, local.bytes_encoded) == (remote.bytes_copied, remote.bytes_encoded)
     assert reports["spark"][-1].rows_inserted == 1
     assert hidden(tmp_path) == []
+    again = pa.table({"id": [1, 1], "x": [1.0, 2.0]})
     with pytest.raises(smalti.MosaicError, match="several rows with the same key"):
-        jobs.merge(tmp_path / "spark", pa.table({"id": [1, 1], "x": [1.0, 2.0]}), "id", engine="spark", spark=spark)
+        jobs.add_columns(tmp_path / "spark", again, "id", replace=True, engine="spark", spark=spark)

@@ -86,10 +86,13 @@ class OpenTable:
     target: Target
     listing: Listing
     snapshot: Snapshot
-    #: How many rows each file has.
-    rows: list[int]
     executor: Executor
     staging: Staging
+
+    @property
+    def rows(self) -> list[int]:
+        """How many rows each file has."""
+        return [self.snapshot.counts[file.path] for file in self.snapshot.files]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -154,7 +157,7 @@ def run_change(
     began = time.monotonic()
     check_positive(keep=run.keep, workers=run.workers)
     executor = choose_executor(run.engine, run.spark, run.workers)
-    target, listing, snapshot, rows = _look_at(table, run.filesystem)
+    target, listing, snapshot = _look_at(table, run.filesystem)
     asked = new_token() if request is None else job_digest([job, target.location.path, request])[:8]
     for commit in listing.finished:
         # This job was interrupted in its own commit, and the listing has finished it.
@@ -163,7 +166,7 @@ def run_change(
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
     if not run.resume and not run.dry_run:
         staging.discard()
-    opened = OpenTable(target, listing, snapshot, rows, executor, staging)
+    opened = OpenTable(target, listing, snapshot, executor, staging)
     runner = _Runner(job, opened, run, began, finish)
     with runner.errors():
         try:
@@ -174,9 +177,8 @@ def run_change(
                 runner.discard()
 
 
-def _look_at(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot, list[int]]:
-    """List a table and look into its files; again if they are replaced meanwhile. Return also the rows of each file."""
-    counts: dict[str, int] = {}
+def _look_at(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot]:
+    """List a table and look into its files; again if they are replaced meanwhile."""
 
     def look() -> tuple[Target, Listing, Snapshot]:
         try:
@@ -184,13 +186,10 @@ def _look_at(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing
         except PaimonTableError as error:
             raise PaimonTableError(_PAIMON, path=error.place["path"]) from None
         snapshot = Snapshot.of(listing, ReadSettings())
-        for file, (columns, rows) in snapshot.visit(snapshot.files, lambda each: (each.columns, each.num_rows)):
-            snapshot.columns.setdefault(file.path, columns)
-            counts[file.path] = rows
+        snapshot.learn(snapshot.files)
         return target, listing, snapshot
 
-    target, listing, snapshot = read_again(look, lambda: None)
-    return target, listing, snapshot, [counts[file.path] for file in snapshot.files]
+    return read_again(look, lambda: None)
 
 
 def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing]:

@@ -24,7 +24,6 @@ from smalti.jobs.copy_task import peak_memory
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import SplitResult, StagedFile
 from smalti.logical.adapt import Adapter, ConstantOf
-from smalti.logical.mapping import SharedSchemas
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.spec import FILE_SUFFIX
@@ -161,20 +160,12 @@ class ChangeSettings:
     is_dry: bool = False
     #: Whether the file is the table, so that it stays when all of its rows go.
     is_single: bool = False
-    #: What files of equal columns share, in one process.
-    schemas: SharedSchemas = field(default_factory=SharedSchemas)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "schemas": SharedSchemas()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
 
 
 def change_file(settings: ChangeSettings, task: FileTask, report: Report) -> SplitResult | MosaicError:
     """Write the successor of one file, if anything changes; an error about data is returned."""
     try:
-        with MosaicFile(open_found(task.file, settings.filesystem), settings.schemas) as opened:
+        with MosaicFile(open_found(task.file, settings.filesystem)) as opened:
             constants = constants_of(task.file.partition)
             plan = settings.change.plan(TableFile(opened, settings.schema, constants, task.index))
             result = _write(settings, task, opened, plan)

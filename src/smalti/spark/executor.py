@@ -93,7 +93,7 @@ def _packed(index: int, work: Work[Task, Result], task: Task) -> bytes:
     try:
         return pickle.dumps((index, work, task))
     except (pickle.PicklingError, AttributeError, TypeError):
-        return bytes(cloudpickle.dumps((index, work, task)))
+        return bytes(cloudpickle.dumps((index, work, task)))  # type: ignore[no-untyped-call]
 
 
 def _tell(meter: Meter, seen: Totals, found: Totals) -> Totals:
