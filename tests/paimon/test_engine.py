@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 import pytest
+from pypaimon.globalindex.indexed_split import IndexedSplit
+from pypaimon.utils.range import Range
 
 import mosaic as reference
 import smalti
@@ -19,7 +21,7 @@ import smalti.paimon
 from smalti.format.types import has_statistics
 from smalti.paimon import mosaic as ours
 from smalti.paimon.engine import engine
-from tests.paimon.kinds import MOSAIC, Maker, in_order, read_by_pypaimon, rows
+from tests.paimon.kinds import BASIC, EVOLVING, MOSAIC, Maker, in_order, read_by_pypaimon, rows
 from tests.support.tables import SCALARS
 
 
@@ -159,3 +161,41 @@ class TestInstalling:
         assert builder.new_read().to_arrow(builder.new_scan().plan().splits())["id"].to_pylist() == [7]
         smalti.paimon.uninstall()
         assert read == [0]
+
+
+@pytest.mark.parametrize("options", [MOSAIC, EVOLVING], ids=["plain", "row_tracking"])
+def test_rows_by_position(options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pypaimon reads by position is taken from the row groups that have it, and is the same as without smalti."""
+    maker = Maker(tmp_path, BASIC, options).write(rows(0, 500)).write(rows(500, 900))
+    names = [*BASIC.names, "_ROW_ID"] if options is EVOLVING else BASIC.names
+    builder = maker.table.new_read_builder().with_projection(names)
+    splits = builder.new_scan().plan().splits()
+    ranges = [Range(3, 5), Range(498, 502), Range(4, 9)]
+
+    def read() -> pa.Table:
+        return pa.concat_tables([builder.new_read().to_arrow([IndexedSplit(split, ranges)]) for split in splits])
+
+    expected = read()
+    selected: list[int] = []
+    select = ours.MosaicReader.select_rows
+    monkeypatch.setattr(ours.MosaicReader, "select_rows", lambda self, r: selected.extend(r) or select(self, r))
+    with engine():
+        found = read()
+    assert found.equals(expected)
+    assert found["id"].to_pylist() == [*range(3, 10), *range(498, 503)]
+    assert selected == [*range(3, 10), 498, 499, 0, 1, 2]
+
+
+def test_pytorch_reads_mosaic_tables(tmp_path: Path) -> None:
+    """pypaimon's own dataset for PyTorch, by row and by batch; needs PyTorch beside pypaimon."""
+    data = pytest.importorskip("torch.utils.data")
+    maker = Maker(tmp_path, BASIC, EVOLVING).write(rows(0, 300)).write(rows(300, 400))
+    builder = maker.table.new_read_builder()
+    splits = builder.new_scan().plan().splits()
+    with engine():
+        by_row = builder.new_read().to_torch(splits)
+        assert [by_row[index]["id"] for index in (0, 350, 299)] == [0, 350, 299]
+        loaded = data.DataLoader(by_row, batch_size=64, shuffle=True)
+        assert sorted(int(row) for batch in loaded for row in batch["id"]) == list(range(400))
+        stream = builder.new_read().to_torch(splits, streaming=True)
+        assert sorted(row["id"] for row in stream) == list(range(400))

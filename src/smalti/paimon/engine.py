@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 
+from pypaimon.read import split_read
 from pypaimon.read.reader import data_file_batch_reader
+from pypaimon.read.reader.row_range_filter_record_reader import RowIdFilterRecordBatchReader
 from pypaimon.schema.data_types import PyarrowFieldParser
 
 from smalti._compat.paimon import KeptFields
 from smalti.paimon import mosaic
+from smalti.paimon.row_ranges import RowRangeReader
 
 _NAME = "mosaic"
 _lock = threading.Lock()
@@ -58,6 +61,7 @@ def engine() -> Iterator[None]:
             _replaced = sys.modules.get(_NAME)
             sys.modules[_NAME] = mosaic
             data_file_batch_reader.PyarrowFieldParser = KeptFields
+            split_read.RowIdFilterRecordBatchReader = RowRangeReader
     try:
         yield
     finally:
@@ -71,6 +75,7 @@ def _put_back() -> None:
     KeptFields.known = {}
     mosaic.forget_schemas()
     data_file_batch_reader.PyarrowFieldParser = PyarrowFieldParser
+    split_read.RowIdFilterRecordBatchReader = RowIdFilterRecordBatchReader
     if _replaced is None:
         del sys.modules[_NAME]
     else:

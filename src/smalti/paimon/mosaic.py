@@ -21,6 +21,7 @@ from smalti.logical.adapt import check_schema
 from smalti.logical.intake import arrow_batches
 from smalti.logical.mapping import ColumnMapping, SharedSchemas
 from smalti.logical.types import is_legacy_timestamp
+from smalti.mosaic.rows import split_rows
 
 __all__ = ["ColumnStatistics", "MosaicReader", "MosaicWriter", "WriterOptions", "read_table", "write_table"]
 
@@ -149,6 +150,8 @@ class MosaicReader(AbstractContextManager["MosaicReader"]):
     def __init__(self, file: smalti.MosaicFile) -> None:
         self._file = file
         self._columns: list[str] | None = None
+        #: The rows of each row group that are wanted, by number in the file; None for all.
+        self._rows: dict[int, Any] | None = None
 
     @staticmethod
     def from_input_file(read_at_fn: Callable[[int, int], Any], file_length: int) -> MosaicReader:
@@ -166,7 +169,18 @@ class MosaicReader(AbstractContextManager["MosaicReader"]):
         self._file.schema_of(columns)  # refuses a column that is not there
         self._columns = list(dict.fromkeys(columns))
 
+    def select_rows(self, rows: Sequence[int]) -> list[int]:
+        """Read only rows with these numbers, in ascending order, from now on. Return those that the file has."""
+        kept = [row for row in rows if 0 <= row < self._file.num_rows]
+        self._rows = dict(split_rows(pa.array(kept, pa.int64()), self._file._row_starts))
+        return kept
+
     def read_row_group(self, rg_index: int) -> pa.RecordBatch:
+        if self._rows is not None:
+            start = self._file._row_starts[rg_index]
+            wanted = [start + row for row in self._rows[rg_index].to_pylist()] if rg_index in self._rows else []
+            table = self._file.take(wanted, self._columns).combine_chunks()
+            return table.to_batches()[0] if wanted else table.schema.empty_table().to_batches()[0]
         # Not by `iter_batches`, which cuts a large row group and has no batch for one without rows.
         table = self._file.read(self._columns, row_groups=[rg_index])
         for batch in arrow_batches(table):
