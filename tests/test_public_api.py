@@ -20,7 +20,7 @@ NAMES = {
         "BucketLayout ColumnLayout ColumnStatistics ConflictError CorruptFileError DatasetSummary FileLayout "
         "LayoutChoice Loader MemoryLimitError MosaicDataset MosaicError MosaicFile MosaicWriter NoSuchRowError "
         "PaimonTableError ReadAt RowGroup RowGroupLayout Scan SchemaError Section UnsupportedFeatureError "
-        "WriteSummary WriterOptions WrittenFile __version__ dataset loader open read_table scan write_dataset "
+        "WriteSummary WriterOptions __version__ dataset loader open read_table scan write_dataset "
         "write_table"
     ),
     "smalti.duckdb": "query query_reader scan",

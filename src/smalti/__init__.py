@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from smalti.file.reader import MosaicFile, RowGroup
     from smalti.file.reader import open_file as open
-    from smalti.file.streams import Scan
+    from smalti.file.scans import Scan
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
     from smalti.io.sources import ReadAt
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from smalti.options import WriterOptions
     from smalti.table.dataset import MosaicDataset, dataset
     from smalti.table.opening import read_table, scan
-    from smalti.table.staging import WrittenFile
     from smalti.table.writing import DatasetSummary, write_dataset
 
 #: The one place of the version; pyproject.toml takes it from here. It ends in ".dev0" until there is a release.
@@ -69,7 +68,6 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteSummary",
     "WriterOptions",
-    "WrittenFile",
     "__version__",
     "dataset",
     "loader",
@@ -93,7 +91,7 @@ _HOMES = {
         "UnsupportedFeatureError",
     ),
     "smalti.file.reader": ("MosaicFile", "RowGroup", "open"),
-    "smalti.file.streams": ("Scan",),
+    "smalti.file.scans": ("Scan",),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),
     "smalti.io.sources": ("ReadAt",),
@@ -103,7 +101,6 @@ _HOMES = {
     "smalti.options": ("WriterOptions",),
     "smalti.table.dataset": ("MosaicDataset", "dataset"),
     "smalti.table.opening": ("read_table", "scan"),
-    "smalti.table.staging": ("WrittenFile",),
     "smalti.table.writing": ("DatasetSummary", "write_dataset"),
 }
 

@@ -18,7 +18,8 @@ import pyarrow.dataset as pads
 
 from smalti.errors import MosaicError, no_column, suggestion
 from smalti.extras import optional_module
-from smalti.file.streams import Scan, Scannable, read_as
+from smalti.file.scans import Scan, read_as
+from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.mosaic.rows import RowIndex
 from smalti.spec import FILE_SUFFIX
@@ -38,6 +39,8 @@ __all__ = ["query", "query_reader", "scan"]
 
 #: The column of row numbers, under DuckDB's own name for it.
 NUMBERS = "file_row_number"
+#: The same for the column of paths.
+PATHS = "filename"
 
 
 def scan(
@@ -48,6 +51,7 @@ def scan(
     filesystem: AnyFileSystem = None,
     storage_options: AnyStorageOptions = None,
     file_row_number: bool = False,
+    filename: bool = False,
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation over a file, directory, pattern or list; DuckDB reads the columns and rows that a query needs.
 
@@ -64,6 +68,8 @@ def scan(
         Credentials and endpoint for URIs; see `smalti.open`.
     file_row_number : bool
         Whether there is a column of this name with the number of each row in its file, as in DuckDB's `read_parquet`.
+    filename : bool
+        Whether there is a column of this name, the last one, with the path of each row's file.
 
     Examples
     --------
@@ -73,7 +79,9 @@ def scan(
     [(2,), (3,)]
     """
     filesystem = chosen(filesystem, storage_options)
-    origin = _open(source, filesystem)
+    origin = _open(source, filesystem, with_paths=filename)
+    if filename and columns is not None:
+        columns = [*columns, *({PATHS} - set(columns))]
     return (connection or duckdb.default_connection()).from_arrow(
         ArrowTable(origin, columns, is_numbered=file_row_number)
     )
@@ -85,6 +93,7 @@ def query(
     connection: duckdb.DuckDBPyConnection | None = None,
     filesystem: AnyFileSystem = None,
     storage_options: AnyStorageOptions = None,
+    params: Sequence[Any] | Mapping[str, Any] | None = None,
     **tables: Any,
 ) -> duckdb.DuckDBPyRelation | None:
     """Run a statement in which Mosaic files and tables may stand where DuckDB expects a table.
@@ -92,7 +101,7 @@ def query(
     Quoted paths that end in ``.mosaic`` or ``/`` are tables, as in ``FROM 'wide.mosaic'``, ``FROM 'days/*.mosaic'`` and
     ``FROM 's3://bucket/sales/'``; so are the names that are passed as keywords. DuckDB's own tables and files can be
     joined with them. Nothing is left behind in the connection. A statement that names a column ``file_row_number``
-    gets the number of each row in its file.
+    gets the number of each row in its file, and one that names ``filename`` the path of the file.
 
     Parameters
     ----------
@@ -103,6 +112,8 @@ def query(
         Where the paths are looked up.
     storage_options : mapping, optional
         Credentials and endpoint for URIs; see `smalti.open`.
+    params : sequence or mapping, optional
+        Values for ``?`` or ``$1`` in the statement, in their order, or for ``$name`` by name.
     **tables : path, list of paths, MosaicFile or MosaicDataset
         Tables by the name that they have in the statement; DuckDB may have none of the same name.
 
@@ -123,6 +134,8 @@ def query(
     >>> _ = smalti.write_table(pa.table({"id": [1, 2, 3], "x": [0.5, 1.5, 2.5]}), "duck.mosaic")
     >>> smalti.duckdb.query("SELECT sum(x) FROM 'duck.mosaic' WHERE id > 1").fetchall()
     [(4.0,)]
+    >>> smalti.duckdb.query("SELECT x FROM 'duck.mosaic' WHERE id = ?", params=[3]).fetchall()
+    [(2.5,)]
     """
     filesystem = chosen(filesystem, storage_options)
     connection = connection or duckdb.default_connection()
@@ -136,9 +149,12 @@ def query(
     for name, source in {**paths, **tables}.items():
         origin = _open(source, filesystem)
         asked = None if named is None else _columns_named(origin, named)
+        if named is not None and PATHS in named and PATHS not in (asked or ()):
+            origin = _open(source, filesystem, with_paths=True)
+            asked = _columns_named(origin, named)
         is_numbered = named is not None and NUMBERS in named and NUMBERS not in (asked or ())
         sources[name] = ArrowTable(origin, asked, is_numbered=is_numbered)
-    return compat.sql_with_tables(connection, sql, sources)
+    return compat.sql_with_tables(connection, sql, sources, params)
 
 
 @contextmanager
@@ -218,8 +234,12 @@ class Scanner(NamedTuple):
         return pa.RecordBatchReader.from_batches(self.projected_schema, batches)
 
 
-def _open(source: Any, filesystem: AnyFileSystem) -> Scannable:
-    return source if isinstance(source, Scannable) else open_any(source, filesystem)
+def _open(source: Any, filesystem: AnyFileSystem, *, with_paths: bool = False) -> Scannable:
+    if not isinstance(source, Scannable):
+        return open_any(source, filesystem, file_paths=PATHS if with_paths else None)
+    if with_paths and isinstance(source, MosaicDataset):
+        return source.with_file_paths(PATHS)
+    return source
 
 
 def _columns_named(origin: Scannable, names: Set[str]) -> Sequence[str]:

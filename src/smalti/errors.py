@@ -173,6 +173,10 @@ class RemovedError(ReplacedError, FileNotFoundError):
     """A file of a table was removed after the table was listed."""
 
 
+class LostTypesWarning(UserWarning):
+    """A file is written that cannot keep types or metadata of its table, because it is not compressed."""
+
+
 class LeftoverWarning(UserWarning):
     """A commit has happened, but files that it has replaced or staged could not be removed or moved yet."""
 

@@ -57,6 +57,9 @@ def scan_mosaic(
     readahead: int | None = None,
     memory_limit: int | None = None,
     row_index_name: str | None = None,
+    n_rows: int | None = None,
+    hive_partitioning: bool | None = None,
+    include_file_paths: str | None = None,
 ) -> pl.LazyFrame:
     """A lazy frame over a file, a directory or pattern of files, or a list of them.
 
@@ -68,6 +71,12 @@ def scan_mosaic(
     row_index_name : str, optional
         The name of a column that comes first and has the number of each row, as in `polars.scan_parquet`. Conditions on
         it skip row groups.
+    n_rows : int, optional
+        Read only the first rows.
+    hive_partitioning : bool, optional
+        Whether directories called ``key=value`` are columns; by default of tables, and not of a single file.
+    include_file_paths : str, optional
+        The name of a column, the last one, with the path of each row's file. Conditions on it rule out files.
 
     Examples
     --------
@@ -78,7 +87,16 @@ def scan_mosaic(
     """
     filesystem = chosen(filesystem, storage_options)
     if not isinstance(source, Scannable):
-        source = open_any(source, filesystem, readahead=readahead, memory_limit=memory_limit)
+        source = open_any(
+            source,
+            filesystem,
+            readahead=readahead,
+            memory_limit=memory_limit,
+            hive_partitioning=hive_partitioning,
+            file_paths=include_file_paths,
+        )
+    elif hive_partitioning is not None or include_file_paths is not None:
+        raise TypeError("hive_partitioning and include_file_paths are for paths; smalti.dataset has them, too")
     if isinstance(source, MosaicDataset):
         source = source.with_schema()  # Polars asks for types first, and relies on them for every read.
     named: dict[str, Any] = {"explain_name": "mosaic"} if _HAS_NAMES else {}
@@ -88,7 +106,8 @@ def scan_mosaic(
             raise RowIndex(row_index_name).taken_name()
         index = pl.get_index_type()
         schema = {row_index_name: index() if isinstance(index, type) else index, **schema}
-    return register_io_source(partial(_frames, source, row_index_name), schema=schema, is_pure=True, **named)
+    frame = register_io_source(partial(_frames, source, row_index_name), schema=schema, is_pure=True, **named)
+    return frame if n_rows is None else frame.head(n_rows)
 
 
 def _frames(

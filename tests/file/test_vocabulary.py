@@ -107,7 +107,7 @@ def test_files_that_text_rules_out_by_partition_are_not_opened(origins: dict[str
 @given(sizes=st.lists(st.integers(0, 9), max_size=8), batch_size=st.integers(1, 12))
 @settings(max_examples=60, deadline=None)
 def test_exact_batches(sizes: list[int], batch_size: int) -> None:
-    from smalti.file.streams import exact_batches
+    from smalti.file.scans import exact_batches
 
     rows = iter(range(100))
     batches = [pa.record_batch({"a": pa.array([next(rows) for _ in range(size)], pa.int64())}) for size in sizes]

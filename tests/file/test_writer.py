@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -610,3 +611,61 @@ def test_values_of_a_dictionary_that_are_more_than_an_array_can_hold() -> None:
 
 def _refuse(reason: str) -> Any:
     raise pa.ArrowInvalid(reason)
+
+
+class TestWhatIsAddedWhileWriting:
+    def test_row_groups_end_by_hand(self) -> None:
+        sink = io.BytesIO()
+        with smalti.MosaicWriter(sink, pa.schema([("day", pa.int64())]), stats_columns=["day"]) as writer:
+            for day in range(3):
+                writer.flush()  # Nothing is there yet, so no row group ends.
+                writer.write(pa.table({"day": [day] * (day + 1)}))
+                assert writer.buffered_bytes > 0
+                writer.flush()
+                assert writer.buffered_bytes == 0
+        with smalti.open(sink.getvalue()) as file:
+            assert [file.row_group(index).num_rows for index in range(file.num_row_groups)] == [1, 2, 3]
+            assert file.matching_row_groups("day = 1") == [1]
+        with pytest.raises(smalti.MosaicError, match="writer is closed"):
+            writer.flush()
+
+    def test_metadata_is_added_before_the_end(self) -> None:
+        sink = io.BytesIO()
+        schema = pa.schema([("a", pa.int64())], metadata={"kept": "1", "changed": "1"})
+        with smalti.MosaicWriter(sink, schema) as writer:
+            writer.write(pa.table({"a": [1, 2]}))
+            writer.add_key_value_metadata({"changed": "2", "rows": "2"})
+            writer.add_key_value_metadata({b"last": b"3"})
+        assert smalti.read_table(sink.getvalue()).schema.metadata == {
+            b"kept": b"1", b"changed": b"2", b"rows": b"2", b"last": b"3"
+        }  # fmt: skip
+        bare = smalti.MosaicWriter(io.BytesIO(), schema, companion=False)
+        with bare, pytest.raises(smalti.MosaicError, match="metadata needs a file with compression and companion"):
+            bare.add_key_value_metadata({"a": "b"})
+        with smalti.MosaicWriter(io.BytesIO(), schema) as other, pytest.raises(TypeError):
+            other.add_key_value_metadata({"a": 1})  # type: ignore[dict-item]
+
+    def test_a_generator_is_written(self) -> None:
+        sink = io.BytesIO()
+        smalti.write_table((pa.record_batch({"a": [number]}) for number in range(3)), sink, row_group_max_rows=2)
+        assert smalti.read_table(sink.getvalue()).to_pydict() == {"a": [0, 1, 2]}
+
+
+def test_what_files_without_compression_lose_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lossy = pa.table({"a": pa.array([1], pa.uint8()), "b": pa.array([{"x": 1}]), "c": [1]}).to_pandas().set_index("c")
+    frame = pa.Table.from_pandas(lossy)
+    for table, words in [
+        (pa.table({"a": [1]}), None),
+        (pa.Table.from_pandas(pa.table({"a": [1]}).to_pandas()), None),
+        (pa.table({"a": pa.array([1], pa.uint8())}), "does not keep the type of 'a'; compression=\"zstd\" does"),
+        (frame, "the type of 'a', the type of 'b', the index of pandas;"),
+        (pa.table({"a": [1]}).replace_schema_metadata({"k": "v"}), "metadata"),
+    ]:
+        monkeypatch.setattr("smalti.file.writer._has_warned", False)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                smalti.write_table(table, io.BytesIO(), compression="none")
+            smalti.write_table(table, io.BytesIO(), compression="none", companion=False)
+        assert len(caught) == (words is not None)
+        assert words is None or words in str(caught[0].message)

@@ -41,7 +41,7 @@ def to_arrow_reader(relation: duckdb.DuckDBPyRelation, batch_size: int) -> pa.Re
 
 
 def sql_with_tables(
-    connection: duckdb.DuckDBPyConnection, sql: str, tables: Mapping[str, Any]
+    connection: duckdb.DuckDBPyConnection, sql: str, tables: Mapping[str, Any], params: Any = None
 ) -> duckdb.DuckDBPyRelation | None:
     """Run a statement with Arrow tables of these names, which may be paths, and leave nothing in the connection.
 
@@ -49,8 +49,9 @@ def sql_with_tables(
     caller is code whose variables have these names. `register` would leave a view in the connection, and removing the
     view would break the relation, which is lazy. Can go when `sql` takes tables.
     """
-    variables = {**tables, "_connection": connection, "_sql": sql}
-    return cast("duckdb.DuckDBPyRelation | None", eval("_connection.sql(_sql)", variables))
+    variables = {**tables, "_connection": connection, "_sql": sql, "_params": params}
+    call = "_connection.sql(_sql)" if params is None else "_connection.sql(_sql, params=_params)"
+    return cast("duckdb.DuckDBPyRelation | None", eval(call, variables))
 
 
 def refuse_shadowed(connection: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:

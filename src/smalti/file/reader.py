@@ -15,7 +15,8 @@ import pyarrow as pa
 from smalti import threads
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
-from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of, refuse_fields
+from smalti.file.scans import Scan, cut_batches
+from smalti.file.streams import Scannable, in_order_of, refuse_fields
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import PurePath
@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from smalti import threads
 from smalti._core.input import InputBatch
-from smalti.errors import MosaicError, SchemaError, no_column, without_secrets
+from smalti.errors import LostTypesWarning, MosaicError, SchemaError, no_column, without_secrets
 from smalti.file.inspection import Inspector
 from smalti.format.foreign import SUFFIXES
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import open_sink
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.logical.adapt import check_schema
-from smalti.logical.intake import Intake, arrow_batches, arrow_reader
+from smalti.logical.intake import Intake, arrow_batches, arrow_reader, batch_reader
 from smalti.logical.mapping import restore_bound
 from smalti.mosaic.layout_choice import LayoutChoice
 from smalti.mosaic.writer import StoredWriter
@@ -31,6 +31,8 @@ from smalti.options import WriterOptions, WriterOptionValues
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
+#: Whether this process has warned of what files lose that are not compressed.
+_has_warned = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class MosaicWriter:
         #: The schema that the caller passed.
         self.schema = check_schema(schema)
         self._intake = Intake(schema, self.options.has_companion)
+        self._warn_of_loss()
         self._inspector = Inspector()
         self._failure: BaseException | None = None
         self.summary: WriteSummary | None = None
@@ -138,6 +141,16 @@ class MosaicWriter:
             sink.abort()
             raise
         self._closed = False
+
+    def _warn_of_loss(self) -> None:
+        """Say once what files lose that are not compressed, unless they were asked for without a companion."""
+        global _has_warned
+        if _has_warned or self.options.has_companion or not self.options.companion:
+            return
+        if lost := self._intake.without_companion():
+            _has_warned = True
+            text = f'without compression a file does not keep {", ".join(lost)}; compression="zstd" does'
+            warnings.warn(text, LostTypesWarning, stacklevel=3)
 
     def _columns_with_statistics(self) -> list[int]:
         """Indices of the stored columns that get statistics."""
@@ -236,6 +249,28 @@ class MosaicWriter:
                 self._fail(error)
                 raise
 
+    def add_key_value_metadata(self, key_value_metadata: Mapping[str, str] | Mapping[bytes, bytes]) -> None:
+        """Add metadata of the schema, until the writer is closed; the last value of a key counts.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, smalti
+        >>> with smalti.MosaicWriter("noted.mosaic", pa.schema([("a", pa.int64())])) as writer:
+        ...     writer.write(pa.table({"a": [1, 2, 3]}))
+        ...     writer.add_key_value_metadata({"sum": "6"})
+        >>> smalti.read_table("noted.mosaic").schema.metadata
+        {b'sum': b'6'}
+        """
+        with self._lock:
+            self._usable()
+            if not self.options.has_companion:
+                raise MosaicError(
+                    "metadata needs a file with compression and companion", found=self.options.compression
+                )
+            # Arrow takes text and bytes, and refuses anything else.
+            self._intake.add_metadata(pa.schema([], metadata=dict(key_value_metadata)).metadata or {})
+            self.schema = self.schema.with_metadata(self._intake.given.metadata or {})
+
     def close(self) -> None:
         """Write the rows that are left and the end of the file, and make the file appear. Closing twice is harmless.
 
@@ -319,6 +354,7 @@ def write_table(
     where: Any,
     options: WriterOptions | None = None,
     *,
+    schema: pa.Schema | None = None,
     filesystem: AnyFileSystem = None,
     storage_options: AnyStorageOptions = None,
     **option_values: Unpack[WriterOptionValues],
@@ -328,8 +364,11 @@ def write_table(
     Parameters
     ----------
     data : pyarrow.Table, RecordBatch, RecordBatchReader, or object with ``__arrow_c_stream__``
+        Or an iterable of such objects with one schema, for example a generator of batches.
     where : str, os.PathLike or binary file object
     options : WriterOptions, optional
+    schema : pyarrow.Schema, optional
+        The schema of an iterable, by default that of its first batch.
     filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
     storage_options : mapping, optional
         Credentials and endpoint for URIs; see `smalti.open`.
@@ -343,7 +382,7 @@ def write_table(
     3
     """
     filesystem = chosen(filesystem, storage_options)
-    data = arrow_reader(data)
+    data = batch_reader(data, schema)
     with MosaicWriter(where, data.schema, options, filesystem=filesystem, **option_values) as writer:
         writer.write(data, copy=False)
     assert writer.summary is not None

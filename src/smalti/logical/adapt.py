@@ -88,8 +88,8 @@ class Adapter:
                 if self._convert is not None or array.type != field.type:
                     convert = partial(self._convert or widen_array, array, field)
                     array = _counted(convert, rows, field.type, allowance)
-            elif constant is not None and constant.is_valid:
-                array = _counted(partial(pa.repeat, constant, rows), rows, field.type, allowance)
+            elif constant is not None and (constant.is_valid or isinstance(constant, pa.DictionaryScalar)):
+                array = _counted(partial(_repeated, constant, rows), rows, field.type, allowance)
             else:
                 key = str(field.type)
                 if key not in nulls or nulls[key].type != field.type:
@@ -97,6 +97,15 @@ class Adapter:
                 array = nulls[key]
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _repeated(constant: pa.Scalar, rows: int) -> pa.Array:
+    """Rows of one value. Those of a dictionary keep it, also if the value is null."""
+    if not isinstance(constant, pa.DictionaryScalar):
+        return pa.repeat(constant, rows)
+    type_: Any = constant.type
+    indices = pa.repeat(constant.index, rows) if constant.is_valid else pa.nulls(rows, type_.index_type)
+    return pa.DictionaryArray.from_arrays(indices, constant.dictionary, ordered=type_.ordered)
 
 
 def _counted(make: Callable[[], Any], rows: int, type_: Any, allowance: Allowance | None) -> Any:

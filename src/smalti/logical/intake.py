@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
@@ -166,6 +168,23 @@ class Intake:
                 entries[name] = dictionary.known
                 left -= size
         return Description(pa.schema(fields).with_metadata(self.given.metadata or {}), names, entries)
+
+    def add_metadata(self, more: Mapping[bytes, bytes]) -> None:
+        """Add metadata of the schema, for the companion."""
+        self.given = self.given.with_metadata({**(self.given.metadata or {}), **more})
+
+    def without_companion(self) -> list[str]:
+        """What a file without a companion does not keep, in words."""
+        lost = [f"the type of {self.given.field(index).name!r}" for index in list(self._columns)[:3]]
+        if len(self._columns) > len(lost):
+            lost.append(f"{len(self._columns) - len(lost):,} other types")
+        metadata = dict(self.given.metadata or {})
+        pandas = metadata.pop(b"pandas", b"{}")
+        with suppress(ValueError, AttributeError, TypeError):
+            index = json.loads(pandas).get("index_columns", [])
+            if any(isinstance(each, str) or (each["start"], each["step"]) != (0, 1) for each in index):
+                lost.append("the index of pandas")
+        return [*lost, "metadata"] if metadata else lost
 
     def _with_capacity(self, column: LogicalColumn, most_rows: int) -> pa.Field:
         """The field of a column, with indices and run ends that can count all entries and rows of a row group."""
@@ -361,7 +380,7 @@ def arrow_reader(data: Any) -> Any:
     if isinstance(data, (pa.RecordBatchReader, pa.Table, pa.RecordBatch)):
         return data
     if hasattr(data, "__arrow_c_stream__"):
-        _refuse_objects(data)
+        data = _exportable(data)
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.record_batch(data)
@@ -397,12 +416,25 @@ def _of_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
         del batch
 
 
-def _refuse_objects(data: Any) -> None:
-    """Refuse Python objects in a frame of Polars, whose Arrow stream has their addresses in memory as bytes."""
+def _exportable(data: Any) -> Any:
+    """A frame of Polars in types that Arrow has; other data as it is.
+
+    The stream of a frame has the addresses in memory of Python objects, as bytes, so these are refused. Arrow knows no
+    integers of 128 bits, which are exact as decimals, if they have no more than 38 digits.
+    """
     polars = sys.modules.get("polars")  # A caller that passes a frame has imported Polars.
-    if polars is not None and isinstance(data, polars.DataFrame) and polars.Object in data.dtypes:
+    if polars is None or not isinstance(data, polars.DataFrame):
+        return data
+    if polars.Object in data.dtypes:
         column = data.columns[data.dtypes.index(polars.Object)]
         raise SchemaError("Python objects cannot be stored", column=column, found="polars.Object")
+    wide = [kind for kind in (getattr(polars, name, None) for name in ("Int128", "UInt128")) if kind in data.dtypes]
+    try:
+        return data.with_columns(polars.col(*wide).cast(polars.Decimal(38, 0))) if wide else data
+    except polars.exceptions.PolarsError as error:
+        raise SchemaError(
+            "an integer has more digits than a decimal", found=str(error).partition("\n")[0], expected="38 at most"
+        ) from None
 
 
 def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,6 @@ from smalti.file.reader import MosaicFile
 from smalti.file.streams import in_order_of
 from smalti.memory import most_memory
 from smalti.mosaic.rows import parse_indices, plan_take, split_rows
-from smalti.table.partitions import constants_of
 from smalti.table.planning import ReadPlan
 from smalti.table.reading import plan_file
 from smalti.table.snapshot import OpenFiles, Snapshot
@@ -62,7 +61,7 @@ class TableBlocks(RowBlocks):
 
     def _read(self, place: int, kept: Allowance, **which: Any) -> pa.Table:
         opened, file = self._file(place), self._plan.files[place]
-        constants = constants_of(file.partition if len(self._table.partitions) else {})
+        constants = self._table.constants_of(file)
         read = plan_file(self._plan, opened, constants)
         batches = []
         for unit in opened.units(read.columns, None, kept, **which):

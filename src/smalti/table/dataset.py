@@ -18,7 +18,8 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import SchemaError
 from smalti.file.blocks import RowBlocks
-from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of
+from smalti.file.scans import Scan, cut_batches
+from smalti.file.streams import Scannable, in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import check_columns, is_pattern, match_names
@@ -138,7 +139,14 @@ class MosaicDataset(Dataset):
     @property
     def typed_columns(self) -> TypedColumns:
         """The columns of `schema`, of which engines ask for some by name."""
-        return self._given or self._read(lambda table: self._whole(table).all_columns)
+
+        def find(table: Snapshot) -> TypedColumns:
+            whole = self._whole(table)
+            found = whole.all_columns
+            self._refuse_stored_path(whole, whole.files)
+            return found
+
+        return self._given or self._read(find)
 
     def _parse_text(self, text: str, row_index: str | None = None) -> Any:
         """For conditions on partition columns alone, no file is opened: those ruled out may disagree on types."""
@@ -147,6 +155,12 @@ class MosaicDataset(Dataset):
 
             return parse_where(text, self.partition_schema)
         return super()._parse_text(text, row_index)
+
+    def with_file_paths(self, name: str) -> MosaicDataset:
+        """The same table with a column, the last one, that has the path of each row's file."""
+        settings = replace(self._settings, file_paths=name)
+        schema = None if self._given is None else self._given.schema.append(pa.field(name, pa.string()))
+        return MosaicDataset(self._find, schema, settings, self._filter)
 
     def with_schema(self) -> MosaicDataset:
         """The same table, read in the types of `schema` whichever files are read; for engines that ask for it first."""
@@ -306,10 +320,19 @@ class MosaicDataset(Dataset):
             is_plain = not any(map(is_pattern, asked))
             asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(columns_of.names, asked))
             asked = asked if row_index is None else (row_index, *(name for name in asked if name != row_index))
+        self._refuse_stored_path(table, typed_by)
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
         names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given is None else ()
         plan = plan_read(files, asked, filter_, columns_of.project, sorted(names))
         return plan if row_index is None else replace(plan, row_index=row_index)
+
+    def _refuse_stored_path(self, table: Snapshot, files: Sequence[FoundFile]) -> None:
+        """Refuse a column of paths that has the name of a column in the files, which would be read instead."""
+        name = self._settings.file_paths
+        if name is not None and self._given is None and name in table.stored_partitions(files):
+            raise SchemaError(
+                "the files have a column of this name; give the column of their paths another", found=name
+            )
 
     # --- how it is read ---------------------------------------------------------------------------------------------
 
@@ -454,13 +477,14 @@ def dataset(
     source: AnyPath | Sequence[AnyPath],
     *,
     schema: pa.Schema | None = None,
-    partitioning: str | None = "hive",
+    partitioning: str | Sequence[str] | None = "hive",
     filesystem: AnyFileSystem = None,
     storage_options: AnyStorageOptions = None,
     readahead: int | None = None,
     memory_limit: int | None = None,
     plain: bool = False,
     logical: bool = True,
+    include_file_paths: str | None = None,
 ) -> MosaicDataset:
     """Open a directory, glob or list of Mosaic files as one table.
 
@@ -472,10 +496,11 @@ def dataset(
         the directory in which the process is now.
     schema : pyarrow.Schema, optional
         Read as this schema instead of the union of the files' schemas, partition columns included.
-    partitioning : {"hive", None}
+    partitioning : "hive", list of str, or None
         Whether directories called ``key=value`` are columns, if the files do not store them: directories below
         `source`, and those in the paths of files that it names. Such a column is int64 if all its values are whole
-        numbers, else string; `schema` may say otherwise.
+        numbers, else string; `schema` may say otherwise. With a list of names, directories are values alone, as in
+        ``2026/01``: those of each level below `source` are the column of this name.
     filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
     storage_options : mapping, optional
         Credentials and endpoint for URIs; see `smalti.open`.
@@ -489,6 +514,8 @@ def dataset(
         rows that were never committed. `smalti.paimon.dataset` reads its rows.
     logical : bool
         Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
+    include_file_paths : str, optional
+        The name of a column, the last one, with the path of each row's file. Conditions on it rule out files.
 
     Raises
     ------
@@ -506,9 +533,10 @@ def dataset(
     {'a': [1, 2], 'year': [2024, 2024]}
     """
     filesystem = chosen(filesystem, storage_options)
-    if partitioning not in ("hive", None):
-        raise ValueError(f'partitioning is "hive" or None, not {partitioning!r}')
-    settings = ReadSettings(partitioning == "hive", readahead, memory_limit, logical)
+    levels = None if partitioning is None or isinstance(partitioning, str) else tuple(partitioning)
+    if levels is None and partitioning not in ("hive", None):
+        raise ValueError(f'partitioning is "hive", a list of names or None, not {partitioning!r}')
+    settings = ReadSettings(partitioning is not None, readahead, memory_limit, logical, include_file_paths, levels)
     return open_dataset(source, filesystem, settings, schema=schema, plain=plain)
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti.errors import without_secrets
+from smalti.errors import MosaicError, without_secrets
 from smalti.file.reader import MosaicFile, open_file
-from smalti.file.streams import Scan
+from smalti.file.scans import Scan
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 
 if TYPE_CHECKING:
@@ -27,15 +27,21 @@ def open_any(
     memory_limit: int | None = None,
     logical: bool = True,
     filters: AnyFilter = None,
+    hive_partitioning: bool | None = None,
+    file_paths: str | None = None,
 ) -> MosaicFile | MosaicDataset:
     """Open a file, or a table if the source is a directory, a pattern or a list.
 
     A file is tried first, because it opens without a listing, and listing takes another round trip on object stores.
     It is read once, so nothing of it is cached. With `filters`, a table is opened for a single read that has them.
+
+    `hive_partitioning` says whether names of directories are columns, by default of tables only. `file_paths` is the
+    name of a column with the path of each row's file. A file that has one of these is a table of one file.
     """
-    if not isinstance(source, (list, tuple)):
+    is_table = isinstance(source, (list, tuple))
+    if not is_table:
         try:
-            return open_file(
+            opened = open_file(
                 source,
                 filesystem=filesystem,
                 readahead=readahead,
@@ -43,15 +49,22 @@ def open_any(
                 cache_bytes=0,
                 logical=logical,
             )
+            if file_paths is None and not hive_partitioning:
+                return opened
+            opened.close()
+            if not isinstance(source, (str, os.PathLike)):
+                raise MosaicError("only a file that is opened by its path has one", found=type(source).__name__)
         except OSError as error:
             is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
             if not is_missing or not isinstance(source, (str, os.PathLike)):
                 raise
+            is_table = True
     # A single file does without what listing needs.
     from smalti.table.dataset import open_dataset
     from smalti.table.snapshot import ReadSettings
 
-    settings = ReadSettings(True, readahead, memory_limit, logical)
+    is_partitioned = is_table if hive_partitioning is None else hive_partitioning
+    settings = ReadSettings(is_partitioned, readahead, memory_limit, logical, file_paths)
     return open_dataset(source, filesystem, settings, filters=filters)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -19,7 +20,7 @@ from smalti.errors import SchemaError, no_column
 from smalti.logical.adapt import ConstantOf
 from smalti.logical.arrays import as_compared, take_rows
 from smalti.logical.types import storage_kind
-from smalti.table.names import partition_directory
+from smalti.table.names import HIVE_NULL, PAIMON_NULL, partition_directory
 
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
@@ -46,6 +47,18 @@ def partition_schema(
             )
     values = {name: {file.partition[name] for file in files} | also.get(name, set()) for name in names}
     return pa.schema([pa.field(name, infer(found - {None})) for name, found in values.items()])
+
+
+def level_values(path: str, names: Sequence[str]) -> dict[str, str | None]:
+    """Return the values that the levels of directories of a path are, null where there are fewer levels than names.
+
+    Examples
+    --------
+    >>> level_values("2026/S%C3%A3o/part.mosaic", ["year", "city", "more"])
+    {'year': '2026', 'city': 'São', 'more': None}
+    """
+    directories = [None if part in (HIVE_NULL, PAIMON_NULL) else unquote(part) for part in path.split("/")[:-1]]
+    return {name: directories[level] if level < len(directories) else None for level, name in enumerate(names)}
 
 
 def infer_type(values: Collection[str | None]) -> pa.DataType:
@@ -101,9 +114,45 @@ def _parse_value(text: str | None, field: pa.Field) -> pa.Scalar:
         ) from None
 
 
-def constants_of(partition: Mapping[str, str | None]) -> ConstantOf:
-    """Return the partition values of a file as the constants of a `smalti.logical.adapt.Adapter`."""
-    return lambda field: partition_value(partition, field) if field.name in partition else None
+def constants_of(
+    partition: Mapping[str, str | None],
+    shared: Callable[[pa.Field], Mapping[str | None, pa.Scalar]] | None = None,
+) -> ConstantOf:
+    """Return the partition values of a file as the constants of a `smalti.logical.adapt.Adapter`.
+
+    `shared` has the values of all files for a field with a dictionary, see `shared_dictionary`.
+    """
+
+    def constant_of(field: pa.Field) -> pa.Scalar | None:
+        if field.name not in partition:
+            return None
+        if shared is not None and pt.is_dictionary(field.type):
+            return shared(field)[partition[field.name]]
+        return partition_value(partition, field)
+
+    return constant_of
+
+
+def shared_dictionary(files: Sequence[FoundFile], field: pa.Field) -> dict[str | None, pa.Scalar]:
+    """Return the value of a partition column for each text that directories have, all of one dictionary.
+
+    So the batches of all files have the same dictionary, which writers of Arrow's streams ask for.
+    """
+    texts = sorted({text for file in files if (text := file.partition.get(field.name)) is not None})
+    assert isinstance(field.type, pa.DictionaryType)
+    plain = pa.field(field.name, field.type.value_type)
+    values = pa.array([partition_value({field.name: text}, plain).as_py() for text in texts], plain.type)
+    try:
+        indices = pa.array([*range(len(texts)), None], field.type.index_type)
+    except (pa.ArrowInvalid, OverflowError):
+        raise SchemaError(
+            "the indices of a dictionary cannot count the values of a partition column",
+            column=field.name,
+            found=len(texts),
+            expected=str(field.type),
+        ) from None
+    entries = pa.DictionaryArray.from_arrays(indices, values, ordered=field.type.ordered)
+    return {text: entries[at] for at, text in enumerate([*texts, None])}
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

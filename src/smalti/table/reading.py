@@ -19,7 +19,6 @@ from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order, started
 from smalti.table.columns import nearest
-from smalti.table.partitions import constants_of
 from smalti.table.planning import ReadPlan, has_types, leaf_of
 from smalti.table.snapshot import OpenFiles, Snapshot
 from smalti.table.splits import Piece
@@ -200,8 +199,7 @@ def read_plan(
         return opened.take(piece.file.path) or table.open(piece.file)
 
     def plan_piece(piece: Piece, opened: MosaicFile) -> FileRead:
-        constants = constants_of(piece.file.partition if len(table.partitions) else {})
-        return plan_file(plan, opened, constants, first_row=piece.first_row)
+        return plan_file(plan, opened, table.constants_of(piece.file), first_row=piece.first_row)
 
     pieces = [Piece.whole(file) for file in plan.files] if plan.pieces is None else plan.pieces
     budget = table.budget_of(len(plan.needed))

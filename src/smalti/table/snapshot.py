@@ -19,12 +19,13 @@ import pyarrow as pa
 
 from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
-from smalti.io.locations import is_local
+from smalti.io.locations import Location, is_local
+from smalti.logical.adapt import ConstantOf
 from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping
 from smalti.readahead import MIN_LOCAL_BYTES, Budget, started
 from smalti.table.columns import TableColumns, table_columns
 from smalti.table.listing import FoundFile, Listing, open_found
-from smalti.table.partitions import partition_schema
+from smalti.table.partitions import constants_of, level_values, partition_schema, shared_dictionary
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -105,6 +106,18 @@ class ReadSettings:
     readahead: int | None = None
     memory_limit: int | None = None
     logical: bool = True
+    #: The name of a column with the path of each row's file; by default there is none.
+    file_paths: str | None = None
+    #: The columns that the levels of directories are, if their names are values alone.
+    levels: tuple[str, ...] | None = None
+
+
+def _with_path(file: FoundFile, filesystem: FileSystem, settings: ReadSettings) -> FoundFile:
+    """The file with its path as a partition value, which is what it is: one value for all of its rows."""
+    assert settings.file_paths is not None
+    stores = Location(filesystem, file.name).stores
+    path = file.name if stores is None else f"{stores.get_type_name()}://{file.name}"
+    return replace(file, partition={**(file.partition if settings.is_partitioned else {}), settings.file_paths: path})
 
 
 @dataclass(frozen=True)
@@ -135,11 +148,17 @@ class Snapshot:
     columns: dict[str, ColumnMapping] = field(default_factory=dict)
     facts: dict[str, FileFacts] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    _dictionaries: dict[tuple[str, str], Mapping[str | None, pa.Scalar]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, listing: Listing, settings: ReadSettings) -> Snapshot:
         files, also = listing.files, listing.ruled_out
-        partitions = partition_schema(files, also=also) if settings.is_partitioned else pa.schema([])
+        if settings.levels is not None:
+            files = [replace(file, partition=level_values(listing.relative(file), settings.levels)) for file in files]
+        if settings.file_paths is not None:
+            files = [_with_path(file, listing.filesystem, settings) for file in files]
+        has_columns = settings.is_partitioned or settings.file_paths is not None
+        partitions = partition_schema(files, also=also) if has_columns else pa.schema([])
         return cls(listing.filesystem, files, partitions, settings, is_whole=not also)
 
     @cached_property
@@ -167,6 +186,16 @@ class Snapshot:
         if self.settings.readahead is None and not self._is_remote and num_bytes < MIN_LOCAL_BYTES:
             return self._budget(0)
         return self.budget
+
+    def constants_of(self, file: FoundFile) -> ConstantOf:
+        """The values that partition columns have in all rows of a file."""
+        return constants_of(file.partition if len(self.partitions) else {}, self._shared_dictionary)
+
+    def _shared_dictionary(self, field: pa.Field) -> Mapping[str | None, pa.Scalar]:
+        key = field.name, str(field.type)
+        if key not in self._dictionaries:
+            self._dictionaries[key] = shared_dictionary(self.files, field)
+        return self._dictionaries[key]
 
     # --- opening ----------------------------------------------------------------------------------------------------
 
@@ -242,7 +271,8 @@ class Snapshot:
 
     def __getstate__(self) -> dict[str, Any]:
         """Files are opened again where the snapshot arrives."""
-        return {name: {} if name == "columns" else value for name, value in vars(self).items() if name != "all_columns"}
+        fresh: dict[str, Any] = {"columns": {}, "_dictionaries": {}}
+        return {name: fresh.get(name, value) for name, value in vars(self).items() if name != "all_columns"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.streams import Scan, Scannable, cut_batches, in_order_of, keep_batches
+from smalti.file.scans import Scan, cut_batches, keep_batches
+from smalti.file.streams import Scannable, in_order_of
 from smalti.io.locations import Location
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
