@@ -249,7 +249,7 @@ class MosaicWriter:
                 self._fail(error)
                 raise
 
-    def add_key_value_metadata(self, key_value_metadata: Mapping[str, str] | Mapping[bytes, bytes]) -> None:
+    def add_key_value_metadata(self, key_value_metadata: Mapping[Any, str | bytes]) -> None:
         """Add metadata of the schema, until the writer is closed; the last value of a key counts.
 
         Examples

@@ -99,11 +99,11 @@ class Adapter:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _repeated(constant: pa.Scalar, rows: int) -> pa.Array:
+def _repeated(constant: Any, rows: int) -> Any:
     """Rows of one value. Those of a dictionary keep it, also if the value is null."""
     if not isinstance(constant, pa.DictionaryScalar):
         return pa.repeat(constant, rows)
-    type_: Any = constant.type
+    type_ = constant.type
     indices = pa.repeat(constant.index, rows) if constant.is_valid else pa.nulls(rows, type_.index_type)
     return pa.DictionaryArray.from_arrays(indices, constant.dictionary, ordered=type_.ordered)
 

@@ -175,9 +175,9 @@ class Intake:
 
     def without_companion(self) -> list[str]:
         """What a file without a companion does not keep, in words."""
-        lost = [f"the type of {self.given.field(index).name!r}" for index in list(self._columns)[:3]]
-        if len(self._columns) > len(lost):
-            lost.append(f"{len(self._columns) - len(lost):,} other types")
+        lost = [f"the type of {self.given.field(index).name!r}" for index in list(self.columns)[:3]]
+        if len(self.columns) > len(lost):
+            lost.append(f"{len(self.columns) - len(lost):,} other types")
         metadata = dict(self.given.metadata or {})
         pandas = metadata.pop(b"pandas", b"{}")
         with suppress(ValueError, AttributeError, TypeError):
