@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from smalti._compat.arrow import size_of
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.scans import Scan, keep_batches

@@ -101,10 +101,10 @@ class Adapter:
 
 def _repeated(constant: Any, rows: int) -> Any:
     """Rows of one value. Those of a dictionary keep it, also if the value is null."""
-    if not isinstance(constant, pa.DictionaryScalar):
-        return pa.repeat(constant, rows)
     type_ = constant.type
-    indices = pa.repeat(constant.index, rows) if constant.is_valid else pa.nulls(rows, type_.index_type)
+    if not pa.types.is_dictionary(type_):
+        return pa.repeat(constant, rows)
+    indices: Any = pa.repeat(constant.index, rows) if constant.is_valid else pa.nulls(rows, type_.index_type)
     return pa.DictionaryArray.from_arrays(indices, constant.dictionary, ordered=type_.ordered)
 
 
