@@ -427,6 +427,16 @@ def test_a_file_may_be_rewritten_in_its_place(tmp_path: Path) -> None:
     assert_same(smalti.read_table(path), table.select(["c003"]))
 
 
+def test_a_table_without_rows_gets_a_layout_with_its_first_rows() -> None:
+    table = wide(rows=3000, columns=300)
+    empty = smalti.open(written(table.schema.empty_table(), compression="none"))
+    data, _ = rewritten(table.schema, [GroupSource(None, fresh=table)], like=empty)
+    with smalti.open(data) as file, smalti.open(written(table)) as usual:
+        assert file.layout().compression == "none"
+        assert 1 < file.num_buckets <= usual.num_buckets
+    assert_same(read(data), table)
+
+
 def test_no_row_groups() -> None:
     schema = pa.schema([("a", pa.int64())], {"k": "v"})
     data, summary = rewritten(schema, [])

@@ -6,6 +6,7 @@ This is the place where given columns, with their Arrow types, meet the stored c
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -20,7 +21,7 @@ from smalti.file.reader import MosaicFile
 from smalti.file.writer import MAX_AUTO_STATISTICS, MosaicWriter, weigh_layouts
 from smalti.format.index import PAGED
 from smalti.io.locations import AnyFileSystem
-from smalti.logical.entries import Entries, dictionary_values
+from smalti.logical.entries import Entries
 from smalti.logical.intake import MAX_INT32, Intake, arrow_batches
 from smalti.logical.tree import Leaf, LogicalColumn, StoredColumn
 from smalti.logical.types import with_capacity
@@ -133,7 +134,8 @@ def rewrite_file(
     """
     sources = iter(groups)
     first = next(sources, None)
-    like = like or (first.file if first is not None else None)
+    if first is not None and (like is None or not like.num_row_groups):
+        like = first.file or like
     is_auto = options is None or options.stats_columns == "auto"
     options = _settings(schema, options, like, None if first is None else first.fresh)
     with MosaicWriter(where, schema, options, filesystem=filesystem) as writer:
@@ -165,8 +167,9 @@ def _settings(
     schema: pa.Schema, options: WriterOptions | None, like: MosaicFile | None, fresh: pa.RecordBatch | pa.Table | None
 ) -> WriterOptions:
     """The options of the new file, with the layout and the statistics of `like` where nothing else is asked for."""
-    if like is None:
-        options = options or WriterOptions()
+    if like is None or not like.num_row_groups:
+        codec = Compression.ZSTD if like is None else like._tail.footer.compression
+        options = options or WriterOptions(compression=codec.name.lower())
         if not options.is_layout_given and fresh is not None and fresh.num_rows:
             layout = weigh_layouts(fresh, options)[options.layout]
             options = replace(options, num_buckets=layout.num_buckets, page_size_threshold=layout.page_size_threshold)
@@ -176,7 +179,7 @@ def _settings(
         options = WriterOptions(compression=tail.footer.compression.name.lower())
     if not options.is_layout_given:
         paged = other = 0
-        for bucket in tail.buckets if tail.index.num_row_groups else ():
+        for bucket in tail.buckets:
             entry = tail.entry(0, bucket)
             paged, other = (paged + entry.size, other) if entry.mode == PAGED else (paged, other + entry.size)
         options = replace(
@@ -184,7 +187,7 @@ def _settings(
             num_buckets=keep_num_buckets(tail.schema.num_buckets, tail.schema.num_columns, MAX_UINT32),
             page_size_threshold=keep_threshold(paged, other),
         )
-    if options.stats_columns == "auto" and tail.index.num_row_groups:
+    if options.stats_columns == "auto":
         options = replace(options, stats_columns=_kept_statistics(schema, like, options))
     return options
 
@@ -226,7 +229,8 @@ class _Rewrite:
             verify=verify,
         )
         self.row_groups_copied = 0
-        self._plans: dict[tuple[Any, ...], _FilePlan] = {}
+        #: The source that was planned last, without its data, the names of its fresh columns, and the plan.
+        self._last: tuple[GroupSource, tuple[str, ...], _FilePlan] | None = None
         intake, names = self._intake, writer.schema.names
         self._starts = dict(zip(names, intake.starts, strict=True))
         self._kinds = dict(zip(names, intake.kinds, strict=True))
@@ -302,15 +306,15 @@ class _Rewrite:
     # --- columns that are copied ----------------------------------------------------------------------------------
 
     def _plan(self, file: MosaicFile, source: GroupSource) -> _FilePlan:
-        """Where the columns of a row group come from: the same for all row groups of a file, mostly."""
+        """Where the columns of a row group come from: mostly the same as for the row group before."""
         fresh = () if source.fresh is None else tuple(source.fresh.schema.names)
-        copied = None if source.copied is None else tuple(source.copied.items())
-        key = file, fresh, copied
-        known = self._plans.get(key)
-        if known is None:
-            self._plans.clear()  # Files come one after the other.
-            known = self._plans[key] = self._plan_file(file, source, set(fresh))
-        return known
+        if self._last is not None:
+            before, names, plan = self._last
+            if before.file is file and names == fresh and before.copied == source.copied:
+                return plan
+        plan = self._plan_file(file, source, set(fresh))
+        self._last = replace(source, fresh=None), fresh, plan
+        return plan
 
     def _plan_file(self, file: MosaicFile, source: GroupSource, fresh: set[str]) -> _FilePlan:
         schema, intake = self._writer.schema, self._intake
@@ -398,20 +402,25 @@ class _Rewrite:
             for index, array in zip(indices, stored.columns, strict=True):
                 name = self._intake.schema.field(index).name
                 if name in self._entries:
-                    self._entries[name].use([array])
+                    self._entries[name].use(array)
 
     def settle_entries(self) -> None:
         """Decide which entries of dictionaries the new file keeps; reads columns of which some row groups are gone."""
+        partial: dict[tuple[MosaicFile, frozenset[int]], list[tuple[str, str]]] = defaultdict(list)
         for (new, file, _), (old, groups) in self._copied_groups.items():
             entries, known = self._entries[new], file.columns.entries(old)
             rows = file._tail.index.rows
             every = (group for group in range(file.num_row_groups) if rows(group))
             if known is None or new in self._all_entries or groups.issuperset(every):
                 entries.keep(known)
-                continue
-            entries.order_by(known)
-            plan = plan_scan(file.columns.stored.project([old.name]), sorted(groups))
-            entries.use(dictionary_values(file._scanner.batches(plan)))
+            else:
+                entries.order_by(known)
+                partial[file, frozenset(groups)].append((new, old.name))
+        for (file, some), columns in partial.items():
+            stored = file.columns.stored.project(list(dict.fromkeys(old for _, old in columns)))
+            for batch in file._scanner.batches(plan_scan(stored, sorted(some))):
+                for new, old_name in columns:
+                    self._entries[new].use(batch.column(old_name))
         for name, entries in self._entries.items():
             if self._intake.has_entries(name):
                 fresh = self._intake.entries(name)

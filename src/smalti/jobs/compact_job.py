@@ -49,7 +49,8 @@ def compact(
     """Rewrite the small Mosaic files of each directory as few files of about one size.
 
     If columns differ between files, the new files have all of them, with types widened where no value changes. Files
-    of a hive partition stay in that partition.
+    of a hive partition stay in that partition. Row groups that are large enough are copied without decoding them, in
+    the layout that they have, unless `options` or `sort_by` are given; small neighbours become one.
 
     Parameters
     ----------

@@ -57,7 +57,8 @@ def convert(
 
     One file becomes one file if the target has a suffix. A directory becomes a directory with the same structure,
     including hive partitions. Large files of formats with row groups become several files. All files become visible at
-    the target at once. If the job is interrupted, run it again: it does only the rest.
+    the target at once. If the job is interrupted, run it again: it does only the rest. From Mosaic to Mosaic, row
+    groups are copied without decoding them, all columns or some, unless `options` are given.
 
     Parameters
     ----------

@@ -7,7 +7,6 @@ not all row groups are copied stay only if a copied row uses them, and the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -37,12 +36,11 @@ class Entries:
         else:
             self._kept.append(entries)
 
-    def use(self, stored: Iterable[pa.Array]) -> None:
-        """Keep the entries of these values, which are arrays as they are stored."""
-        for array in stored:
-            self._used.append(_elements(array).unique())
-            if len(self._used) > 16:
-                self._used = [pa.concat_arrays(self._used).unique()]
+    def use(self, stored: pa.Array) -> None:
+        """Keep the entries of these values, which are as they are stored."""
+        self._used.append(_elements(stored).unique())
+        if len(self._used) > 16:
+            self._used = [pa.concat_arrays(self._used).unique()]
 
     def result(self) -> pa.Array | None:
         """The entries of the new file; None if they are not known."""
@@ -71,8 +69,3 @@ def _elements(array: Any) -> Any:
     while is_list_like(array.type):
         array = array.flatten()
     return array
-
-
-def dictionary_values(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Array]:
-    """The only column of batches."""
-    return (batch.column(0) for batch in batches)
