@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -112,11 +112,11 @@ def recorded() -> Iterator[tuple[list[tuple[int, int]], list[bytes]]]:
     """Record the ranges that are read from files, and the frames that are decompressed in this thread."""
     ranges: list[tuple[int, int]] = []
     frames: list[bytes] = []
-    read_at, decompressor = LocalSource.read_at, compression._contexts.decompressor
+    read, decompressor = LocalSource._read, compression._contexts.decompressor
 
-    def record(source: LocalSource, offset: int, size: int) -> bytes:
-        ranges.append((offset, size))
-        return read_at(source, offset, size)
+    def record(source: LocalSource, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        ranges.extend(wanted)
+        return read(source, wanted)
 
     class Recorder:
         def decompress(self, frame: Any, **options: Any) -> bytes:
@@ -127,13 +127,13 @@ def recorded() -> Iterator[tuple[list[tuple[int, int]], list[bytes]]]:
             frames.extend(map(bytes, many))
             return decompressor.multi_decompress_to_buffer(many, **options)
 
-    LocalSource.read_at = record  # type: ignore[method-assign]
+    LocalSource._read = record  # type: ignore[method-assign]
     compression._contexts.decompressor = Recorder()  # type: ignore[assignment]
     try:
         with forgotten_schemas():
             yield ranges, frames
     finally:
-        LocalSource.read_at = read_at  # type: ignore[method-assign]
+        LocalSource._read = read  # type: ignore[method-assign]
         compression._contexts.decompressor = decompressor
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from smalti.io.connection import Cost
@@ -40,8 +40,10 @@ def plan_requests(ranges: Sequence[Range], max_gap: int, max_request: int, spare
     >>> plan_requests([Range(10, 5), Range(15, 5), Range(40, 1)], max_gap=0, max_request=100)
     [Request(offset=10, size=10, parts=(0, 1)), Request(offset=40, size=1, parts=(2,))]
     """
+    if len(ranges) == 1 and ranges[0].size:
+        return [Request(*ranges[0], (0,))]
     order = sorted((i for i in range(len(ranges)) if ranges[i].size), key=lambda i: ranges[i].offset)
-    largest = _largest_gap([ranges[i] for i in order], max_gap, spare)
+    largest = _largest_gap([ranges[i] for i in order], max_gap, spare) if max_gap else 0
     requests: list[Request] = []
     start = end = 0
     parts: list[int] = []
@@ -61,8 +63,6 @@ def plan_requests(ranges: Sequence[Range], max_gap: int, max_request: int, spare
 
 def _largest_gap(ranges: Sequence[Range], max_gap: int, spare: int) -> int:
     """The size of gaps between sorted ranges up to which all of them are closed."""
-    if max_gap == 0:
-        return 0
     gaps = sorted(gap for before, wanted in pairwise(ranges) if 0 < (gap := wanted.offset - before.end) <= max_gap)
     spare = max(spare, sum(wanted.size for wanted in ranges))
     if sum(gaps) <= spare:
@@ -132,24 +132,23 @@ def fetch(source: Source, ranges: Sequence[Range], spare: int = SPARE) -> list[m
     `spare` bounds the bytes that are read without being wanted, see `plan_requests`; they are released before this
     returns. Refuses a closed source, even if there is nothing to read.
     """
-    if len(ranges) == 1 and source.connection is None and ranges[0].size:
-        return [memoryview(source.read_at(*ranges[0]))]
     source.check_open()
-    if not ranges:
-        return []
-    max_gap, max_request = 0, LOCAL_REQUEST
-    if source.connection is not None:
-        max_gap, max_request = min(MAX_GAP, source.connection.cost.gap), REMOTE_REQUEST
-    requests = plan_requests(ranges, max_gap, max_request, spare)
-    # Pieces of a local file would be read one after the other, and joined for nothing.
-    longest = source.size if source.connection is None else REMOTE_REQUEST
-    pieces = [split(request, longest) for request in requests]
-    blobs = iter(source.read_many([piece for some in pieces for piece in some]))
     out = [memoryview(b"")] * len(ranges)
-    for request, some in zip(requests, pieces, strict=True):
-        read = [next(blobs) for _ in some]
-        view = memoryview(read[0] if len(read) == 1 else b"".join(read))
-        has_spare = max_gap > 0 and sum(ranges[i].size for i in request.parts) < request.size
+    if source.connection is None:
+        # Long requests are not cut: pieces of a local file would be read one after the other, and joined for nothing.
+        requests = plan_requests(ranges, 0, LOCAL_REQUEST)
+        blobs = source.read_many([request[:2] for request in requests])
+    else:
+        requests = plan_requests(ranges, min(MAX_GAP, source.connection.cost.gap), REMOTE_REQUEST, spare)
+        pieces = [split(request, REMOTE_REQUEST) for request in requests]
+        parts = iter(source.read_many([piece for some in pieces for piece in some]))
+        blobs = [next(parts) if len(some) == 1 else b"".join(islice(parts, len(some))) for some in pieces]
+    for request, blob in zip(requests, blobs, strict=True):
+        view = memoryview(blob)
+        if len(request.parts) == 1:
+            out[request.parts[0]] = view
+            continue
+        has_spare = source.connection is not None and sum(ranges[i].size for i in request.parts) < request.size
         for i in request.parts:
             at = ranges[i].offset - request.offset
             part = view[at : at + ranges[i].size]
