@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-import threading
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -16,9 +14,7 @@ from smalti.format.slot_sizes import pack_slot_sizes, parse_slot_sizes, split_sl
 from smalti.io.sources import REMOTE_TAIL
 from tests.support import reference
 from tests.support.files import read, written
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tests.support.rounds import Store
 
 COLUMNS = [f"c{i:03d}" for i in range(300)]
 WANTED = ["c007", "c123", "c124", "c290", "lists"]
@@ -54,43 +50,17 @@ def with_frame(data: bytes, frame: bytes) -> bytes:
     return before + frame + pack_companion(b"", end) + end
 
 
-class Store:
-    """A file in a store: what is asked at the same time is one round."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.rounds: list[int] = []
-        self._lock = threading.Lock()
-        self.source = smalti.ReadAt(self._read_at, len(data), is_remote=True)
-
-    def _read_at(self, offset: int, size: int) -> bytes:
-        with self._lock:
-            self.rounds[-1:] = [self.rounds[-1] + 1] if self.rounds else [1]
-        return self.data[offset : offset + size]
-
-    def read(self, columns: Sequence[str]) -> tuple[pa.Table, int]:
-        """The columns, and the number of rounds with at least one request."""
-        with smalti.open(self.source, cache_bytes=0) as file:
-            inner, self.rounds = file._source, [1]
-            before = inner.read_many
-
-            def read_many(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-                self.rounds.append(0)
-                return before(ranges)
-
-            inner.read_many = read_many  # type: ignore[method-assign]
-            found = file.read(columns)
-        return found, sum(count > 0 for count in self.rounds)
+def read_remotely(data: bytes) -> tuple[pa.Table, int]:
+    """The wanted columns, and the number of rounds."""
+    store = Store(data)
+    with store.opened() as file:
+        return file.read(WANTED), len(store.rounds)
 
 
 def test_any_columns_take_two_rounds_from_cold(data: bytes, table: pa.Table) -> None:
     assert parts(data)[1]
-    assert Store(data).read(WANTED) == (table.select(WANTED), 2)
-    # So few bytes would be read whole even without the sizes, if reading them took no time.
-    without = with_frame(data, b"")
-    store = Store(without)
-    found, _ = store.read(WANTED)
-    assert found.equals(table.select(WANTED))
+    assert read_remotely(data) == (table.select(WANTED), 2)
+    assert read_remotely(with_frame(data, b"")) == (table.select(WANTED), 2)  # Its small buckets are read whole.
 
 
 def test_others_read_the_file(data: bytes, table: pa.Table) -> None:
@@ -124,7 +94,7 @@ def wrong_sizes(data: bytes) -> dict[str, bytes]:
 def test_wrong_sizes_change_nothing(data: bytes, table: pa.Table) -> None:
     for name, frame in wrong_sizes(data).items():
         changed = with_frame(data, frame)
-        found, rounds = Store(changed).read(WANTED)
+        found, rounds = read_remotely(changed)
         assert found.equals(table.select(WANTED)), name
         assert rounds <= 3, name
         assert read(changed).equals(table), name
@@ -139,7 +109,7 @@ def test_damage_is_harmless_or_an_error(data: bytes, table: pa.Table) -> None:
         damaged = bytearray(data)
         damaged[len(before) + position] ^= rng.randrange(1, 256)
         try:
-            found, _ = Store(bytes(damaged)).read(WANTED)
+            found, _ = read_remotely(bytes(damaged))
         except smalti.CorruptFileError:
             continue
         assert found.equals(table.select(WANTED)), position

@@ -134,6 +134,8 @@ def fetch(source: Source, ranges: Sequence[Range], spare: int = SPARE) -> list[m
     """
     source.check_open()
     out = [memoryview(b"")] * len(ranges)
+    if not any(wanted.size for wanted in ranges):
+        return out
     if source.connection is None:
         # Long requests are not cut: pieces of a local file would be read one after the other, and joined for nothing.
         requests = plan_requests(ranges, 0, LOCAL_REQUEST)
