@@ -26,11 +26,13 @@ LATENCY, BANDWIDTH = "SMALTI_LATENCY", "SMALTI_BANDWIDTH"
 #: The fewest requests at the same time, and the most in a second; `REQUESTS` is the most at the same time.
 LEAST_REQUESTS, MOST_PER_SECOND = 128, 10_000
 #: Each read counts this much less with every read after it, because networks change.
-_MEMORY = 0.9
+_MEMORY = 0.97
+#: Reads at the same time count as one if they make so many requests together that no round trip is felt.
+_MANY = 1000
 #: The weight of the start value beside one read: it decides only what reads have not told yet.
-_START_WEIGHT = 0.1
+_START_WEIGHT = 0.01
 #: Measured numbers are this many times smaller or larger than the start values at most.
-_RANGE = 100.0
+_RANGE = 30.0
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ def cost_of(latency: float, request: float, byte: float) -> Cost:
 
 
 #: What is assumed until something was measured: an object store in the same region, where one more request takes as
-#: long as 100 kB.
-START = Cost(latency=0.05, request=0.001, byte=1e-8)
+#: long as 30 kB.
+START = Cost(latency=0.05, request=0.0003, byte=1e-8)
 
 
 @dataclass
@@ -83,9 +85,10 @@ class Timed:
 class Connection:
     """Measures what reads of one store take. Safe to use from several threads.
 
-    A read counts only if no other one was under way, because reads at the same time share the bandwidth.
-    The three numbers are fitted to the reads by least squares of the relative errors, each number in units of its start
-    value, and all pulled a little towards the start values.
+    Reads at the same time share the bandwidth, and may wait for each other, so that a read counts only if no other one
+    was under way, or if all that were under way made many requests together. The three numbers are fitted to the reads
+    by least squares of the relative errors, each number in units of its start value, and all pulled a little towards
+    the start values.
     """
 
     def __init__(self, given: Cost | None = None) -> None:
@@ -94,8 +97,10 @@ class Connection:
         self._products = [[0.0] * 3 for _ in range(3)]
         self._sums = [0.0] * 3
         self._under_way = 0
-        #: The number of reads that began while another one was under way.
-        self._shared = 0
+        #: Since reads are under way without a pause: the time, their number, requests, bytes; and whether none failed.
+        self._since = 0.0
+        self._reads = self._requests = self._bytes = 0
+        self._is_sound = True
         self.cost = self._given or START
 
     def __reduce__(self) -> tuple[type[Connection], tuple[Cost | None]]:
@@ -110,22 +115,23 @@ class Connection:
             yield timed
             return
         with self._lock:
-            is_alone = self._under_way == 0
+            if self._under_way == 0:
+                self._since, self._is_sound = time.perf_counter(), True
+                self._reads = self._requests = self._bytes = 0
             self._under_way += 1
-            self._shared += not is_alone
-            shared = self._shared
-        start = time.perf_counter()
         try:
             yield timed
         except BaseException:
-            is_alone = False
+            self._is_sound = False
             raise
         finally:
-            seconds = time.perf_counter() - start
             with self._lock:
                 self._under_way -= 1
-                if is_alone and self._shared == shared:
-                    self._learn(requests, timed.num_bytes, max(seconds, 1e-6))
+                self._reads += 1
+                self._requests += requests
+                self._bytes += timed.num_bytes
+                if self._under_way == 0 and self._is_sound and (self._reads == 1 or self._requests >= _MANY):
+                    self._learn(self._requests, self._bytes, max(time.perf_counter() - self._since, 1e-6))
 
     def _learn(self, requests: int, num_bytes: int, seconds: float) -> None:
         parts = (START.latency / seconds, requests * START.request / seconds, num_bytes * START.byte / seconds)
