@@ -96,7 +96,7 @@ def plan_whole(buckets: Sequence[Parts], cost: Cost, spare: int = SPARE) -> list
     >>> cost = Cost(latency=0.05, request=0.001, byte=1e-8)
     >>> plan_whole([Parts(size=200_000, head=400, share=0.01, pieces=1)], cost)
     [True]
-    >>> plan_whole([Parts(size=200_000, head=400, share=0.01, pieces=1)] * 50, cost)[:2]
+    >>> plan_whole([Parts(size=400_000, head=400, share=0.01, pieces=1)] * 50, cost)[:2]
     [False, False]
     """
     whole, in_parts, chosen = 0.0, 0.0, []

@@ -193,9 +193,10 @@ class RemoteSink(Sink):
 
 
 def _send_fsspec(spool: Any, file: Any) -> None:
+    import shutil  # Loads much, and readers never need it.
+
     try:
-        while data := spool.read(COPY_BYTES):
-            file.write(data)
+        shutil.copyfileobj(spool, file, COPY_BYTES)
         file.close()
     except BaseException:
         with contextlib.suppress(Exception):  # The first error is the one to be raised.
