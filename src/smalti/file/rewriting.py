@@ -18,19 +18,19 @@ from smalti import threads
 from smalti._core.input import Feeds, InputBatch
 from smalti.errors import SchemaError, no_column
 from smalti.file.reader import MosaicFile
-from smalti.file.writer import MAX_AUTO_STATISTICS, MosaicWriter, weigh_layouts
-from smalti.format.index import PAGED
+from smalti.file.rewrite_options import options_like
+from smalti.file.writer import MosaicWriter
 from smalti.io.locations import AnyFileSystem
 from smalti.logical.entries import Entries
-from smalti.logical.intake import MAX_INT32, Intake, arrow_batches
+from smalti.logical.intake import MAX_INT32, arrow_batches
 from smalti.logical.tree import Leaf, LogicalColumn, StoredColumn
 from smalti.logical.types import with_capacity
-from smalti.mosaic.rewrite_plan import FRESH, ColumnPlan, keep_num_buckets, keep_threshold, plan_columns
+from smalti.mosaic.rewrite_plan import FRESH, ColumnPlan, plan_columns
 from smalti.mosaic.rewriter import Fresh, Rewriter
 from smalti.mosaic.scan import plan_scan
 from smalti.mosaic.writer import Slice
 from smalti.options import WriterOptions
-from smalti.spec import MAX_UINT32, MAX_UNBACKED_ROWS, Compression
+from smalti.spec import MAX_UNBACKED_ROWS, Compression
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def rewrite_file(
     if first is not None and (like is None or not like.num_row_groups):
         like = first.file or like
     is_auto = options is None or options.stats_columns == "auto"
-    options = _settings(schema, options, like, None if first is None else first.fresh)
+    options = options_like(schema, options, like, None if first is None else first.fresh)
     with MosaicWriter(where, schema, options, filesystem=filesystem) as writer:
         writer._stored_writer.limits_bounds = is_auto
         if unused_entries is None:
@@ -157,57 +157,6 @@ def rewrite_file(
         rewrite.rewriter.bytes_copied,
         rewrite.rewriter.bytes_encoded,
         rewrite.row_groups_copied,
-    )
-
-
-# --- how the new file is written ----------------------------------------------------------------------------------
-
-
-def _settings(
-    schema: pa.Schema, options: WriterOptions | None, like: MosaicFile | None, fresh: pa.RecordBatch | pa.Table | None
-) -> WriterOptions:
-    """The options of the new file, with the layout and the statistics of `like` where nothing else is asked for."""
-    if like is None or not like.num_row_groups:
-        codec = Compression.ZSTD if like is None else like._tail.footer.compression
-        options = options or WriterOptions(compression=codec.name.lower())
-        if not options.is_layout_given and fresh is not None and fresh.num_rows:
-            layout = weigh_layouts(fresh, options)[options.layout]
-            options = replace(options, num_buckets=layout.num_buckets, page_size_threshold=layout.page_size_threshold)
-        return options
-    tail = like._tail
-    if options is None:
-        options = WriterOptions(compression=tail.footer.compression.name.lower())
-    if not options.is_layout_given:
-        paged = other = 0
-        for bucket in tail.buckets:
-            entry = tail.entry(0, bucket)
-            paged, other = (paged + entry.size, other) if entry.mode == PAGED else (paged, other + entry.size)
-        options = replace(
-            options,
-            num_buckets=keep_num_buckets(tail.schema.num_buckets, tail.schema.num_columns, MAX_UINT32),
-            page_size_threshold=keep_threshold(paged, other),
-        )
-    if options.stats_columns == "auto":
-        options = replace(options, stats_columns=_kept_statistics(schema, like, options))
-    return options
-
-
-def _kept_statistics(schema: pa.Schema, like: MosaicFile, options: WriterOptions) -> tuple[str, ...]:
-    """The stored columns that get statistics where they are new: those that have them in `like`.
-
-    Columns that `like` lacks have statistics if it has any, and the table is not too wide for that.
-    """
-    positions = {record.column for record in like._tail.statistics(0)}
-    if not positions:
-        return ()
-    by_position = like._tail.schema.names()
-    there, known = {by_position[position] for position in positions}, set(by_position)
-    intake = Intake(schema, options.has_companion)
-    is_narrow = len(intake.schema) <= MAX_AUTO_STATISTICS
-    return tuple(
-        name
-        for index, name in enumerate(intake.schema.names)
-        if (name in there or (is_narrow and name not in known)) and intake.has_order(index)
     )
 
 
