@@ -22,6 +22,7 @@ from smalti.file.scans import Scan, read_as
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.mosaic.rows import RowIndex
+from smalti.predicate import normalize_filters
 from smalti.spec import FILE_SUFFIX
 from smalti.table.dataset import MosaicDataset
 from smalti.table.opening import open_any
@@ -153,7 +154,9 @@ def query(
             origin = _open(source, filesystem, with_paths=True)
             asked = _columns_named(origin, named)
         is_numbered = named is not None and NUMBERS in named and NUMBERS not in (asked or ())
-        sources[name] = ArrowTable(origin, asked, is_numbered=is_numbered)
+        # Each call of a condition takes at least three characters, such as " OR".
+        is_shallow = len(sql) < 3 * _MOST_NESTED
+        sources[name] = ArrowTable(origin, asked, is_numbered=is_numbered, is_shallow=is_shallow)
     return compat.sql_with_tables(connection, sql, sources, params)
 
 
@@ -194,11 +197,26 @@ def _in_our_words(said: str, sql: str, tables: Mapping[str, Any]) -> MosaicError
     return no_column(missing[1], names)
 
 
+#: Conditions nested no deeper than this are serialised in any stack.
+_MOST_NESTED = 1_000
+
+
 class ArrowTable(pads.Dataset):
     """Columns of a file or table as DuckDB takes them: it calls `scanner` with the columns and filter of a query."""
 
-    def __init__(self, origin: Scannable, columns: Sequence[str] | None = None, *, is_numbered: bool = False) -> None:
-        """Set the attributes only: Dataset has no constructor, and nothing here uses its C++ object."""
+    def __init__(
+        self,
+        origin: Scannable,
+        columns: Sequence[str] | None = None,
+        *,
+        is_numbered: bool = False,
+        is_shallow: bool = False,
+    ) -> None:
+        """Set the attributes only: Dataset has no constructor, and nothing here uses its C++ object.
+
+        A filter of a short statement `is_shallow`, see `normalize_filters`.
+        """
+        self._is_shallow = is_shallow
         self._origin = origin.with_schema() if isinstance(origin, MosaicDataset) else origin
         self._schema = self._origin.scan(columns).schema
         self._is_numbered = is_numbered
@@ -213,7 +231,8 @@ class ArrowTable(pads.Dataset):
 
     def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any) -> Scanner:  # type: ignore[override]
         names = self._schema.names if columns is None else columns
-        scan = self._origin.scan(names, filter)
+        parsed = None if filter is None else normalize_filters(filter, is_shallow=self._is_shallow)
+        scan = self._origin.scan(names, parsed)
         if self._is_numbered and (NUMBERS in names or (filter is not None and NUMBERS in str(filter))):
             scan = replace(scan, row_index=NUMBERS, is_per_file=True)
         return Scanner(scan, pa.schema([self._schema.field(name) for name in names]))

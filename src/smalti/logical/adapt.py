@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -68,14 +68,18 @@ class Adapter:
         self._schema = schema
         self._constant_of = constant_of
         self._convert = convert
-        indices = {name: index for index, name in enumerate(stored)}
-        #: Each field, with the index of its column in the batches; None if it is not stored.
-        self._fields = [(field, indices.get(field.name)) for field in schema]
+        self._stored = stored
+
+    @cached_property
+    def _fields(self) -> list[tuple[pa.Field, int | None]]:
+        """Each field, with the index of its column in the batches; None if it is not stored."""
+        indices = {name: index for index, name in enumerate(self._stored)}
+        return [(field, indices.get(field.name)) for field in self._schema]
 
     def adapt(self, batch: pa.RecordBatch, allowance: Allowance | None = None) -> pa.RecordBatch:
         """A batch of the schema. The bytes of new arrays are taken from the allowance, if there is one."""
         rows = batch.num_rows
-        if not self._fields:
+        if not len(self._schema):
             return compat.columnless_batch(rows)
         if self._convert is None and batch.schema.equals(self._schema):
             return batch

@@ -35,7 +35,7 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile
 from smalti.table.numbering import numbered
 from smalti.table.planning import ReadPlan, fit_filter
-from smalti.table.reading import FileRead, filtered, plan_file, read_pieces
+from smalti.table.reading import FileRead, choose_columns, filtered, plan_file, read_pieces
 from smalti.table.splits import Piece
 
 #: Types whose values pypaimon changes when it reads them, or keeps in files of their own.
@@ -228,7 +228,8 @@ class SplitReader:
 
         file_io = self._table.table.file_io
         deleted = None if deletions is None else sorted(DeletionVector.read(file_io, deletions).bit_map())
-        return plan_file(plan, opened, lambda field: constants.get(field.name), find, deleted, first_row)
+        chosen = choose_columns(plan, opened, find)
+        return plan_file(plan, chosen, lambda field: constants.get(field.name), deleted, first_row)
 
     def _merged(self, splits: list[Split]) -> Iterator[pa.RecordBatch]:
         """The rows of splits that pypaimon reads and merges."""

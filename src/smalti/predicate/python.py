@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -44,16 +44,16 @@ _STACK_BYTES = 256 << 20
 _stack_size = threading.Lock()
 
 
-def normalize_filters(filters: object) -> Filter:
+def normalize_filters(filters: object, *, is_shallow: bool = False) -> Filter:
     """Parse `filters`, in any form of `AnyFilter`, to a `Filter`.
 
     Tuples are (column, op, value), as in `pyarrow.parquet.read_table`. The value may be an expression, such as another
-    column.
+    column. An expression that `is_shallow`, with at most a thousand calls nested in each other, takes no thread.
     """
     if isinstance(filters, Filter):
         return filters
     if isinstance(filters, pc.Expression):
-        return _Parser(_serialised(filters)).parse()
+        return _Parser(_serialised(filters, is_shallow=is_shallow)).parse()
     return Filter(t.check_depth(filters if isinstance(filters, t.Tree) else _from_tuples(filters)))
 
 
@@ -160,8 +160,8 @@ class _Operand:
 _Part: TypeAlias = "t.Tree | _Operand"
 
 
-def _serialised(expression: pc.Expression) -> pa.RecordBatch:
-    """Serialise an expression, in a thread with a large stack: Arrow does it by recursion, however deep it is."""
+def _serialised(expression: pc.Expression, *, is_shallow: bool = False) -> pa.RecordBatch:
+    """Serialise an expression. Arrow does it by recursion, however deep it is, so that it may need a large stack."""
     done: list[Any] = []
 
     def serialise() -> None:
@@ -170,21 +170,28 @@ def _serialised(expression: pc.Expression) -> pa.RecordBatch:
         except pa.ArrowNotImplementedError as error:
             done.append(error)
 
-    thread = threading.Thread(target=serialise)
+    if is_shallow:
+        serialise()
+    else:
+        _run_in_large_stack(serialise)
+    if isinstance(done[0], Exception):
+        raise SchemaError(f"a filter cannot be read ({done[0]})", expected="columns by their names")
+    (buffer,) = done[0][1]
+    return pa.ipc.open_file(buffer).get_batch(0)
+
+
+def _run_in_large_stack(function: Callable[[], None]) -> None:
+    thread = threading.Thread(target=function)
     with _stack_size:
         before = threading.stack_size(_STACK_BYTES)
         try:
             thread.start()
         except RuntimeError:  # There is no memory for such a stack.
-            serialise()
+            function()
         finally:
             threading.stack_size(before)
     if thread.ident is not None:
         thread.join()
-    if isinstance(done[0], Exception):
-        raise SchemaError(f"a filter cannot be read ({done[0]})", expected="columns by their names")
-    (buffer,) = done[0][1]
-    return pa.ipc.open_file(buffer).get_batch(0)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from smalti.file.streams import in_order_of
 from smalti.memory import most_memory
 from smalti.mosaic.rows import parse_indices, plan_take, split_rows
 from smalti.table.planning import ReadPlan
-from smalti.table.reading import plan_file
+from smalti.table.reading import choose_columns, plan_file
 from smalti.table.snapshot import OpenFiles, Snapshot
 
 #: Files that stay open between reads: enough for the row groups that are mixed at a time.
@@ -62,7 +62,7 @@ class TableBlocks(RowBlocks):
     def _read(self, place: int, kept: Allowance, **which: Any) -> pa.Table:
         opened, file = self._file(place), self._plan.files[place]
         constants = self._table.constants_of(file)
-        read = plan_file(self._plan, opened, constants)
+        read = plan_file(self._plan, choose_columns(self._plan, opened), constants)
         batches = []
         for unit in opened.units(read.columns, None, kept, **which):
             batches += [batch if read.finish is None else read.finish(batch, kept) for batch in unit.run()]

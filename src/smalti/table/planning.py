@@ -88,7 +88,8 @@ def plan_read(
     needed = types_of(list(dict.fromkeys([*asked, *filter_.columns])))
     fitted = fit_filter(filter_, types_of(filter_.columns))
     # Without the conditions that directories meet, files can apply the others by themselves.
-    left = undecided(fitted.tree, _values(files, [needed.field(name) for name in partitions if name in needed.names]))
+    deciding = [needed.field(name) for name in partitions if name in needed.names]
+    left = undecided(fitted.tree, _values(files, deciding)) if deciding else fitted.tree
     return ReadPlan(files, output, asked, needed, None if left is None else fitted.with_tree(left))
 
 
@@ -320,6 +321,10 @@ def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
     from smalti.logical.types import compared_type
     from smalti.predicate import fit_values
 
+    indices = [schema.get_field_index(name) for name in filter_.columns]
+    if min(indices, default=0) >= 0:
+        types = [compared_type(schema.field(index).type) for index in indices]
+        return fit_values(filter_, dict(zip(filter_.columns, types, strict=True)))
     empty = pa.RecordBatch.from_arrays([compat.null_array(0, field.type) for field in schema], schema=schema)
     return fit_values(filter_, {name: compared_type(leaf_of(empty, name).type) for name in filter_.columns})
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch
+from smalti.logical.mapping import ColumnMapping
 from smalti.mosaic.rows import RowIndex
 from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
@@ -198,8 +199,13 @@ def read_plan(
     def open_piece(piece: Piece) -> MosaicFile:
         return opened.take(piece.file.path) or table.open(piece.file)
 
+    chosen: dict[ColumnMapping, ChosenColumns] = {}  # Most files of a table have the same columns.
+
     def plan_piece(piece: Piece, opened: MosaicFile) -> FileRead:
-        return plan_file(plan, opened, table.constants_of(piece.file), first_row=piece.first_row)
+        columns = chosen.get(opened.columns)
+        if columns is None:
+            columns = chosen[opened.columns] = choose_columns(plan, opened)
+        return plan_file(plan, columns, table.constants_of(piece.file), first_row=piece.first_row)
 
     pieces = [Piece.whole(file) for file in plan.files] if plan.pieces is None else plan.pieces
     budget = table.budget_of(len(plan.needed))
@@ -210,11 +216,45 @@ def read_plan(
             del batch
 
 
+@dataclass(frozen=True)
+class ChosenColumns:
+    """The columns of a file that a plan reads.
+
+    Attributes
+    ----------
+    columns : sequence of str
+    known : sequence of str
+        Their names in the table, after that of the row numbers if there are some.
+    filters_itself : bool
+        Whether the file can apply the filter: it has all columns of the filter, in the types of the read.
+    """
+
+    columns: Sequence[str]
+    known: Sequence[str]
+    filters_itself: bool
+
+
+def choose_columns(plan: ReadPlan, opened: MosaicFile, find: FindColumns | None = None) -> ChosenColumns:
+    """The columns that are read of a file, and of all files that have the same.
+
+    By default the columns of the table are found by their names.
+    """
+    find, filter_, index = find or partial(_by_name, opened), plan.filter_, plan.row_index
+    first = [] if index is None else [index]
+    asked = [name for name in plan.asked if name != index]
+    names = [] if filter_ is None else [name for name in filter_.columns if name != index]
+    if filter_ is None or (find(names)[0] == names and has_types(opened.schema_of(names), names, plan.needed)):
+        columns, known = find(asked)
+        return ChosenColumns(columns, [*first, *known], filters_itself=True)
+    opened.columns.refuse_ambiguous(filter_.nested)
+    columns, known = find([*asked, *names])
+    return ChosenColumns(columns, [*first, *known], filters_itself=False)
+
+
 def plan_file(
     plan: ReadPlan,
-    opened: MosaicFile,
+    chosen: ChosenColumns,
     constant_of: ConstantOf,
-    find: FindColumns | None = None,
     deleted: Sequence[int] | None = None,
     first_row: int = 0,
 ) -> FileRead:
@@ -223,34 +263,24 @@ def plan_file(
     Parameters
     ----------
     plan : ReadPlan
-    opened : MosaicFile
+    chosen : ChosenColumns
     constant_of : callable
         Returns the value that a column has in all rows of the file, such as a partition value; None if it has none.
-    find : callable, optional
-        By default the columns of the table are found by their names.
     deleted : sequence of int, optional
         As in `FileRead`.
     first_row : int
         The number of the first row of the file in the table, for the column of row numbers if there is one.
     """
-    find, filter_, index = find or partial(_by_name, opened), plan.filter_, plan.row_index
-    numbers = None if index is None else RowIndex(index, first_row)
-    first = [] if index is None else [index]
-    asked = [name for name in plan.asked if name != index]
-    names = [] if filter_ is None else [name for name in filter_.columns if name != index]
-    # A file can filter by itself if it has all columns of the filter, in the types of the read.
-    if filter_ is None or (find(names)[0] == names and has_types(opened.schema_of(names), names, plan.needed)):
-        columns, known = find(asked)
-        finish = Adapter(plan.output, [*first, *known], constant_of).adapt
-        return FileRead(columns, filter_, finish, deleted, row_index=numbers)
-    opened.columns.refuse_ambiguous(filter_.nested)
-    columns, known = find([*asked, *names])
-    adapter = Adapter(plan.needed, [*first, *known], constant_of)
+    filter_, numbers = plan.filter_, None if plan.row_index is None else RowIndex(plan.row_index, first_row)
+    if filter_ is None or chosen.filters_itself:
+        finish = Adapter(plan.output, chosen.known, constant_of).adapt
+        return FileRead(chosen.columns, filter_, finish, deleted, row_index=numbers)
+    adapter = Adapter(plan.needed, chosen.known, constant_of)
 
     def finish_filtered(batch: pa.RecordBatch, held: Allowance) -> pa.RecordBatch:
         return filtered(adapter.adapt(batch, held), filter_, plan.output)
 
-    return FileRead(columns, None, finish_filtered, deleted, row_index=numbers)
+    return FileRead(chosen.columns, None, finish_filtered, deleted, row_index=numbers)
 
 
 def _by_name(opened: MosaicFile, names: Sequence[str]) -> tuple[list[str], list[str]]:
