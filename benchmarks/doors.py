@@ -292,7 +292,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, write results, print the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.doors", description="Measure wide tables in engines.")
     parser.add_argument("--smoke", action="store_true", help="small tables, seconds")
-    parser.add_argument("--no-spark", action="store_true", help="without Spark, whose session takes a while to start")
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help="measure again: " + ", ".join(PARTS))
     parser.add_argument("--data", type=Path, help="where tables are kept for another run")
     parser.add_argument("--out", type=Path, default=DOCS)
     parser.add_argument("--first", nargs=4, help=argparse.SUPPRESS)
@@ -301,34 +301,59 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(first_query(*args.first)))
         return 0
     shape = SMOKE if args.smoke else Shape()
+    document: dict[str, Any] = {"environment": describe([]), "shape": asdict(shape)}
+    known = args.out / "doors.json"
+    if args.only and known.exists():  # What is not measured again stays as it is.
+        document = json.loads(known.read_text()) | document
+    document = {part: {} for part in PARTS} | document
     with nullcontext(args.data) if args.data else tempfile.TemporaryDirectory() as directory:
-        document = {"environment": describe([]), "shape": asdict(shape)}
-        document |= measure(Path(directory), shape, has_spark=not args.no_spark and find_spec("pyspark") is not None)
-    document["goals"] = [] if args.smoke else goals(document["seconds"])
+        paths = [write_tables(Path(directory), columns, shape) for columns in shape.widths]
+        for part in args.only or PARTS:
+            document[part] = PARTS[part](paths, shape)
+    document["goals"] = [] if args.smoke else goals(document["engines"] | document["spark"])
     publish(args.out, "doors", document, page(document))
     return 0
 
 
-def measure(directory: Path, shape: Shape, *, has_spark: bool) -> dict[str, Any]:
-    paths = [write_tables(directory, columns, shape) for columns in shape.widths]
-    found = [measure_width(doors(), *pair, shape) for pair in paths]
-    firsts = {
-        door.name: [first_in_children(door, mosaic, parquet, paths[0], shape.firsts) for mosaic, parquet in paths[1:]]
-        for door in doors()
-        if door.name in FIRSTS
-    }
-    if has_spark:
-        from benchmarks.spark.shared import spark_session
+#: The directories of a table, as Mosaic and as Parquet.
+Paths = Sequence[tuple[Path, Path]]
+#: The best time of a door in seconds: by its name, by the format, for each width.
+Seconds = dict[str, dict[str, list[float]]]
 
-        spark = spark_session()
+
+def measure_engines(paths: Paths, shape: Shape) -> Seconds:
+    return by_door([measure_width(doors(), *pair, shape) for pair in paths])
+
+
+def measure_spark(paths: Paths, shape: Shape) -> Seconds:
+    if not find_spec("pyspark"):
+        return {}
+    from benchmarks.spark.shared import spark_session
+
+    with tempfile.TemporaryDirectory() as warehouse:
+        spark = spark_session(**{"spark.sql.warehouse.dir": warehouse})
         try:
             roads = spark_doors(spark, paths)
-            for figures, pair in zip(found, paths, strict=True):
-                figures.update(measure_width(roads, *pair, shape))
+            return by_door([measure_width(roads, *pair, shape) for pair in paths])
         finally:
             spark.stop()
-    seconds = {name: {kind: [at[name][kind] for at in found] for kind in found[0][name]} for name in found[0]}
-    return {"seconds": seconds, "first": firsts, "commands": commands(paths[-1][0], shape.firsts)}
+
+
+def measure_firsts(paths: Paths, shape: Shape) -> Seconds:
+    narrow, *wider = paths
+    found = [
+        {
+            door.name: first_in_children(door, mosaic, parquet, narrow, shape.firsts)
+            for door in doors()
+            if door.name in FIRSTS
+        }
+        for mosaic, parquet in wider
+    ]
+    return by_door(found)
+
+
+def by_door(found: Sequence[dict[str, dict[str, float]]]) -> Seconds:
+    return {name: {kind: [at[name][kind] for at in found] for kind in found[0][name]} for name in found[0]}
 
 
 def measure_width(found: Sequence[Door], mosaic: Path, parquet: Path, shape: Shape) -> dict[str, dict[str, float]]:
@@ -375,16 +400,16 @@ def first_in_children(
     return found
 
 
-def commands(path: Path, times: int) -> dict[str, float]:
+def measure_commands(paths: Paths, shape: Shape) -> dict[str, float]:
     """Seconds of processes: a command on one wide file, and what Python takes to import Arrow."""
-    first = str(min(path.iterdir()))
+    first = str(min(paths[-1][0].iterdir()))
     asked = {
         "python -c 'import pyarrow'": ["-c", "import pyarrow"],
         "smalti head": ["-m", "smalti", "head", first],
         "smalti count": ["-m", "smalti", "count", first],
     }
     found = dict.fromkeys(asked, math.inf)
-    for _ in range(times):
+    for _ in range(shape.firsts):
         for name, arguments in asked.items():
             start = time.perf_counter()
             subprocess.run([sys.executable, *arguments], capture_output=True, check=True, cwd=ROOT)
@@ -392,10 +417,18 @@ def commands(path: Path, times: int) -> dict[str, float]:
     return found
 
 
+#: What is measured, each by itself, so that a part can be measured again.
+PARTS: dict[str, Callable[[Paths, Shape], Any]] = {
+    "engines": measure_engines,
+    "first": measure_firsts,
+    "commands": measure_commands,
+    "spark": measure_spark,
+}
+
 # --- showing --------------------------------------------------------------------------------------------------------
 
 
-def goals(seconds: dict[str, dict[str, list[float]]]) -> list[list[str]]:
+def goals(seconds: Seconds) -> list[list[str]]:
     """Each goal with the ratio that was measured, and whether it is reached; those of engines that were measured."""
     checks: list[tuple[str, float, bool]] = []
 
@@ -425,7 +458,7 @@ def goals(seconds: dict[str, dict[str, list[float]]]) -> list[list[str]]:
 
 def page(document: dict[str, Any]) -> str:
     """The result as Markdown."""
-    shape, seconds = document["shape"], document["seconds"]
+    shape, seconds = document["shape"], document["engines"] | document["spark"]
     widths = [f"{columns:,}" for columns in shape["widths"]]
     rows = []
     for name, by in seconds.items():
@@ -445,7 +478,8 @@ def page(document: dict[str, Any]) -> str:
     if document["goals"]:
         parts += ["## Goals", markdown(["goal", "measured", ""], document["goals"])]
     firsts = [
-        [name, *(f"{_ms(at['mosaic'])} / {_ms(at['parquet'])}" for at in by)] for name, by in document["first"].items()
+        [name, *(f"{_ms(ours)} / {_ms(theirs)}" for ours, theirs in zip(by["mosaic"], by["parquet"], strict=True))]
+        for name, by in document["first"].items()
     ]
     parts += [
         "## The first query of a table",

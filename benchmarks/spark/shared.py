@@ -36,11 +36,11 @@ def write_parquet(root: Path, shape: Shape) -> Path:
     return root
 
 
-def spark_session() -> Any:
+def spark_session(**settings: str) -> Any:
     """Two cores and 4 GB; the Java machine as Spark starts it, without what `smalti.spark.session` sets there."""
     import smalti.spark
 
-    spark = smalti.spark.session("local[2]", driver_memory="4g", driver_extraJavaOptions="")
+    spark = smalti.spark.session("local[2]", driver_memory="4g", driver_extraJavaOptions="", **settings)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 

@@ -31,7 +31,7 @@ from benchmarks.plans import PROFILES, REPEATING, Effort, smoke
 from benchmarks.session import Session
 
 import smalti
-from benchmarks import floor, measure, remote, report, tables
+from benchmarks import doors, floor, measure, remote, report, tables
 from tests.docs.test_pages import script
 from tests.support.children import ROOT
 from tests.support.long import long_only
@@ -237,6 +237,39 @@ def test_short_run_of_tables(tmp_path):
     limit = document["shape"]["memory_limit"]
     limited, unlimited = document["peak_bytes"][str(limit)], document["peak_bytes"][str(1 << 40)]
     assert limited <= 1.5 * limit < unlimited
+
+
+@pytest.mark.parametrize(
+    "part", ["engines", pytest.param("first", marks=long_only), pytest.param("spark", marks=long_only)]
+)
+def test_short_run_of_doors(tmp_path, part):
+    """Every door that is installed finds the same means, in both formats, and what was measured before stays."""
+    doors.main(["--smoke", "--only", "commands", "--out", str(tmp_path)])
+    assert doors.main(["--smoke", "--only", part, "--out", str(tmp_path)]) == 0
+    document = json.loads((tmp_path / "doors.json").read_text())
+    assert len(document["commands"]) == 3
+    names = {"engines": {door.name for door in doors.doors()}, "first": set(doors.FIRSTS)}
+    assert document[part].keys() == names.get(part, document[part].keys())
+    assert document[part]
+    text = (tmp_path / "doors.md").read_text()
+    assert all(f"| {name} |" in text for name in document[part])
+
+
+def test_goals_of_doors_are_judged_by_ratios():
+    ours, own = [0.004, 0.005, 0.012], [0.002, 0.002, 0.006]
+    measured = {
+        "Python": {"mosaic": [0.001, 0.002, 0.004], "parquet": [0.001, 0.01, 0.1]},
+        "Polars": {"mosaic": ours, "parquet": [0.002, 0.01, 0.030]},
+        doors.ITSELF: {"parquet": own},
+        "Spark, SQL over a view": {"mosaic": [1, 1, 1], "parquet": [1, 2, 3.5]},
+    }
+    assert doors.goals(measured) == [
+        ["Python: 10,000 columns cost at most 3 times 10", "4.00", "**missed**"],
+        ["Polars: 10,000 columns cost at most 3 times 10, without Polars' own part", "3.00", "reached"],
+        ["Polars: at 10,000 columns 3 times as fast as Parquet", "2.50", "**missed**"],
+        ["Spark, SQL over a view: at 10,000 columns 3 times as fast as Parquet", "3.50", "reached"],
+        ["Polars: at 10 columns at most 2 times as long as Parquet", "2.00", "reached"],
+    ]
 
 
 def test_layouts_are_compared_at_every_number_of_columns(tmp_path):
