@@ -261,6 +261,21 @@ def test_a_remote_file_is_read_in_few_requests() -> None:
         assert sum(size for _, size in asked) < 1.2 * summary.bytes_copied
     assert summary.bytes_encoded == 0
     assert_same(read(data), table.select(schema.names))
+    # The new file tells where its slots are, as any file: a column is one request away.
+    recorded = Recorded(data, is_remote=True)
+    with smalti.open(recorded) as file:
+        opened = len(recorded.ranges)
+        file.read(columns=["c004"])
+    assert len(recorded.ranges) - opened == len(written_requests(table.select(schema.names)))
+
+
+def written_requests(table: pa.Table) -> list[tuple[int, int]]:
+    """The requests of a read of one column, in a file that was written at once."""
+    recorded = Recorded(written(table, num_buckets=20, page_size_threshold=0), is_remote=True)
+    with smalti.open(recorded) as file:
+        opened = len(recorded.ranges)
+        file.read(columns=["c004"])
+    return recorded.ranges[opened:]
 
 
 def test_large_buckets_are_copied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

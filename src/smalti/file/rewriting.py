@@ -271,14 +271,14 @@ class _Rewrite:
         known = self._starts.keys()
         if wanted is None:
             wanted = {name: name for name in known if name not in fresh}
-        for name in wanted.keys() - known:
+        for name in sorted(wanted.keys() - known):
             raise no_column(name, schema.names, "in the new file")
-        for name in wanted.keys() & fresh:
+        for name in sorted(wanted.keys() & fresh):
             raise SchemaError("a column is both copied and fresh", column=name)
-        for name in known - wanted.keys() - fresh:
+        for name in sorted(known - wanted.keys() - fresh):
             raise SchemaError("a column of the new file is neither copied nor fresh", column=name)
         old_kinds = dict(zip(file.columns.names, file.columns.kinds, strict=True))
-        for name in set(wanted.values()) - old_kinds.keys():
+        for name in sorted(set(wanted.values()) - old_kinds.keys()):
             raise no_column(name, old_kinds, "to copy", path=file._source.name)
         positions = {name: position for position, name in enumerate(file._tail.schema.names())}
         new, old = list(wanted), list(wanted.values())
