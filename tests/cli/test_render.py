@@ -15,13 +15,13 @@ import pytest
 
 import smalti
 from smalti.cli.main import build_parser
-from smalti.cli.progress import ProgressBar, line
 from smalti.cli.render.rows import row_table, vertical
 from smalti.cli.render.table import Head, table
 from smalti.cli.render.text import cell, fit, printable, size, width
 from smalti.cli.rows import run_cat, run_count
 from smalti.cli.screen import Screen
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines, plain_values
+from smalti.progress import ProgressBar, line
 from tests.support.any_arrow import Money, any_table
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +143,37 @@ except AttributeError as error:
     assert "no attribute 'job'" in str(error)
 """
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT / "src")})
+
+
+def test_progress_is_drawn_as_the_command_line_does(
+    origins: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`progress=True` was called: 'bool' object is not callable."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("smalti.progress.INTERVAL", 0)
+    calls: list[Callable[[], Any]] = [
+        lambda: smalti.read_table("f.mosaic", progress=True),
+        lambda: smalti.read_table("d", progress=True),
+        lambda: list(smalti.scan("f.mosaic", progress=True).to_batches()),
+        lambda: smalti.jobs.convert("d", str(tmp_path / f"out{len(list(tmp_path.iterdir()))}/"), progress=True),
+        lambda: smalti.jobs.verify("d", progress=True),
+        lambda: smalti.jobs.profile("d", progress=True),
+    ]
+    for call in calls:
+        monkeypatch.setattr("sys.stderr", Terminal())
+        call()
+        drawn = sys.stderr.getvalue()  # type: ignore[attr-defined]
+        assert "░" in drawn
+        assert drawn.endswith("\r\x1b[K")
+        monkeypatch.setattr("sys.stderr", io.StringIO())
+        call()
+        assert sys.stderr.getvalue().count("\n") == 1  # type: ignore[attr-defined]
+        assert "10 rows in" in sys.stderr.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr("sys.stderr", Terminal())
+    smalti.read_table("d", progress=False)
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+    del origins

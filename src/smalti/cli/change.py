@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from smalti.cli.arguments import add_columns, add_output, whole_number
 from smalti.cli.job_arguments import add_engine, given, print_summary, split_names
-from smalti.cli.progress import ProgressBar
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
+from smalti.progress import ProgressBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
-from smalti.cli.progress import ProgressBar
 from smalti.cli.render.rows import may_fit, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.cli.sources import open_table, shown_paths
@@ -22,7 +21,7 @@ from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import field_paths
-from smalti.progress import Listener
+from smalti.progress import Listener, ProgressBar
 
 if TYPE_CHECKING:
     from smalti.table.dataset import MosaicDataset

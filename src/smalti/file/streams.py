@@ -277,8 +277,8 @@ class Scannable(ABC):
         ----------
         columns, filters, batch_size, exact
             As in `MosaicFile.read` and `MosaicFile.iter_batches`.
-        progress : callable, optional
-            Called with a `smalti.jobs.Progress` after each row group.
+        progress : callable or bool, optional
+            Called with a `smalti.jobs.Progress` after each row group. True draws a bar on stderr.
         schema : pyarrow.Schema, optional
             Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
             type cannot hold them. Filters are about the columns as they would be read without it.

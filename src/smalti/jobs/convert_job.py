@@ -95,8 +95,9 @@ def convert(
         Rows in memory at once; by default as many as 64 MiB hold.
     workers : int, optional
         Tasks at once, with engine "local"; by default one for each core.
-    progress : callable, optional
-        Called with a `Progress` whenever the job has made progress, by one thread at a time.
+    progress : callable or bool, optional
+        Called with a `Progress` whenever the job has made progress, by one thread at a time. True draws a bar on
+        stderr, as the command line does; if that is no terminal, it prints one line at the end.
     filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
         Where source and target are looked up.
     storage_options : mapping, optional

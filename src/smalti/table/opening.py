@@ -113,8 +113,8 @@ def scan(
         As in `MosaicFile.read` and `MosaicFile.iter_batches`.
     filesystem, storage_options, readahead, memory_limit
         As in `smalti.open` and `smalti.dataset`.
-    progress : callable, optional
-        Called with a `smalti.jobs.Progress` while the scan is read.
+    progress : callable or bool, optional
+        Called with a `smalti.jobs.Progress` while the scan is read. True draws a bar on stderr, if it is a terminal.
     schema, logical
         As in `smalti.read_table`.
     rows, with_row_index
@@ -149,6 +149,7 @@ def read_table(
     logical: bool = True,
     rows: range | slice | None = None,
     with_row_index: str | None = None,
+    progress: Listener | None = None,
 ) -> pa.Table:
     """Read a file to a table, or all files of a directory, pattern or list.
 
@@ -168,6 +169,8 @@ def read_table(
         Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
     rows, with_row_index
         As in `MosaicFile.read`; in a table, rows are counted over all its files.
+    progress : callable or bool, optional
+        Called with a `smalti.jobs.Progress` while files are read. True draws a bar on stderr, if it is a terminal.
 
     Examples
     --------
@@ -181,4 +184,5 @@ def read_table(
     """
     filesystem = chosen(filesystem, storage_options)
     with open_any(source, filesystem, memory_limit=memory_limit, logical=logical, filters=filters) as opened:
-        return opened.scan(columns, filters, schema=schema, rows=rows, with_row_index=with_row_index).to_table()
+        options: dict[str, Any] = {"schema": schema, "rows": rows, "with_row_index": with_row_index}
+        return opened.scan(columns, filters, progress=progress, **options).to_table()
