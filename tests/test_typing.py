@@ -24,8 +24,17 @@ with smalti.MosaicWriter("t.mosaic", table.schema, num_buckets=3, checksum=False
 shared: WriterOptionValues = {"compression_level": 3}
 smalti.write_table(table, "t.mosaic", **shared)
 version: str = smalti.__version__
+smalti.write_dataset(table, "d", partition_by=["a"], mode="append", storage_options={"region": "eu"})
+smalti.write_dataset((batch for batch in table.to_batches()), "d", partition_by="a")
+smalti.read_table("d", ["a"], "a > 1 and a < 5", progress=True)
+smalti.scan("d", batch_size=100, exact=True).head(3, filters="a = 1")
+smalti.jobs.verify("d", storage_options={"AWS_REGION": "eu", "allow_http": True})
+smalti.polars.scan_mosaic("d", n_rows=5, include_file_paths="path").collect()
+smalti.duckdb.query("SELECT * FROM 'd/' WHERE a = ?", params=[1])
 """
 WRONG = {
+    'smalti.write_dataset(table, "d", mode="replace")': 'Argument "mode" to "write_dataset" has incompatible type',
+    'smalti.write_dataset(table, "d", compresion_level=3)': 'Unexpected keyword argument "compresion_level"',
     'smalti.write_table(table, "t.mosaic", comression="zstd")': 'Unexpected keyword argument "comression"',
     'smalti.write_table(table, "t.mosaic", compression="gzip")': "expected \"Literal['zstd', 'none']\"",
     'smalti.MosaicWriter("t.mosaic", table.schema, num_bucket=3)': 'Unexpected keyword argument "num_bucket"',

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 import time
@@ -131,6 +130,8 @@ class ProgressBar:
             self._first, self._started = event.fraction, now
         if not self.is_terminal or now - self._last < INTERVAL:
             return
+        import shutil  # A read without a bar does without it.
+
         self._last = now
         width = shutil.get_terminal_size().columns
         self._stream.write("\r" + line(event, now - self._started, width, self._first) + "\x1b[K")
