@@ -456,15 +456,25 @@ def goals(seconds: Seconds) -> list[list[str]]:
     return [[title, f"{measured:.2f}", "reached" if reached else "**missed**"] for title, measured, reached in checks]
 
 
-def page(document: dict[str, Any]) -> str:
-    """The result as Markdown."""
-    shape, seconds = document["shape"], document["engines"] | document["spark"]
-    widths = [f"{columns:,}" for columns in shape["widths"]]
+def door_table(document: dict[str, Any], names: Sequence[str] = ("",)) -> str:
+    """Milliseconds by door and width: of all doors, or of those with some names, where "Spark" means all of Spark's."""
+    seconds: Seconds = document["engines"] | document["spark"]
+    places = range(len(document["shape"]["widths"]))
     rows = []
     for name, by in seconds.items():
+        if "" not in names and name not in names and name.partition(",")[0] not in set(names) - set(seconds):
+            continue
         kinds = [kind for kind in ("mosaic", "parquet") if kind in by]
-        cells = [" / ".join(_ms(by[kind][place]) for kind in kinds) for place in range(len(widths))]
+        cells = [" / ".join(_ms(by[kind][place]) for kind in kinds) for place in places]
         rows.append([name, *cells, " / ".join(f"{by[kind][-1] / by[kind][0]:.1f} x" for kind in kinds)])
+    widths = [f"{columns:,} columns" for columns in document["shape"]["widths"]]
+    return markdown(["ms, Mosaic / Parquet", *widths, "width costs"], rows)
+
+
+def page(document: dict[str, Any]) -> str:
+    """The result as Markdown."""
+    shape = document["shape"]
+    widths = [f"{columns:,}" for columns in shape["widths"]]
     parts = [
         "# Wide tables at the doors of engines",
         f"Written by `python -m benchmarks.doors` on {document['environment']['date']}; do not edit.",
@@ -472,7 +482,7 @@ def page(document: dict[str, Any]) -> str:
         f"The mean of one column by group where `id < {LIMIT}`, of tables of {shape['files']} files and "
         f"{shape['rows']:,} rows: milliseconds, the best of {shape['rounds']} in turns, warm. The first number is "
         f"Mosaic, the second the engine's own Parquet (pyarrow's for Python, pandas and Dask).",
-        markdown(["columns", *widths, "width costs"], rows),
+        door_table(document),
         f'"{ITSELF}" is what Polars takes for any source in Python with so many columns, whose rows are in memory.',
     ]
     if document["goals"]:

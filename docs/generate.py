@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pyarrow as pa
 from annotate import companion_listing, listing, tiny_file
+from benchmarks.doors import door_table
 from benchmarks.measure import Measurement
 
 from benchmarks import report
@@ -221,8 +222,17 @@ def glance(source: Path = DOCS / "benchmarks" / "headline.json") -> str:
     return markdown(["best time", *peers.values()], rows)
 
 
+def doors(*names: str, source: Path = DOCS / "benchmarks" / "doors.json") -> str:
+    """Times of engines whose names begin so, from the last ``python -m benchmarks.doors``."""
+    if not source.exists():
+        return "Not measured yet: `python -m benchmarks.doors` does it.\n"
+    return door_table(json.loads(source.read_text()), names)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "glance": glance,
+    "doors": partial(doors, "Python", "pandas", "Polars", "DuckDB", "Spark, SQL over a view"),
+    "spark-roads": partial(doors, "Spark"),
     "commands": commands,
     "types": types,
     "round-trips-arrow": partial(round_trips, "arrow"),

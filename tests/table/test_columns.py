@@ -13,7 +13,7 @@ import pytest
 import smalti
 from smalti.logical import mapping
 from smalti.mosaic.columns import Columns
-from smalti.table import columns
+from smalti.table import columns, snapshot
 from smalti.table.columns import GivenColumns, TypedColumns, table_columns
 
 WIDTH = 300
@@ -90,6 +90,18 @@ def test_a_query_makes_fields_of_the_columns_that_it_names(
     made.clear()
     assert read(wide) == [0.0, 1.0]
     assert made == [], "another query with the same columns finds them"
+
+
+@pytest.mark.parametrize(("read", "times"), [(read_arrow, 1), (read_duckdb, 2)])
+def test_a_query_opens_files_for_their_columns_and_for_their_rows(
+    wide: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], Any], times: int
+) -> None:
+    """An engine asks for columns first and reads later; otherwise a file stays open between the two."""
+    opened: list[str] = []
+    open_found = snapshot.open_found
+    monkeypatch.setattr(snapshot, "open_found", lambda file, fs: (opened.append(file.path), open_found(file, fs))[1])
+    assert read(wide) == [0.0, 1.0]
+    assert len(opened) == 4 * times
 
 
 def test_polars_has_its_types_made_once_in_a_process(
