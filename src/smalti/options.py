@@ -24,7 +24,7 @@ class WriterOptionValues(TypedDict, total=False):
     row_group_max_bytes: int | None
     row_group_max_rows: int | None
     dict_max_bytes: int
-    dict_max_entries: int
+    dict_max_entries: int | None
     page_size_threshold: int | None
     stats_columns: list[str] | tuple[str, ...] | Literal["all", "auto"]
     checksum: bool
@@ -60,8 +60,9 @@ class WriterOptions:
         reach it, wide ones reach `row_group_max_bytes` before.
     dict_max_bytes : int
         Largest dictionary in bytes, of strings, binary, long decimals and nanosecond timestamps.
-    dict_max_entries : int
-        Largest dictionary in entries; 0 or 1 turn dictionaries off.
+    dict_max_entries : int, optional
+        Largest dictionary in entries; 0 or 1 turn dictionaries off. By default the reference's 255, and up to 4,096 in
+        row groups of many rows, one entry for eight rows; 255 if the layout is given.
     page_size_threshold : int, optional
         Bytes that the columns of a bucket need on average for it to be paged; by default chosen from samples. Single
         columns can be read from a paged bucket. 32 KiB if only `num_buckets` is given.
@@ -86,7 +87,7 @@ class WriterOptions:
     row_group_max_bytes: int | None = None
     row_group_max_rows: int | None = None
     dict_max_bytes: int = 32 << 10
-    dict_max_entries: int = 255
+    dict_max_entries: int | None = None
     page_size_threshold: int | None = None
     stats_columns: tuple[str, ...] | str = "auto"
     checksum: bool = True
@@ -114,7 +115,7 @@ class WriterOptions:
         self._check("row_group_max_bytes", 1, None, optional=True)
         self._check("row_group_max_rows", 1, None, optional=True)
         self._check("dict_max_bytes", 0, MAX_UINT32)
-        self._check("dict_max_entries", 0, MAX_UINT32)
+        self._check("dict_max_entries", 0, MAX_UINT32, optional=True)
         self._check("page_size_threshold", 0, None, optional=True)
         self._check("threads", 1, None, optional=True)
         for name in ("checksum", "companion"):

@@ -526,7 +526,7 @@ def test_options_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         options.num_buckets = 4
     assert (options.compression, options.compression_level, options.checksum) == ("zstd", 1, True)
-    assert (options.dict_max_bytes, options.dict_max_entries, options.layout) == (32768, 255, "balanced")
+    assert (options.dict_max_bytes, options.dict_max_entries, options.layout) == (32768, None, "balanced")
     assert (options.page_size_threshold, options.row_group_max_bytes) == (None, None)
 
 

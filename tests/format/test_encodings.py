@@ -125,7 +125,7 @@ def test_choice_spans_batches_of_a_row_group() -> None:
     """Each chunk is constant, the row group is not; each chunk could be a dictionary of its own, the whole cannot."""
     chunks = [pa.array([number] * 100, pa.int32()) for number in range(300)]
     table = pa.table({"few": pa.chunked_array(chunks[:3] * 100), "many": pa.chunked_array(chunks)})
-    data = written(table)
+    data = written(table, dict_max_entries=255)
     assert encodings(data) == [{"few": "DICT", "many": "PLAIN"}]
     assert_same(read(data), table)
 

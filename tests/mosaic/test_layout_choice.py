@@ -9,7 +9,14 @@ import pyarrow as pa
 import pytest
 
 import smalti
-from smalti.mosaic.layout_choice import ROW_GROUP_ROWS, Sample, choose_layout, plan_regions, row_group_bytes
+from smalti.mosaic.layout_choice import (
+    ROW_GROUP_ROWS,
+    Sample,
+    choose_layout,
+    dictionary_entries,
+    plan_regions,
+    row_group_bytes,
+)
 from tests.support import reference
 from tests.support.compare import assert_same
 from tests.support.files import layout, written, written_as_reference
@@ -193,6 +200,24 @@ def test_small_batches_of_a_wide_table_make_one_row_group() -> None:
     assert rows_of(sink.getvalue()) == [120]
     # 48,000 rows of 11,374 doubles: 9 row groups instead of 120.
     assert 48_000 * 11_374 * 8 / row_group_bytes(11_374) < 9
+
+
+@pytest.mark.parametrize(
+    ("rows", "entries"), [(0, 255), (500, 255), (2040, 255), (4500, 562), (32_768, 4096), (10**7, 4096)]
+)
+def test_dictionaries_grow_with_the_rows(rows: int, entries: int) -> None:
+    assert dictionary_entries(rows) == entries
+
+
+def test_long_columns_of_a_thousand_values_are_dictionaries_that_the_reference_reads() -> None:
+    rows = np.random.RandomState(5).randint(0, 1000, 20_000)
+    words = pa.array([f"station {number:04d}" for number in range(1000)])
+    table = pa.table({"i": rows * 10**9, "s": words.take(pa.array(rows))})
+    data, given = written(table), written(table, num_buckets=2)
+    assert_same(reference.read(data), table)
+    assert_same(smalti.read_table(data), table)
+    assert len(data) * 1.4 < len(given)
+    assert_same(smalti.read_table(data, filters=[("i", "==", 7 * 10**9)]), table.filter(rows == 7))
 
 
 @pytest.mark.parametrize("name", ["quick", "auto"])

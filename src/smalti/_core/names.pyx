@@ -4,18 +4,21 @@ Training merges the most frequent pair of tokens up to 128 times. A merge update
 instead of counting again, and occurrences are searched many bytes at a time, so that a rare pair costs little.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove
 
+from smalti._core.bits cimport __builtin_ctzll
 from smalti._core.cursor cimport put_uv32, uv32_size
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.physical cimport BPE, FRONT, MAX_BPE_RULES
 
 cdef enum:
-    STRIDE = 32         # tokens compared together when searching for a pair
+    STRIDE = 128        # tokens compared together when searching for a pair
     END = 0             # after every name; no name holds NUL, so no merge crosses it
+
+cdef uint64_t ONES = 0x0101010101010101
 
 # All names in one buffer, each followed by END.
 cdef struct Names:
@@ -65,15 +68,24 @@ cdef inline void _count(Counts* counts, uint8_t left, uint8_t right, int by) noe
 
 cdef inline int64_t _find_pair(const uint8_t* t, int64_t at, int64_t n, uint8_t left, uint8_t right) noexcept nogil:
     """Index of the first pair (left, right) at or after `at`, n if there is none."""
+    cdef uint64_t lefts = left * ONES, rights = right * ONES, a, b, differs, same
     cdef int64_t k
     cdef uint8_t found
     while at + STRIDE + 1 <= n:
+        for k in range(STRIDE // 8):        # pairs are often close: eight at a time find the place
+            memcpy(&a, t + at, 8)
+            memcpy(&b, t + at + 1, 8)
+            differs = (a ^ lefts) | (b ^ rights)
+            same = (differs - ONES) & ~differs & (ONES << 7)    # the lowest bit is that of the first byte that is 0
+            if same:
+                return at + (__builtin_ctzll(same) >> 3)
+            at += 8
         found = 0
-        for k in range(STRIDE):     # no exit inside, so that the compiler makes it a few wide instructions
-            found |= (t[at + k] == left) & (t[at + k + 1] == right)
-        if found:
-            break
-        at += STRIDE
+        while not found and at + STRIDE + 1 <= n:
+            for k in range(STRIDE):     # no exit inside, so that the compiler makes it a few wide instructions
+                found |= (t[at + k] == left) & (t[at + k + 1] == right)
+            if not found:
+                at += STRIDE
     while at + 1 < n and not (t[at] == left and t[at + 1] == right):
         at += 1
     return at if at + 1 < n else n
@@ -115,7 +127,8 @@ cdef int _train(Names* names, uint8_t* rules) except -1 nogil:
     cdef Counts* counts = <Counts*>zeroed(sizeof(Counts))
     cdef int64_t k
     cdef int left, right, rule, n_rules = 0
-    cdef uint32_t best, at
+    cdef uint32_t best, at, top
+    cdef const uint32_t* row
     for k in range(names.size - 1):
         if names.tokens[k] != END and names.tokens[k + 1] != END:
             _count(counts, names.tokens[k], names.tokens[k + 1], 1)
@@ -124,10 +137,16 @@ cdef int _train(Names* names, uint8_t* rules) except -1 nogil:
         for left in range(1, 0x80 + rule):
             if counts.rows[left] == 0:
                 continue
-            for right in range(1, 0x80 + rule):
-                if counts.pairs[(left << 8) | right] >= best:     # ties go to the larger pair
-                    best = counts.pairs[(left << 8) | right]
-                    at = (left << 8) | right
+            row = &counts.pairs[left << 8]
+            top = 0
+            for right in range(1, 0x80 + rule):     # no exit inside, as above
+                top = row[right] if row[right] > top else top
+            if top >= best:         # ties go to the larger pair
+                right = 0x80 + rule - 1
+                while row[right] != top:
+                    right -= 1
+                best = top
+                at = (left << 8) | right
         if best < 2:
             break
         rules[2 * rule] = at >> 8
@@ -175,7 +194,6 @@ def pack_schema_block(list names not None, list descriptors not None, list order
     cdef bint ascii_only = all([name.isascii() for name in names])
     cdef Names* chosen
     cdef int64_t plain
-    cdef bytearray out = bytearray()
     raw.tokens = merged.tokens = NULL
     try:
         _load(&raw, names)
@@ -188,45 +206,48 @@ def pack_schema_block(list names not None, list descriptors not None, list order
                 # The 1 stands for the rule count, even where that takes two bytes.
                 if n_rules > 0 and 1 + 2 * n_rules + _front_coded_size(&merged) < plain:
                     chosen = &merged
-        _put(out, len(names))
-        _put(out, num_buckets)
-        # One byte. Not by `append`: with shared utility code, Cython 3.3 leaves out a macro that its `append` needs.
-        _put(out, BPE if chosen == &merged else FRONT)
-        if chosen == &merged:
-            _put(out, n_rules)
-            out += rules[:2 * n_rules]
-        _put_columns(out, chosen, descriptors)
+        return _packed(chosen, rules, n_rules if chosen == &merged else -1, descriptors, order, num_buckets)
     finally:
         free(raw.tokens)
         free(merged.tokens)
-    _put_order(out, order)
-    return bytes(out)
 
 
-cdef _put(bytearray out, int64_t value):
-    cdef uint8_t buffer[8]
-    cdef uint8_t* end = put_uv32(buffer, <uint32_t>value)
-    out += buffer[:end - buffer]
-
-
-cdef _put_columns(bytearray out, const Names* names, list descriptors):
-    cdef int64_t i, end, shared, before = 0, before_size = 0, at = 0
+cdef bytes _packed(
+    const Names* names, const uint8_t* rules, int n_rules, list descriptors, list order, int64_t num_buckets
+):
+    """The block of names that are front coded; `n_rules` is -1 without BPE."""
+    cdef int64_t i, end, shared, before = 0, before_size = 0, at = 0, previous = 0, index, delta
+    # Numbers take up to 5 bytes: two for each name, one for each column of the order.
+    cdef int64_t most = 32 + 2 * MAX_BPE_RULES + names.size + 10 * names.n + 5 * len(order)
+    cdef bytes descriptor, block
+    cdef uint8_t* start
+    cdef uint8_t* out
+    for descriptor in descriptors:
+        most += PyBytes_GET_SIZE(descriptor)
+    block = PyBytes_FromStringAndSize(NULL, most)
+    start = out = <uint8_t*>PyBytes_AS_STRING(block)
+    out = put_uv32(out, <uint32_t>names.n)
+    out = put_uv32(out, <uint32_t>num_buckets)
+    out = put_uv32(out, FRONT if n_rules < 0 else BPE)
+    if n_rules >= 0:
+        out = put_uv32(out, <uint32_t>n_rules)
+        memcpy(out, rules, 2 * n_rules)
+        out += 2 * n_rules
     for i in range(names.n):
         end = _end_of(names, at)
         shared = _common(names.tokens + before, before_size, names.tokens + at, end - at)
-        _put(out, shared)
-        _put(out, end - at - shared)
-        out += names.tokens[at + shared:end]
-        out += <bytes>descriptors[i]
+        out = put_uv32(out, <uint32_t>shared)
+        out = put_uv32(out, <uint32_t>(end - at - shared))
+        memcpy(out, names.tokens + at + shared, end - at - shared)
+        out += end - at - shared
+        descriptor = descriptors[i]
+        memcpy(out, PyBytes_AS_STRING(descriptor), PyBytes_GET_SIZE(descriptor))
+        out += PyBytes_GET_SIZE(descriptor)
         before = at
         before_size = end - at
         at = end + 1
-
-
-cdef _put_order(bytearray out, list order):
-    """Zigzag deltas (section 2.2)."""
-    cdef int64_t previous = 0, index, delta
-    for index in order:
+    for index in order:         # zigzag deltas (section 2.2)
         delta = index - previous
-        _put(out, <int64_t>((<uint64_t>delta << 1) ^ <uint64_t>(delta >> 63)))
+        out = put_uv32(out, <uint32_t>((<uint64_t>delta << 1) ^ <uint64_t>(delta >> 63)))
         previous = index
+    return block[:out - start]

@@ -17,6 +17,15 @@ from smalti._core.input import InputBatch
 from smalti.errors import SchemaError
 from smalti.logical.types import contains_type
 
+#: Ids of the commonest types, which are not made of others.
+_SIMPLE = frozenset(
+    type_.id
+    for type_ in (
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()),
+        *(pa.binary(), pa.date32(), pa.timestamp("us"), pa.decimal128(10), pa.large_string(), pa.string_view()),
+    )
+)
+
 
 class Inspector:
     """Inspects batch after batch; keeps the exported schema from one batch to the next."""
@@ -43,8 +52,12 @@ class Inspector:
             return taken
         if self._extents is None or not self._extents.schema.equals(batch.schema):
             self._extents = Extents(batch.schema)
-            types = enumerate(batch.schema.types)
-            self._with_runs = [i for i, type_ in types if contains_type(type_, pt.is_run_end_encoded)]
+            types = batch.schema.types
+            self._with_runs = [
+                i
+                for i, type_ in enumerate(types)
+                if type_.id not in _SIMPLE and contains_type(type_, pt.is_run_end_encoded)
+            ]
         problem = self._extents.problem(taken)
         if problem is None:
             for i in self._with_runs:  # Runs are few, so a full validation by Arrow costs little.

@@ -25,10 +25,10 @@ from smalti.logical.entries import Entries
 from smalti.logical.intake import MAX_INT32, arrow_batches
 from smalti.logical.tree import Leaf, LogicalColumn, StoredColumn
 from smalti.logical.types import with_capacity
+from smalti.mosaic.open_row_group import Slice
 from smalti.mosaic.rewrite_plan import FRESH, ColumnPlan, plan_columns
 from smalti.mosaic.rewriter import Fresh, Rewriter
 from smalti.mosaic.scan import plan_scan
-from smalti.mosaic.writer import Slice
 from smalti.options import WriterOptions
 from smalti.spec import MAX_UNBACKED_ROWS, Compression
 

@@ -58,8 +58,9 @@ class Intake:
         self._dictionaries: dict[str, _Dictionary] = {}
         #: Columns, by their indices in `given`, that get the widest indices and run ends.
         self._widened: set[int] = set()
-        check_names(self.schema.names)
-        if self.schema.names != schema.names:
+        names = self.schema.names
+        check_names(names)
+        if not self._is_stored and names != schema.names:
             (refuse_repeated if has_companion else check_names)(schema.names)
 
     def conform(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -217,6 +218,8 @@ class Intake:
     @cached_property
     def vectors(self) -> set[int]:
         """The indices of the stored columns that are often noise: lists of one length, keys and hashes of one size."""
+        if not self.columns:
+            return set()
         noisy = pt.is_fixed_size_list, pt.is_fixed_size_binary, pt.is_uint64
         leaves = {name: column.leaf for name, column in self._described.items() if column.leaf is not None}
         return {

@@ -56,6 +56,9 @@ COLUMN_BYTES = 64 << 10
 #: column of 8 bytes a value has 2 MiB then, about what a store sends in the time that a request takes: reading all row
 #: groups costs hardly more than reading one, and a read of a few rows inflates little.
 ROW_GROUP_ROWS = 1 << 18
+#: Entries of a dictionary: 255 as the reference has, more where each occurs `ROWS_PER_ENTRY` times on average. Indices
+#: of a dictionary whose entries are rare are packed bits, which compress worse than the values themselves.
+MIN_ENTRIES, MAX_ENTRIES, ROWS_PER_ENTRY = 255, 4096, 8
 
 
 def row_group_bytes(num_columns: int) -> int:
@@ -67,6 +70,17 @@ def row_group_bytes(num_columns: int) -> int:
     (256, 312, 511)
     """
     return min(max(num_columns * COLUMN_BYTES, ROW_GROUP_BYTES), MAX_ROW_GROUP_SIZE)
+
+
+def dictionary_entries(num_rows: int) -> int:
+    """The most entries of a dictionary in a row group of so many rows, if no number is asked for.
+
+    Examples
+    --------
+    >>> dictionary_entries(100), dictionary_entries(4500), dictionary_entries(1_000_000)
+    (255, 562, 4096)
+    """
+    return min(max(num_rows // ROWS_PER_ENTRY, MIN_ENTRIES), MAX_ENTRIES)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ from smalti.format.statistics import StatisticsRecord
 from smalti.io import Range, fetch
 from smalti.mosaic.bucket import Bucket, BucketReader
 from smalti.mosaic.columns import BucketRead
+from smalti.mosaic.open_row_group import Slice
 from smalti.mosaic.rewrite_plan import FRESH, BucketPlan, ColumnPlan, Form, Run, choose_form
-from smalti.mosaic.writer import BucketPart, Slice, StoredWriter
+from smalti.mosaic.writer import BucketPart, StoredWriter
 
 #: Bytes of slots that are read at once; a part holds at least one slot, whatever its size.
 PART_BYTES = 8 << 20

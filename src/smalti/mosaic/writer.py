@@ -29,14 +29,14 @@ from smalti.format.statistics import StatisticsRecord
 from smalti.io.sinks import Sink
 from smalti.io.sources import REMOTE_TAIL
 from smalti.mosaic.layout_choice import (
-    ROW_GROUP_ROWS,
     SPLITS,
     LayoutChoice,
     Sample,
     choose_layout,
+    dictionary_entries,
     plan_regions,
-    row_group_bytes,
 )
+from smalti.mosaic.open_row_group import OpenRowGroup, Slice
 from smalti.options import LAYOUTS, WriterOptions
 from smalti.spec import (
     DEFAULT_NUM_BUCKETS,
@@ -44,17 +44,13 @@ from smalti.spec import (
     FOOTER_SIZE,
     MAX_BLOCK_SIZE,
     MAX_PAGED_CHILDREN,
-    MAX_ROW_GROUP_SIZE,
     MAX_ROWS,
     MAX_UINT32,
-    MAX_UNBACKED_ROWS,
     Compression,
 )
 
 #: Bounds of a column that take more bytes together are left out unless they are asked for.
 MAX_AUTO_BOUNDS = 128
-#: A batch, the first of some of its rows, and their number.
-Slice = tuple[InputBatch, int, int]
 
 
 class BucketPart(NamedTuple):
@@ -67,60 +63,6 @@ class BucketPart(NamedTuple):
     mode: str
     uncompressed_size: int
     blobs: list[Any]
-
-
-class OpenRowGroup:
-    """The row group that is being filled: slices of batches, until it is full in bytes or in rows."""
-
-    def __init__(self, physical: PhysicalColumns, indices: list[int], options: WriterOptions) -> None:
-        self._physical = physical
-        self.indices = indices
-        wanted = options.row_group_max_bytes or row_group_bytes(len(indices))
-        self._max_bytes = min(wanted, MAX_ROW_GROUP_SIZE)
-        # A layout that is asked for is the reference's, which does not count rows.
-        default = MAX_UNBACKED_ROWS if options.is_layout_given else ROW_GROUP_ROWS
-        self._max_rows = min(options.row_group_max_rows or default, MAX_UNBACKED_ROWS)
-        self.clear()
-
-    def clear(self) -> None:
-        """Drop all rows."""
-        self.slices: list[Slice] = []
-        self.num_rows = 0
-        self.num_bytes = 0
-        self._num_owned = 0
-
-    @property
-    def is_full(self) -> bool:
-        return self.num_bytes >= self._max_bytes or self.num_rows >= self._max_rows
-
-    def take(self, batch: InputBatch, start: int) -> int:
-        """Add the rows from `start` that fit, at least one to an empty row group; return their number."""
-        rows = min(batch.num_rows - start, self._max_rows - self.num_rows)
-        left = self._max_bytes - self.num_bytes
-        while (size := Feeds(self._physical, self.indices, [(batch, start, rows)]).measure()) > left:
-            if rows == 1:
-                if self.num_rows:
-                    return 0
-                break
-            # Rows are alike more often than not: aim a little below the number that their average suggests.
-            rows = max(1, min(rows - 1, rows * left * 31 // (size * 32)))
-        self.slices.append((batch, start, rows))
-        self.num_rows += rows
-        self.num_bytes += size
-        return rows
-
-    def own(self, copy: bool) -> None:
-        """Take ownership of the slices added since the last call; copy them if the caller may change their buffers."""
-        if copy:
-            self.slices[self._num_owned :] = [_copied(piece) for piece in self.slices[self._num_owned :]]
-        self._num_owned = len(self.slices)
-
-
-def _copied(piece: Slice) -> Slice:
-    """The same rows in memory that no one else can change."""
-    batch, start, num_rows = piece
-    rows = batch.batch.slice(start, num_rows)
-    return InputBatch(pa.ipc.read_record_batch(rows.serialize(), rows.schema)), 0, num_rows
 
 
 class StoredWriter:
@@ -287,13 +229,14 @@ class StoredWriter:
         """Check the values of a batch, then hand its rows to row groups, and write each that is full."""
         if batch.num_rows == 0:
             return
-        problem = Feeds(self._all_physical, self.indices, [(batch, 0, batch.num_rows)]).check()
+        feeds = Feeds(self._all_physical, self.indices, [(batch, 0, batch.num_rows)])
+        problem = feeds.check()
         if problem is not None:
             node, reason, found = problem
             raise SchemaError(reason, column=self._all_physical.paths(self.block.names())[node][1], found=found)
         start = 0
         while start < batch.num_rows:
-            start += self._open.take(batch, start)
+            start += self._open.take(batch, start, feeds)
             if start < batch.num_rows or self._open.is_full:
                 self.flush()
 
@@ -366,7 +309,7 @@ class StoredWriter:
         positions = list(columns)
         physical, wanted = self.block.physical_at(positions), set(self._with_statistics)
         statistics = [at for at, position in enumerate(positions) if position in wanted]
-        encoded = self._encode_feeds(Feeds(physical, list(columns.values()), slices), statistics)
+        encoded = self._encode_feeds(physical, list(columns.values()), slices, statistics)
         return physical, encoded, self._records_of(encoded, positions)
 
     def pack_bucket(self, bucket: int, encoded: EncodedBucket) -> BucketPart:
@@ -408,11 +351,18 @@ class StoredWriter:
         return self.indices[physical.first_column : physical.first_column + physical.num_columns]
 
     def _encode(self, slices: list[Slice], physical: PhysicalColumns, statistics: list[int]) -> EncodedBucket:
-        return self._encode_feeds(Feeds(physical, self._columns_of(physical), slices), statistics)
+        return self._encode_feeds(physical, self._columns_of(physical), slices, statistics)
 
-    def _encode_feeds(self, feeds: Feeds, statistics: list[int]) -> EncodedBucket:
+    def _encode_feeds(
+        self, physical: PhysicalColumns, indices: list[int], slices: list[Slice], statistics: list[int]
+    ) -> EncodedBucket:
         """Encode columns. Refuse element counts above our reader's limit, which only a row group of one row exceeds."""
-        encoded = EncodedBucket(feeds, self._options.dict_max_entries, self._options.dict_max_bytes, statistics)
+        most_entries = self._options.dict_max_entries
+        if most_entries is None:
+            num_rows = 0 if self._options.is_layout_given else sum(rows for _, _, rows in slices)
+            most_entries = dictionary_entries(num_rows)
+        feeds = Feeds(physical, indices, slices)
+        encoded = EncodedBucket(feeds, most_entries, self._options.dict_max_bytes, statistics)
         most = max(encoded.child_rows, default=0)
         if most > MAX_ROWS:
             raise SchemaError("a row has too many elements", found=most, expected=f"at most {MAX_ROWS}")
