@@ -372,6 +372,11 @@ class MosaicFile(Scannable):
         budget: Budget | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The batches of a read, read ahead where that helps; with `kept`, the caller keeps all of them."""
+        if len(plan.groups) == 1 and progress is None:  # nothing to read ahead, nothing to report
+            if kept is not None:
+                self._scanner.check_fits(plan, kept)
+            yield from self._scanner.batches(plan, kept=kept, batch_size=batch_size)
+            return
         budget = budget or self._budget
         budget = budget if len(plan.groups) > 1 else Budget(0)
         ahead = Allowance(budget.memory_limit) if budget.readahead else None

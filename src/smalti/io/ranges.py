@@ -40,8 +40,6 @@ def plan_requests(ranges: Sequence[Range], max_gap: int, max_request: int, spare
     >>> plan_requests([Range(10, 5), Range(15, 5), Range(40, 1)], max_gap=0, max_request=100)
     [Request(offset=10, size=10, parts=(0, 1)), Request(offset=40, size=1, parts=(2,))]
     """
-    if len(ranges) == 1 and ranges[0].size:
-        return [Request(*ranges[0], (0,))]
     order = sorted((i for i in range(len(ranges)) if ranges[i].size), key=lambda i: ranges[i].offset)
     largest = _largest_gap([ranges[i] for i in order], max_gap, spare) if max_gap else 0
     requests: list[Request] = []
@@ -132,6 +130,8 @@ def fetch(source: Source, ranges: Sequence[Range], spare: int = SPARE) -> list[m
     `spare` bounds the bytes that are read without being wanted, see `plan_requests`; they are released before this
     returns. Refuses a closed source, even if there is nothing to read.
     """
+    if len(ranges) == 1 and ranges[0].size and source.connection is None:
+        return [memoryview(source.read_at(*ranges[0]))]  # the usual case of small reads
     source.check_open()
     out = [memoryview(b"")] * len(ranges)
     if not any(wanted.size for wanted in ranges):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -312,7 +311,9 @@ class _Pending:
     def cut(self, blobs: Iterator[memoryview]) -> Iterator[tuple[Bucket, int, Range]]:
         """Take the bytes of the first round, and cut the wanted slots out; yield those that are still to be fetched."""
         bucket, wanted, data = self.bucket, self.read.wanted_physical, next(blobs)
-        guessed = dict(zip(wanted, zip(self.expected, islice(blobs, len(self.expected)), strict=True), strict=False))
+        guessed: dict[int, tuple[tuple[int, int], memoryview]] = {}
+        for node, where in zip(wanted, self.expected, strict=False):
+            guessed[node] = where, next(blobs)
         bucket.data = bucket.data or data
         if bucket.entry.mode != PAGED:
             return
@@ -322,9 +323,9 @@ class _Pending:
         for node, (offset, size) in zip(wanted, directory.slots, strict=True):
             if node in bucket.slots:
                 continue
-            where, found = guessed.get(node, (None, data))
-            if where == (offset, size):
-                bucket.slots[node] = found
+            guess = guessed.get(node)
+            if guess is not None and guess[0] == (offset, size):
+                bucket.slots[node] = guess[1]
             elif len(data) == entry.size:
                 slot = data[offset : offset + size]
                 bucket.slots[node] = memoryview(bytes(slot)) if self.is_spare else slot

@@ -245,7 +245,7 @@ class Scanner:
         fetched before its turn.
         """
         if kept is not None:
-            self._check_fits(plan, kept)
+            self.check_fits(plan, kept)
         for one, size in self.rounds(plan, ahead):
             if kept is not None:
                 yield Unit(partial(self._read_kept, one, kept), size)
@@ -282,7 +282,7 @@ class Scanner:
                 return Decoded(self.batches(plan, kept=account, fetched=fetched), account)
         return self.batches(plan, batch_size=batch_size, fetched=fetched)
 
-    def _check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
+    def check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
         """Refuse a read whose fixed-width values alone exceed `kept`, before anything is decoded."""
         whole = [read for read in plan.groups if not read.is_filtered and not read.deleted]
         rows = sum(self.tail.index.rows(read.row_group) if read.rows is None else len(read.rows) for read in whole)
@@ -349,8 +349,11 @@ class Scanner:
             if keep is None:  # Pages of a run share memory, which is free when the last of them is released.
                 allowance.give(inflated)
 
-        for _ in threads.ordered_map(decode_run, runs, min(num_threads, len(runs))):
-            pass
+        if len(runs) == 1:
+            decode_run(runs[0])
+        else:
+            for _ in threads.ordered_map(decode_run, runs, min(num_threads, len(runs))):
+                pass
         return pa.RecordBatch._import_from_c(batch.address(), columns.schema)
 
 
