@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +107,14 @@ GOALS = (
         )
     ),
     Goal("level9", "add 10 columns, zstd 9: at most 1/6 of reading and writing again", "level 9: of rewrite", 1 / 6),
-    Goal("rows", "delete 0.1 % in one of ten files: bytes written of the touched row groups", "one file", 1.05),
-    Goal("rows", "delete 0.1 % scattered: bytes written of the touched row groups", "scattered", 1.05),
+    *(
+        goal
+        for name, what in (("one file", "in one of ten files"), ("scattered", "scattered"))
+        for goal in (
+            Goal("rows", f"delete 0.1 % {what}: bytes encoded, of those of the touched row groups", name, 1.05),
+            Goal("rows", f"delete 0.1 % {what}: bytes written, of those of the touched files", f"{name}: files", 1.05),
+        )
+    ),
     Goal("merge", "merge: at most 1/5 of a full rewrite", "merge: of rewrite", 0.2),
     Goal("merge", "merge: memory, GiB", "merge: memory", 1),
     Goal("reads", "10 columns after 100 changes: at most 1.1 of before", "reads", 1.1),
@@ -118,7 +124,7 @@ GOALS = (
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def make_table(shape: Shape, root: Path, *, count: int, level: int = 1) -> Path:
+def make_table(shape: Shape, count: int, level: int, root: Path) -> None:
     """Files of equal rows but for the column `row`, by which rows are found. All but the first file are spliced."""
     root.mkdir(parents=True)
     table = shape.part.load()
@@ -130,7 +136,17 @@ def make_table(shape: Shape, root: Path, *, count: int, level: int = 1) -> Path:
         path = root / f"part-{number:05d}.mosaic"
         shutil.copyfile(first, path)
         jobs.replace_columns(path, pa.table({"row": pa.array(range(number * rows, number * rows + rows), pa.int64())}))
-    return root
+
+
+def made(sources: Path, name: str, make: Callable[[Path], object]) -> Path:
+    """What a work begins with, made once, whole or not at all."""
+    path = sources / name
+    if not path.exists():
+        fresh = sources / f"{name}-partial"
+        shutil.rmtree(fresh, ignore_errors=True)
+        make(fresh)
+        fresh.rename(path)
+    return path
 
 
 def linked(source: Path, target: Path) -> None:
@@ -150,8 +166,8 @@ def bytes_of(root: Path) -> int:
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
-def measure_columns(shape: Shape, home: Path) -> dict[str, Any]:
-    source = make_table(shape, home / "source", count=shape.files)
+def measure_columns(shape: Shape, home: Path, sources: Path) -> dict[str, Any]:
+    source, lance_source, parquet_source = columns_sources(shape, sources)
     names = [name for name in smalti.open(files_of(source)[0]).column_names if name != "row"]
     ten = [names[index] for index in np.linspace(0, len(names) - 1, 10).astype(int)]
     rows = shape.files * shape.part.rows
@@ -159,7 +175,6 @@ def measure_columns(shape: Shape, home: Path) -> dict[str, Any]:
     new = pa.table({f"new_{number}": random.standard_normal(rows).round(3) for number in range(10)})
     renamed = {name: f"{name}_renamed" for name in ten}
     values = pa.table({name: new.column(index) for index, name in enumerate(ten)})
-    lance_source, parquet_source = _lance(source, home), _parquet(source, home)
     ours, work = home / "ours", home / "work"
     ways: dict[str, tuple[Callable[[], Any], Callable[[pa.Table, int], pa.Table], Callable[[Any], Any]]] = {
         "add 10 columns": (
@@ -208,9 +223,15 @@ def measure_columns(shape: Shape, home: Path) -> dict[str, Any]:
     return {"costs": costs, "bytes": bytes_of(source), "figures": _ratios(costs)}
 
 
-def measure_level9(shape: Shape, home: Path) -> dict[str, Any]:
+def columns_sources(shape: Shape, sources: Path) -> tuple[Path, Path | None, Path]:
+    source = made(sources, "level1", partial(make_table, shape, shape.files, 1))
+    lance_source = None if find_spec("lance") is None else made(sources, "lance", partial(_lance, source))
+    return source, lance_source, made(sources, "parquet", partial(_parquet, source))
+
+
+def measure_level9(shape: Shape, home: Path, sources: Path) -> dict[str, Any]:
     """The same for files that are compressed harder, which is what a rewrite has to do again."""
-    source = make_table(shape, home / "source", count=shape.files, level=9)
+    source = made(sources, "level9", partial(make_table, shape, shape.files, 9))
     rows = shape.files * shape.part.rows
     new = pa.table({f"new_{number}": np.random.RandomState(SEED).standard_normal(rows) for number in range(10)})
     ours, work = home / "ours", home / "work"
@@ -257,14 +278,12 @@ def _copy(source: Path, target: Path, *, flush: bool) -> None:
                 os.fsync(file.fileno())
 
 
-def _parquet(source: Path, home: Path) -> Path:
-    target = home / "parquet"
+def _parquet(source: Path, target: Path) -> None:
     target.mkdir()
     for path in files_of(source):
         pq.write_table(
             smalti.read_table(path), target / f"{path.stem}.parquet", compression="zstd", compression_level=1
         )
-    return target
 
 
 def _rewrite_parquet(source: Path, target: Path, change: Callable[[pa.Table, int], pa.Table]) -> None:
@@ -275,15 +294,11 @@ def _rewrite_parquet(source: Path, target: Path, change: Callable[[pa.Table, int
         start += table.num_rows
 
 
-def _lance(source: Path, home: Path) -> Path | None:
-    try:
-        import lance
-    except ImportError:
-        return None
-    target = home / "lance"
+def _lance(source: Path, target: Path) -> None:
+    import lance
+
     for number, path in enumerate(files_of(source)):
         lance.write_dataset(smalti.read_table(path), str(target), mode="append" if number else "create")
-    return target
 
 
 def _linked_tree(source: Path, target: Path) -> None:
@@ -317,20 +332,25 @@ def _ratios(costs: list[Cost]) -> dict[str, float]:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def measure_rows(shape: Shape, home: Path) -> dict[str, Any]:
-    """Ten files of four row groups each; 0.1 % of the rows of one file, and of all."""
-    table = replace(shape.part, rows=max(8, shape.part.rows // 4)).load()
-    source, rows = home / "source", table.num_rows
+def make_row_groups(table: pa.Table, source: Path) -> None:
+    """Ten files of four row groups each."""
     source.mkdir(parents=True)
-    group = -(-rows // 4)
+    rows = table.num_rows
     for number in range(10):
         numbered = table.append_column("row", pa.array(range(number * rows, number * rows + rows), pa.int64()))
         path = source / f"part-{number:05d}.mosaic"
         if number == 0:
-            smalti.write_table(numbered, path, row_group_max_rows=group, stats_columns=["row"])
+            smalti.write_table(numbered, path, row_group_max_rows=-(-rows // 4), stats_columns=["row"])
         else:
             shutil.copyfile(source / "part-00000.mosaic", path)
             jobs.replace_columns(path, numbered.select(["row"]))
+
+
+def measure_rows(shape: Shape, home: Path, sources: Path) -> dict[str, Any]:
+    """0.1 % of the rows of one file, and of all."""
+    table = replace(shape.part, rows=max(8, shape.part.rows // 4)).load()
+    rows = table.num_rows
+    source = made(sources, "groups", partial(make_row_groups, table))
     costs, figures = [], {}
     random = np.random.RandomState(SEED)
     share = max(1, rows // 1000)
@@ -360,36 +380,49 @@ def measure_rows(shape: Shape, home: Path) -> dict[str, Any]:
             )
         )
         figures[name] = report.bytes_encoded / touched
+        figures[f"{name}: files"] = written / (report.files * sizes["part-00000.mosaic"])
     return {"costs": costs, "figures": figures}
 
 
 # --- merge ----------------------------------------------------------------------------------------------------------
 
-_MERGING = """
-import sys, time, resource
+#: The most memory that a process has held since it was started. What `getrusage` says, it may have from its parent.
+_PEAK = """
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+"""
+_MERGING = (
+    _PEAK
+    + """
+import sys, time
 import pyarrow as pa, pyarrow.ipc as ipc
-from smalti import jobs
+from smalti.jobs import merge
 data = ipc.open_file(sys.argv[2]).read_all()
 before = time.perf_counter()
-report = jobs.merge(sys.argv[1], data, on="row")
-print(time.perf_counter() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+report = merge(sys.argv[1], data, on="row")
+print(time.perf_counter() - before, peak(),
       report.bytes_copied, report.bytes_encoded, report.rows_updated, report.rows_inserted)
 """
-_DELTA = """
-import sys, time, resource
+)
+_DELTA = (
+    _PEAK
+    + """
+import sys, time
 import pyarrow.ipc as ipc
 from deltalake import DeltaTable
 data = ipc.open_file(sys.argv[2]).read_all()
 before = time.perf_counter()
 merge = DeltaTable(sys.argv[1]).merge(data, predicate="t.row = s.row", source_alias="s", target_alias="t")
 merge.when_matched_update_all().when_not_matched_insert_all().execute()
-print(time.perf_counter() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(time.perf_counter() - before, peak())
 """
+)
 
 
-def measure_merge(shape: Shape, home: Path) -> dict[str, Any]:
+def measure_merge(shape: Shape, home: Path, sources: Path) -> dict[str, Any]:
     """All columns of 900 rows are updated, in two files, and 100 rows are inserted; the rest is copied."""
-    source = make_table(shape, home / "source", count=shape.many)
+    source = made(sources, "many", partial(make_table, shape, shape.many, 1))
     rows = shape.part.rows
     total = shape.many * rows
     updated = shape.merged * 9 // 10
@@ -414,23 +447,28 @@ def measure_merge(shape: Shape, home: Path) -> dict[str, Any]:
     _rewrite(source, home / "work", lambda table, _: table)
     full = time.perf_counter() - started
     costs.append(Cost(work, REWRITE, full, remark="all files, once"))
-    costs += _delta_merge(shape, home, source, path, rows)
+    costs += _delta_merge(shape, home, source, path, sources)
     figures = {"merge: of rewrite": best[0] / full, "merge: memory": min(sample[1] for sample in samples) / (1 << 30)}
     return {"costs": costs, "figures": figures, "bytes": bytes_of(source)}
 
 
-def _delta_merge(shape: Shape, home: Path, source: Path, data: Path, rows: int) -> list[Cost]:
+def _delta(source: Path, count: int, target: Path) -> None:
+    import deltalake
+
+    for path in files_of(source)[:count]:
+        deltalake.write_deltalake(str(target), smalti.read_table(path), mode="append")
+
+
+def _delta_merge(shape: Shape, home: Path, source: Path, data: Path, sources: Path) -> list[Cost]:
     """deltalake on a smaller table, in Parquet, beside smalti on the same: delta-io/delta 3118 has 10,000 columns."""
-    try:
-        import deltalake
-    except ImportError:
+    if find_spec("deltalake") is None:
         return []
     target, small = home / "delta", home / "small"
+    _linked_tree(made(sources, "delta", partial(_delta, source, shape.delta_files)), target)
     small.mkdir()
     for path in files_of(source)[: shape.delta_files]:
         os.link(path, small / path.name)
-        deltalake.write_deltalake(str(target), smalti.read_table(path), mode="append")
-    work = f"merge {shape.merged:,} rows into {shape.delta_files * rows:,}"
+    work = f"merge {shape.merged:,} rows into {shape.delta_files * shape.part.rows:,}"
     ours = _child(_MERGING, str(small), str(data))
     costs = [Cost(work, OURS, ours[0], int(ours[2]), int(ours[3]), peak_bytes=int(ours[1]))]
     try:
@@ -453,7 +491,7 @@ def _child(program: str, *arguments: str) -> list[float]:
 # --- reads ----------------------------------------------------------------------------------------------------------
 
 
-def measure_reads(shape: Shape, home: Path) -> dict[str, Any]:
+def measure_reads(shape: Shape, home: Path, _: Path) -> dict[str, Any]:
     """Ten columns are read before a hundred changes of the file and after them."""
     table = shape.small.load()
     table = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
@@ -487,7 +525,7 @@ def measure_reads(shape: Shape, home: Path) -> dict[str, Any]:
     return {"costs": costs, "figures": {"reads": min(samples["after"]) / min(samples["before"])}}
 
 
-PARTS: dict[str, Callable[[Shape, Path], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[Shape, Path, Path], dict[str, Any]]] = {
     "columns": measure_columns,
     "level9": measure_level9,
     "rows": measure_rows,
@@ -504,15 +542,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.change", description="Measure changes in place.")
     parser.add_argument("--smoke", action="store_true", help="tiny tables, seconds")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), help="parts to measure; others stay as they were")
+    about = "a directory for the tables that works begin with, made there on first use (default: a temporary one)"
+    parser.add_argument("--sources", type=Path, help=about)
+    parser.add_argument("--prepare", action="store_true", help="make these tables, and measure nothing")
     parser.add_argument("--out", type=Path, default=DOCS)
     args = parser.parse_args(arguments)
     shape = SMOKE if args.smoke else FULL
+    if args.sources is not None:
+        args.sources.mkdir(parents=True, exist_ok=True)
+    if args.prepare:
+        prepare(shape, args.sources)
+        return 0
     found = args.out / "change.json"
     parts: dict[str, Any] = json.loads(found.read_text())["parts"] if args.only and found.exists() else {}
     for name in args.only or PARTS:
         environment = describe([])
         with tempfile.TemporaryDirectory(prefix="smalti-change-", dir=os.environ.get("SMALTI_BENCH_DIR")) as home:
-            measured = PARTS[name](shape, Path(home))
+            sources = args.sources or Path(home, "sources")
+            sources.mkdir(exist_ok=True)
+            measured = PARTS[name](shape, Path(home), sources)
         measured["costs"] = [asdict(cost) for cost in measured["costs"]]
         parts[name] = {**measured, "environment": environment}
     document = {
@@ -525,10 +573,20 @@ def main(arguments: list[str] | None = None) -> int:
             "small": [shape.small.columns, shape.small.rows],
         },
         "goals": [outcome(goal, parts) for goal in GOALS if goal.part in parts and not args.smoke],
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
     publish(args.out, "change", document, page(document))
     return 0
+
+
+def prepare(shape: Shape, sources: Path) -> None:
+    """Make the tables beforehand, so that a machine has to be quiet for the measurements only."""
+    columns_sources(shape, sources)
+    made(sources, "level9", partial(make_table, shape, shape.files, 9))
+    table = replace(shape.part, rows=max(8, shape.part.rows // 4)).load()
+    made(sources, "groups", partial(make_row_groups, table))
+    many = made(sources, "many", partial(make_table, shape, shape.many, 1))
+    if find_spec("deltalake") is not None:
+        made(sources, "delta", partial(_delta, many, shape.delta_files))
 
 
 def outcome(goal: Goal, parts: dict[str, Any]) -> dict[str, Any]:

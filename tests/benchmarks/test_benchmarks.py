@@ -31,7 +31,7 @@ from benchmarks.plans import PROFILES, REPEATING, Effort, smoke
 from benchmarks.session import Session
 
 import smalti
-from benchmarks import doors, floor, measure, remote, report, tables
+from benchmarks import change, doors, floor, measure, remote, report, tables
 from tests.docs.test_pages import script
 from tests.support.children import ROOT
 from tests.support.long import long_only
@@ -372,6 +372,19 @@ def test_short_run_on_s3(tmp_path):
     assert ours["open"]["requests"] == 1
     assert {goal.work for goal in remote.GOALS} <= set(ours)
     assert all(cost["bytes"] > 0 for cost in costs if cost["work"] in ("open", "open and read", "row groups", "files"))
+
+
+def test_short_run_of_changes(tmp_path):
+    """Every part is measured, and what is copied and encoded is counted; the rest of a table is never encoded."""
+    assert change.main(["--smoke", "--out", str(tmp_path)]) == 0
+    parts = json.loads((tmp_path / "change.json").read_text())["parts"]
+    assert list(parts) == list(change.PARTS)
+    assert {goal.figure for goal in change.GOALS if goal.part != "merge"} <= {
+        figure for part in parts.values() for figure in part["figures"]
+    }
+    added = next(cost for cost in parts["columns"]["costs"] if cost["peer"] == change.OURS)
+    assert 0 < added["bytes_encoded"] < added["bytes_copied"]
+    assert not any(cost["remark"].startswith(("failed", "not done")) for cost in parts["merge"]["costs"])
 
 
 def test_short_run_of_small_reads(tmp_path):

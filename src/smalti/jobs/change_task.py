@@ -24,6 +24,7 @@ from smalti.jobs.copy_task import peak_memory
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import SplitResult, StagedFile
 from smalti.logical.adapt import Adapter, ConstantOf
+from smalti.logical.mapping import PROCESS_SCHEMAS
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.spec import FILE_SUFFIX
@@ -165,7 +166,7 @@ class ChangeSettings:
 def change_file(settings: ChangeSettings, task: FileTask, report: Report) -> SplitResult | MosaicError:
     """Write the successor of one file, if anything changes; an error about data is returned."""
     try:
-        with MosaicFile(open_found(task.file, settings.filesystem)) as opened:
+        with MosaicFile(open_found(task.file, settings.filesystem), PROCESS_SCHEMAS) as opened:
             constants = constants_of(task.file.partition)
             plan = settings.change.plan(TableFile(opened, settings.schema, constants, task.index))
             result = _write(settings, task, opened, plan)
