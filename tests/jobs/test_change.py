@@ -10,7 +10,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -554,6 +554,37 @@ def test_a_table_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monk
     report = jobs.merge(root, pa.table({"id": [1, 7000], "c01": [1.5, 2.5]}), on="id")
     assert (report.rows_updated, report.rows_inserted) == (2, 0)
     assert smalti.dataset(root).to_table(["c01"], filters=[("id", "=", 7000)])["c01"].to_pylist() == [2.5]
+
+
+def test_an_append_does_not_bring_old_columns_back(tmp_path: Path) -> None:
+    """An append that begins before columns are dropped, renamed or retyped, and ends after that, is a conflict."""
+    root, schema = tmp_path / "t", pa.schema({"id": pa.int64(), "a": pa.int64(), "b": pa.int64()})
+    rows = pa.RecordBatch.from_pylist([{"id": 1, "a": 2, "b": 3}], schema)
+
+    def append(meanwhile: Callable[[], object]) -> None:
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield rows
+            meanwhile()
+            yield rows
+
+        smalti.write_dataset(pa.RecordBatchReader.from_batches(schema, batches()), root, mode="append")
+
+    append(lambda: None)
+    changes: list[Callable[[], object]] = [
+        lambda: jobs.drop_columns(root, "a"),
+        lambda: jobs.rename_columns(root, {"b": "c"}),
+        lambda: jobs.replace_columns(root, lambda batch: {"c": batch["c"].cast(pa.string())}, columns=["c"]),
+    ]
+    for change in changes:
+        with pytest.raises(smalti.ConflictError, match="removed, renamed or given another type"):
+            append(change)
+    assert smalti.dataset(root).to_table().to_pydict() == {"id": [1, 1], "c": ["3", "3"]}
+    # Other changes and appends do not mind each other.
+    jobs.rename_columns(root, {"c": "b"})
+    rows = pa.RecordBatch.from_pylist([{"id": 5, "b": "x"}])
+    schema = rows.schema
+    append(lambda: jobs.delete(root, "id = 1"))
+    assert smalti.dataset(root).to_table().to_pydict() == {"id": [5, 5], "b": ["x", "x"]}
 
 
 def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
