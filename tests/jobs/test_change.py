@@ -21,7 +21,9 @@ import pytest
 
 import smalti
 from smalti import jobs
+from smalti.errors import LeftoverWarning
 from smalti.jobs import change_data, change_task
+from smalti.table.log import CommitLog
 from tests.jobs.data import hidden, visible
 from tests.support import reference
 from tests.support.any_arrow import any_array, any_type, meanings
@@ -630,4 +632,22 @@ def test_killed(step: str, is_done: bool, tmp_path: Path) -> None:
     assert smalti.dataset(root).num_rows == (800 if is_done else 900)
     report = jobs.delete(root, "id < 100")
     assert (report.rows, smalti.dataset(root).num_rows) == (100, 800)
+    assert hidden(tmp_path) == []
+
+
+def test_a_commit_that_cannot_be_carried_out_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record is there, so the change has happened; the files that it names must not be tidied away."""
+    root = tmp_path / "t"
+    three_files(root, 3)
+
+    def fail(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "_add", fail)
+        with pytest.warns(LeftoverWarning, match="the commit has happened"):
+            jobs.add_columns(root, lambda batch: {"x": batch["id"]}, columns=["id"])
+    assert smalti.dataset(root).to_table(["x"])["x"].to_pylist() == list(range(900))
+    jobs.recover(root)
+    assert smalti.dataset(root).to_table(["x"])["x"].to_pylist() == list(range(900))
     assert hidden(tmp_path) == []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypedDict
@@ -33,7 +33,7 @@ from smalti.progress import Listener, Meter
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_files, list_table, read_again
 from smalti.table.log import CommitLog, staged_error
-from smalti.table.names import new_token, unique_names
+from smalti.table.names import JOBS, new_token, unique_names
 from smalti.table.paimon_layout import refuse_writing
 from smalti.table.records import FileId, FilesAddedError
 from smalti.table.snapshot import ReadSettings, Snapshot
@@ -168,13 +168,16 @@ def run_change(
         staging.discard()
     opened = OpenTable(target, listing, snapshot, executor, staging)
     runner = _Runner(job, opened, run, began, finish)
-    with runner.errors():
+    with runner.errors(is_resumable=request is not None):
         try:
-            change = prepare(opened)
-            return runner.run(change)
-        finally:
+            report = runner.run(prepare(opened))
+        except BaseException:
             if run.dry_run or request is None:
                 runner.discard()
+            raise
+        if run.dry_run:
+            runner.discard()
+        return report
 
 
 def _look_at(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot]:
@@ -376,11 +379,13 @@ class _Runner:
         return path
 
     def discard(self) -> None:
-        """Remove what was staged."""
-        self._table.staging.discard()
+        """Remove what was staged, unless a commit needs it. What cannot be removed is left to `clean`."""
+        staging = self._table.staging
+        with suppress(OSError, MosaicError):
+            staging.log.discard([f"{JOBS}/{staging.job_id}"], unless_pending=True)
 
     @contextmanager
-    def errors(self) -> Iterator[None]:
+    def errors(self, *, is_resumable: bool) -> Iterator[None]:
         """Say which table an error is about, and what has become of the work."""
         table, staging = self._table.target.location.path, self._table.staging.directory
         try:
@@ -398,10 +403,8 @@ class _Runner:
             raise
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                reason = (
-                    f"{error.strerror}; the table is as it was, and what is finished stays in {staging.path} for the "
-                    "next run, or until the table is cleaned"
-                )
+                kept = f", and what is finished stays in {staging.path} for the next run, or until the table is cleaned"
+                reason = f"{error.strerror}; the table is as it was{kept if is_resumable else ''}"
                 raise OSError(error.errno, reason, error.filename or table) from error
             raise
         except JobError:
