@@ -110,9 +110,10 @@ class TestData:
             SALES.to_batches(max_chunksize=1),
             (batch for batch in SALES.to_batches(max_chunksize=2)),
             pl.DataFrame(SALES),
+            pl.DataFrame(SALES).lazy(),
             SALES.to_pandas().astype({"year": "Int64"}),
         ],
-        ids=["table", "reader", "list of batches", "generator", "polars", "pandas"],
+        ids=["table", "reader", "list of batches", "generator", "polars", "lazy polars", "pandas"],
     )
     def test_any_arrow_data(self, data: Any) -> None:
         smalti.write_dataset(data, "shop", partition_by=["year"], compression_level=3)
@@ -125,8 +126,10 @@ class TestData:
             smalti.write_dataset([], "none")
         with pytest.raises(smalti.SchemaError, match=r"a batch has other columns than the schema: found \['price'\]"):
             smalti.write_dataset([SALES, SALES.drop(["price"])], "none")
-        with pytest.raises(TypeError, match="expected a Table"):
+        with pytest.raises(TypeError, match=r"expected a Table.*, got dict; pyarrow.table makes a table of it"):
             smalti.write_dataset({"a": [1]}, "none")
+        with pytest.raises(TypeError, match=r"expected a Table.*, got str; smalti.jobs.convert reads files"):
+            smalti.write_dataset("a.csv", "none")
 
     def test_a_pandas_index_comes_back(self) -> None:
         frame = pd.DataFrame({"day": ["mo", "tu"], "x": [1, 2]}, index=pd.Index([7, 8], name="key"))

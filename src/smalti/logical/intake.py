@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -387,11 +388,22 @@ def arrow_reader(data: Any) -> Any:
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.record_batch(data)
-    raise TypeError(f"expected a Table, RecordBatch, RecordBatchReader or an Arrow stream, got {type(data).__name__}")
+    advice = ""
+    if isinstance(data, (str, os.PathLike)):
+        advice = "; smalti.jobs.convert reads files"
+    elif isinstance(data, Mapping):
+        advice = "; pyarrow.table makes a table of it"
+    found = type(data).__name__
+    raise TypeError(f"expected a Table, RecordBatch, RecordBatchReader or an Arrow stream, got {found}{advice}")
 
 
 def batch_reader(data: Any, schema: pa.Schema | None = None) -> Any:
     """Like `arrow_reader`, and takes an iterable of Arrow data of one schema too, by default that of its first item."""
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(data, polars.LazyFrame):
+        if schema is None:
+            schema = arrow_reader(data.head(0).collect()).schema
+        data = data.collect_batches() if hasattr(data, "collect_batches") else [data.collect()]
     is_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     if is_arrow or isinstance(data, (str, bytes, Mapping)) or not isinstance(data, Iterable):
         data = arrow_reader(data)
