@@ -17,6 +17,7 @@ import smalti
 import smalti.duckdb
 import smalti.polars
 from smalti import jobs
+from smalti.cli.main import main
 from smalti.io.services import storage_arguments
 from smalti.kudu import CFileReader, CFileWriter
 from tests.io.test_secrets import SECRET, shown
@@ -72,6 +73,27 @@ def test_everything_that_takes_a_uri_takes_them(options: dict[str, Any]) -> None
     with CFileWriter("s3://bucket/c.cfile", pa.int64(), array=False, **here) as cfile:
         cfile.write(TABLE["id"].combine_chunks())
     assert len(CFileReader("s3://bucket/c.cfile", **here).read()) == 3
+
+
+def test_the_command_line_takes_them(
+    options: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [part for key, value in options.items() for part in ("--storage-option", f"{key}={value}")]
+    smalti.write_table(TABLE, tmp_path / "t.mosaic")
+    assert main(["convert", str(tmp_path / "t.mosaic"), "s3://bucket/cli/", *flags]) == 0
+    assert main(["count", "s3://bucket/cli/", "--where", "id > 1", *flags]) == 0
+    assert capsys.readouterr().out.split()[-1] == "2"
+    assert main(["verify", "s3://bucket/cli/", *flags]) == 0
+    assert main(["head", "s3://bucket/none.mosaic", *flags]) == 1
+    assert main(["head", "s3://bucket/none.mosaic", "--storage-option", f"secret_kee={SECRET}"]) == 1
+    with pytest.raises(SystemExit):
+        main(["head", "s3://bucket/none.mosaic", "--storage-option", SECRET])
+    shown = capsys.readouterr()
+    assert SECRET not in shown.out + shown.err
+    assert "did you mean 'secret_key'?" in shown.err
+    assert "an option is KEY=VALUE" in shown.err
+    with pytest.raises(smalti.MosaicError, match="the store cannot be reached with these options"):
+        smalti.open("s3://bucket/t.mosaic", storage_options={"access_key_id": "k"})
 
 
 def test_local_paths_need_none(tmp_path: Path, options: dict[str, Any]) -> None:

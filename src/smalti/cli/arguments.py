@@ -102,6 +102,14 @@ def byte_count(text: str, least: int = 1) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def key_value(text: str) -> tuple[str, str]:
+    """A key and its value; anything else is wrong usage, and is not repeated, because a value may be a secret."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError("an option is KEY=VALUE")
+    return key, value
+
+
 def select_columns(names: Sequence[str], patterns: Sequence[str] | None) -> list[str] | None:
     """The columns that `-c` asks for, without repeats, in the order of the patterns; None if there are no patterns.
 

@@ -95,7 +95,12 @@ def _run(argv: list[str]) -> int:
 
     screen = Screen(pager=not getattr(options, "no_pager", False), markdown=getattr(options, "markdown", False))
     run = getattr(_module(command), f"run_{command.function}")
-    with memory_limit(options.memory_limit):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(memory_limit(options.memory_limit))
+        if options.storage_option:
+            from smalti.io.locations import default_storage_options
+
+            stack.enter_context(default_storage_options(dict(options.storage_option)))
         return int(run(options, screen) or 0)
 
 
@@ -136,10 +141,17 @@ def build_parser(only: str | None = None) -> _Parser:
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only == command.name:
-            from smalti.cli.arguments import byte_count
+            from smalti.cli.arguments import byte_count, key_value
 
             about = "memory that reading may take, such as 2G (default: 640 MiB plus 256 times the size of a file)"
             sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
+            about = (
+                "a storage option for URIs, such as endpoint=http://localhost:9000 (may be repeated; other users of "
+            )
+            about += "this machine can see a command, so keep secrets in the environment, as AWS_SECRET_ACCESS_KEY)"
+            sub.add_argument(
+                "--storage-option", action="append", default=[], type=key_value, metavar="KEY=VALUE", help=about
+            )
             getattr(_module(command), f"arguments_{command.function}")(sub)
     return parser
 

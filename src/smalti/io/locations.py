@@ -353,6 +353,21 @@ def chosen(filesystem: AnyFileSystem, storage_options: AnyStorageOptions) -> Any
     return StorageOptions.of(storage_options)
 
 
+#: Options that count for all URIs of this process, unless others are given.
+_defaults = StorageOptions()
+
+
+@contextlib.contextmanager
+def default_storage_options(options: AnyStorageOptions) -> Iterator[None]:
+    """Set storage options for all URIs of this process for a while: for the command line, where a job has many."""
+    global _defaults
+    before, _defaults = _defaults, StorageOptions.of(options or {})
+    try:
+        yield
+    finally:
+        _defaults = before
+
+
 def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage_options: AnyStorageOptions = None) -> Location:
     """Return the location of a path or URI.
 
@@ -423,6 +438,7 @@ def resolve(path: AnyPath, filesystem: AnyFileSystem) -> str | Location:
 def _locate_uri(uri: str, storage: Mapping[str, str]) -> Location:
     import pyarrow.fs as pafs
 
+    storage = {**_defaults, **storage}
     service, rest = service_of(uri), uri.partition(":")[2]
     if service in OBJECT_SERVICES:
         settings, path = store_settings(uri, storage)
