@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 import pytest
 
 import smalti
+from smalti import memory
 from smalti.cli.main import main as command_line
 from smalti.memory import _group_memory, default_limit, free_memory, rows_per_slice
 from smalti.mosaic import scan
+from smalti.spec import MAX_ROW_GROUP_SIZE
 from tests.support.bombs import BOMBS, MANY, WAYS, forget_peak, peak, repeated
 from tests.support.children import ROOT
 from tests.support.compare import assert_same
@@ -31,7 +33,7 @@ MIB = 1 << 20
 @pytest.mark.parametrize(
     ("stored", "machine", "limit"),
     [
-        (0, 16 << 30, 640 * MIB),
+        (0, 16 << 30, 1152 * MIB),
         (1 * MIB, 16 << 30, 896 * MIB),
         (1 << 30, 16 << 30, 16 << 30),
         (0, 100 * MIB, 100 * MIB),
@@ -249,3 +251,16 @@ def test_every_bucket_counts(compression: str) -> None:
     assert smalti.read_table(data, memory_limit=500_000).equals(table)
     with pytest.raises(smalti.MemoryLimitError):
         smalti.read_table(data, memory_limit=300_000)
+
+
+def test_what_the_writer_writes_the_default_read_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of 600 MB was written above the documented limit; one of 400 MB that repeats itself was not read."""
+    assert memory.LEAST_LIMIT >= 2 * MAX_ROW_GROUP_SIZE  # inflated and decoded
+    monkeypatch.setattr("smalti.mosaic.open_row_group.MAX_ROW_GROUP_SIZE", 2 * MIB)
+    monkeypatch.setattr(memory, "LEAST_LIMIT", 2 * 2 * MIB + MIB)
+    largest = pa.table({"text": ["ab" * (MIB - 100)]})
+    smalti.write_table(largest, tmp_path / "a.mosaic")
+    with smalti.open(tmp_path / "a.mosaic") as file:
+        assert pa.Table.from_batches(file.iter_batches()) == largest
+    with pytest.raises(smalti.SchemaError, match=r"row 1: a row is larger than a row group may be: found 2,097,\d+ b"):
+        smalti.write_table(pa.table({"text": ["a", "ab" * MIB]}), tmp_path / "b.mosaic")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-#: The default limit of a batch and the memory to make it: these bytes, which suffice for a row group of our writers,
-#: and this many times the size of the file. Tables rarely shrink to less than a twentieth when they are stored.
-LEAST_LIMIT, EXPANSION = 640 << 20, 256
+#: The default limit of a batch and the memory to make it: these bytes, which suffice for the largest row group that is
+#: written (`spec.MAX_ROW_GROUP_SIZE`), inflated and decoded, even if it is a single value, and this many times the size
+#: of the file. Tables rarely shrink to less than a twentieth when they are stored.
+LEAST_LIMIT, EXPANSION = 1152 << 20, 256
 #: The share of the free memory that a read may take by default.
 SHARE = 0.75
 #: Seconds until the free memory is determined again: a table of many files asks for it with every file.

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import smalti
+from smalti.cli.commands import COMMANDS
 
 
 @pytest.fixture
@@ -70,6 +71,57 @@ def test_what_was_skipped_is_named(typed: Any, here: Path) -> None:
         code, out, _ = typed(*command, "--on-error", "skip")
         assert code == 0
         assert re.search(r"^skipped .*damaged\.mosaic: ", out, re.MULTILINE)
+
+
+def test_what_can_be_read_of_a_damaged_file_is_saved(typed: Any, here: Path) -> None:
+    code, out, _ = typed("verify", "damaged.mosaic")
+    assert code == 1
+    assert out.splitlines()[-1].endswith("damaged.mosaic: 3 of 4 columns are readable; lost: name")
+    code, out, _ = typed("convert", "damaged.mosaic", "saved.mosaic", "--on-error", "skip-columns")
+    assert code == 0
+    assert re.search(r"^lost .*damaged\.mosaic: column 'name': ", out, re.MULTILINE)
+    assert smalti.read_table("saved.mosaic") == smalti.read_table("t.mosaic").drop_columns(["name"])
+    # Columns of a paged bucket stand for themselves.
+    table = pa.table({f"gene_{i:04}": [float((j * i) % 97) for j in range(50)] for i in range(800)})
+    smalti.write_table(table, "paged.mosaic", num_buckets=4, page_size_threshold=1)
+    blob = bytearray((here / "paged.mosaic").read_bytes())
+    with smalti.open("paged.mosaic") as file:
+        bucket = file.layout().row_groups[0].buckets[1]
+    assert bucket.mode == "paged"
+    blob[bucket.offset + bucket.size - 20] ^= 0xFF
+    (here / "paged.mosaic").write_bytes(blob)
+    code, out, _ = typed("verify", "paged.mosaic")
+    lost = re.search(r"799 of 800 columns are readable; lost: (gene_\d+)$", out.strip())
+    assert lost is not None
+    assert typed("convert", "paged.mosaic", "genes", "--on-error", "skip-columns")[0] == 0
+    assert smalti.dataset("genes").to_table() == table.drop_columns([lost[1]])
+
+
+def test_convert_by_condition_and_with_types(typed: Any, here: Path) -> None:
+    (here / "t.csv").write_text("zip,price,name\n01234,1.5,ann\n99999,2.5,bob\n")
+    assert typed("convert", "t.csv", "zip.mosaic", "--types", "zip=string", "--where", "price > 2", "-c", "zip")[0] == 0
+    assert smalti.read_table("zip.mosaic").to_pydict() == {"zip": ["99999"]}
+    for source in ("t.mosaic", "t.parquet"):
+        condition = "user_id < 3 and name like 'user%'"
+        assert typed("convert", source, "some.mosaic", "--where", condition, "--overwrite")[0] == 0
+        assert smalti.read_table("some.mosaic") == smalti.read_table("t.mosaic").slice(0, 3)
+    code, _, err = typed("convert", "t.csv", "x.mosaic", "--types", "zip=strng")
+    assert (code, "zip=strng is no NAME=TYPE" in err) == (2, True)
+    assert (
+        "no column 'prise'; did you mean 'price'?" in typed("convert", "t.csv", "x.mosaic", "--where", "prise > 1")[2]
+    )
+
+
+def test_defaults_of_report_and_compact(typed: Any, here: Path) -> None:
+    assert typed("report", "t.mosaic")[0] == 0
+    assert (here / "t.html").exists()
+    assert "nothing to do" in typed("compact", "tbl")[1]
+
+
+def test_help_speaks_the_language_of_the_reader(typed: Any) -> None:
+    for command in COMMANDS:
+        footer = typed(command, "--help")[1].rpartition("Reads ")[2]
+        assert not re.search(r"\b(tails?|slots?|buckets?|row groups?)\b", footer.replace("`--bucket`", "")), command
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def test_each_broken_bucket_is_reported(tmp_path: Path) -> None:
     assert not report.ok
     assert [(problem.row_group, problem.bucket) for problem in report.problems] == [(0, 1), (2, 4)]
     lines = str(report).splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
+    assert lines[2] == f"{path}: 4 of 6 columns are readable; lost: city, id"
     assert lines[0].startswith(f"{path}, row group 0, bucket 1: zstd block cannot be decompressed")
 
 
@@ -160,7 +161,7 @@ def test_overlapping_buckets_are_refused_by_the_index(tmp_path: Path) -> None:
     size = len(buckets[0].stored)
     reason = f"buckets overlap (start of one, end of the one before): found {size - 1}, expected {size}"
     assert [problem.reason for problem in file.problems] == [f"row group index: {reason}"]
-    assert str(file) == f"{path}: row group index: {reason}"
+    assert str(file) == f"{path}: row group index: {reason}\n{path}: nothing is readable"
 
 
 def test_a_bucket_with_a_broken_slot_still_counts_its_frames(tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ class Command(NamedTuple):
 
 
 # What several commands read, or what takes a line of its own to say.
-TAIL = "the tail"
+TAIL = "the end of the file only"
 FILES = "all of the files"
-COLUMNS = "the tail, then the buckets (or slots) of the columns shown and of `--where`, row group by row group"
-LAYOUT = "the tail and every bucket; with `--column` or `--bucket`, those buckets only"
-COUNT = "the tail; with `--where`, the buckets (or slots) of its columns, where statistics do not decide"
-DIFF = "both tails; unless `--schema`, the buckets of the compared columns of both files"
-SIZE = "the tail and every bucket of Mosaic files, the footer of Parquet files"
-SQL = "the tail, then the columns and rows that the query needs"
-CONVERT = "the tail, and the columns asked for"
+COLUMNS = "the end of the file, then the columns shown and those of `--where`, some rows at a time"
+LAYOUT = "all of the file; with `--column` or `--bucket`, its end and that part only"
+COUNT = "the end of the file; with `--where`, also its columns, where stored minimum and maximum do not decide"
+DIFF = "the ends of both files; unless `--schema`, also the columns that are compared"
+SIZE = "all of Mosaic files, the end of Parquet files"
+SQL = "the end of the file, then the columns and rows that the query needs"
+CONVERT = "the columns asked for, by default all"
 COPIED = "all files; columns that stay are copied as bytes"
 MATCHED = "the tail; the columns of `--where` where statistics do not decide; then the files with a matching row"
 KEYED = "the tail and the key columns; then the files with a matching row"
@@ -46,9 +46,9 @@ _COMMANDS = (
     Command("layout", "layout", "how columns are stored: buckets, modes, encodings, bytes", LAYOUT),
     Command("size", "size", "bytes of each column, or of all that share a prefix, largest first", SIZE),
     Command("stats", "metadata", "minimum, maximum and null count of columns, where the file has them", TAIL),
-    Command("head", "rows", "the first rows", f"{COLUMNS}; stops after the row groups that hold the rows shown"),
-    Command("tail", "rows", "the last rows", f"{COLUMNS}, from the last one backwards"),
-    Command("sample", "rows", "rows chosen at random", f"{COLUMNS}; row groups without a chosen row are left out"),
+    Command("head", "rows", "the first rows", f"{COLUMNS}; stops after the rows shown"),
+    Command("tail", "rows", "the last rows", f"{COLUMNS}, from the last ones backwards"),
+    Command("sample", "rows", "rows chosen at random", f"{COLUMNS}; parts without a chosen row are left out"),
     Command("cat", "rows", "all rows, as a table, CSV or JSON lines", f"{COLUMNS}; stops after `-n` rows"),
     Command("count", "rows", "the number of rows, or of those that match a condition", COUNT),
     Command("sql", "sql", "a query over files, run by DuckDB", SQL),

@@ -7,6 +7,7 @@ import argparse
 from smalti.cli.arguments import add_output, byte_count
 from smalti.cli.job_arguments import REPLACING, add_replacing, given, print_summary, split_names, writer_options
 from smalti.cli.progress import job_progress
+from smalti.cli.render.text import printable
 from smalti.cli.screen import Screen
 
 
@@ -34,4 +35,7 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
             progress=progress,
             **more,
         )
+    if not options.json and not summary.splits:
+        screen.lines([f"nothing to do: the files of {printable(summary.source)} are as large as they should be"])
+        return
     print_summary(options, screen, summary)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output
+import pyarrow as pa
+
+from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output, add_where
 from smalti.cli.job_arguments import (
     REPLACING,
     add_replacing,
@@ -33,13 +36,35 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     about = "a file or a directory; its suffix says the format; - is standard output, with --to"
     parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
+    add_where(parser)
+    about = "types of columns of CSV and JSON files, such as zip=string,price=double; the others are guessed"
+    parser.add_argument("--types", type=column_types, metavar="NAME=TYPE,...", help=about)
     add_format(parser)
     about = f"the format of the target, if its suffix does not say it: {FORMATS}"
     parser.add_argument("--target-format", "--to", metavar="FORMAT", help=about)
     about = "start from the beginning, even if an earlier run of the same job was interrupted"
     parser.add_argument("--no-resume", dest="resume", action="store_false", help=about)
-    add_replacing(parser)
+    add_replacing(parser, salvages=True)
     add_output(parser)
+
+
+def column_types(text: str) -> pa.Schema:
+    """Types by name as they are typed, in Arrow's words; anything else is wrong usage.
+
+    Examples
+    --------
+    >>> column_types("zip=string,at=timestamp[ms]").types
+    [DataType(string), TimestampType(timestamp[ms])]
+    """
+    fields = []
+    for part in re.split(r",(?=[^,=\]]+=)", text):
+        name, _, type_ = part.rpartition("=")
+        try:
+            fields.append((name, pa.type_for_alias(type_.strip())))
+        except ValueError:
+            words = "string, int64, double, bool, date32, timestamp[us]"
+            raise argparse.ArgumentTypeError(f"{part} is no NAME=TYPE; types are {words} and others of Arrow") from None
+    return pa.schema(fields)
 
 
 def run_convert(options: argparse.Namespace, screen: Screen) -> int:
@@ -95,7 +120,7 @@ def _convert(options: argparse.Namespace, screen: Screen) -> JobSummary:
     with job_progress(screen.err, resumes=options.resume) as progress:
         try:
             source = options.sources[0] if len(options.sources) == 1 else options.sources
-            more = given(options, *REPLACING, "source_format", "target_format", "resume")
+            more = given(options, *REPLACING, "source_format", "target_format", "resume", "where", "types")
             return jobs.convert(source, options.target, options=written, columns=columns, progress=progress, **more)
         except PaimonTableError as error:
             # The job finds the table in the listing of its target, before anything is written.

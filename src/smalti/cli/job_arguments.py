@@ -41,10 +41,13 @@ RUN = ("engine", "overwrite", "on_error", "workers")
 REPLACING = (*RUN, "keep", "plain")
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
+def add_run(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist at the target")
     about = "what to do about a file that cannot be read: stop, or leave it out (default raise)"
-    parser.add_argument("--on-error", choices=("raise", "skip"), help=about)
+    if salvages:
+        about += "; skip-columns leaves out only the columns of Mosaic files that cannot be read"
+    choices = ("raise", "skip", "skip-columns") if salvages else ("raise", "skip")
+    parser.add_argument("--on-error", choices=choices, help=about)
     parser.add_argument("--workers", type=whole_number, metavar="N", help="run N tasks at once (default: one per core)")
     add_engine(parser)
 
@@ -61,9 +64,9 @@ def add_snapshot(parser: argparse.ArgumentParser) -> None:
     add_plain(parser)
 
 
-def add_replacing(parser: argparse.ArgumentParser) -> None:
+def add_replacing(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
     """Arguments of the jobs that write tables: how they run, what they replace, and how Mosaic is written."""
-    add_run(parser)
+    add_run(parser, salvages=salvages)
     about = "keep replaced Mosaic files for HOURS, for those who have listed the table before (default: delete them)"
     parser.add_argument("--keep", type=float, metavar="HOURS", help=about)
     add_plain(parser)

@@ -143,7 +143,7 @@ def build_parser(only: str | None = None) -> _Parser:
         if only is None or only == command.name:
             from smalti.cli.arguments import byte_count, key_value
 
-            about = "memory that reading may take, such as 2G (default: 640 MiB plus 256 times the size of a file)"
+            about = "memory that reading may take, such as 2G (default: 1,152 MiB plus 256 times the size of a file)"
             sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
             about = (
                 "a storage option for URIs, such as endpoint=http://localhost:9000 (may be repeated; other users of "
@@ -157,8 +157,7 @@ def build_parser(only: str | None = None) -> _Parser:
 
 
 def _reads(command: Command) -> str:
-    tail = " The tail is the end of a file, with the names of its columns and the places of its data."
-    return f"Reads {command.reads}.{tail if 'tail' in command.reads else ''}"
+    return f"Reads {command.reads}."
 
 
 def _module(command: Command) -> ModuleType:

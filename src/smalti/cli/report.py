@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import PurePosixPath
 
 from smalti.cli.arguments import add_files, add_output
 from smalti.cli.progress import job_progress
@@ -11,11 +12,13 @@ from smalti.cli.screen import Screen
 from smalti.cli.sources import STANDARD_INPUT, is_mosaic, local_paths, shown_paths
 from smalti.io.locations import locate
 from smalti.report import write_report
+from smalti.table.names import is_glob
 
 
 def arguments_report(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="PAGE", help="the HTML file to write")
+    about = "the HTML file to write (default: the name of the file with .html, in the current directory)"
+    parser.add_argument("-o", "--output", metavar="PAGE", help=about)
     parser.add_argument(
         "--values",
         action="store_true",
@@ -25,7 +28,24 @@ def arguments_report(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
+def default_page(path: str) -> str:
+    """The page of a file, directory or pattern if no name is given for it.
+
+    Examples
+    --------
+    >>> default_page("data/days.mosaic"), default_page("s3://b/sales/?region=x"), default_page("days/*.mosaic")
+    ('days.html', 'sales.html', 'days.html')
+    """
+    if path == STANDARD_INPUT:
+        return "stdin.html"
+    bare = PurePosixPath((path.partition("?")[0] if "://" in path else path).rstrip("/"))
+    name = bare.parent.name if is_glob(bare.name) else bare.name.removesuffix(bare.suffix)
+    return f"{name or 'report'}.html"
+
+
 def run_report(options: argparse.Namespace, screen: Screen) -> None:
+    if options.output is None:
+        options.output = default_page(options.files[0])
     location = locate(options.output)
     if not options.overwrite and location.exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)

@@ -568,8 +568,8 @@ def open_file(
     memory_limit : int, optional
         Bytes that a read may hold at a time: everything that it decompresses and decodes, including what is read ahead.
         More is refused with `MemoryLimitError` before it is allocated. By default a table may take three quarters of
-        the memory that is free when the read begins; batches may take 640 MiB plus 256 times the size of the file, and
-        at most that. Half of a limit, by default 512 MiB, are for reading ahead.
+        the memory that is free when the read begins; batches may take 1,152 MiB plus 256 times the size of the file,
+        and at most that. Half of a limit, by default 512 MiB, are for reading ahead.
     cache_bytes : int
         How many decompressed bytes of buckets are kept while the file is open, so that the next read of the same
         columns, or of others in the same bucket, need not read and decompress them again. 0 keeps none.

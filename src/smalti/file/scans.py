@@ -117,6 +117,12 @@ class Scan:
         if self.cast_to is not None and self.row_index in self.cast_to.names:
             raise RowIndex(self.row_index).taken_name()
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from smalti.report.notebook import view_scan
+
+        return view_scan(self)
+
     @property
     def schema(self) -> pa.Schema:
         once, indices = self._once()

@@ -6,7 +6,7 @@ import io
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import PurePath
 from types import TracebackType
@@ -28,6 +28,7 @@ from smalti.logical.mapping import restore_bound
 from smalti.mosaic.layout_choice import LayoutChoice
 from smalti.mosaic.writer import StoredWriter
 from smalti.options import WriterOptions, WriterOptionValues
+from smalti.units import show_bytes, show_count
 
 #: Tables of more columns have no statistics unless they are asked for.
 MAX_AUTO_STATISTICS = 100
@@ -35,7 +36,7 @@ MAX_AUTO_STATISTICS = 100
 _has_warned = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WriteSummary:
     """What a finished writer has written; `layout` says which layout it chose and why."""
 
@@ -45,7 +46,14 @@ class WriteSummary:
     layout: LayoutChoice
     #: Columns stored as another type or as several columns, with their stored fields.
     stored_as: dict[str, tuple[pa.Field, ...]]
-    _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...] = field(repr=False)
+    _records: tuple[list[tuple[StatisticsRecord, pa.Field, pa.DataType | None]], ...]
+    num_columns: int = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"WriteSummary: {show_count(self.num_rows, 'row')} x {show_count(self.num_columns, 'column')}, "
+            f"{show_bytes(self.num_bytes)}, {show_count(self.layout.num_buckets, 'bucket')}"
+        )
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
@@ -306,6 +314,7 @@ class MosaicWriter:
             written.layout,
             self._intake.stored_as(),
             records,
+            len(self.schema),
         )
 
     def abort(self) -> None:

@@ -40,6 +40,7 @@ def convert(
     options: WriterOptions | None = None,
     columns: Sequence[str] | None = None,
     types: pa.Schema | None = None,
+    where: str | None = None,
     overwrite: bool = False,
     keep: float | None = None,
     resume: bool = True,
@@ -77,6 +78,8 @@ def convert(
         Columns to keep, in this order.
     types : pyarrow.Schema, optional
         Types of columns of CSV and JSON files; the types of other columns are guessed.
+    where : str, optional
+        Only rows that match this condition, such as ``"a > 5 and b like 'x%'"``.
     overwrite : bool
         Whether to replace the files at the target. They stay in place until the new files are complete.
     keep : float, optional
@@ -84,9 +87,10 @@ def convert(
         table before can read on.
     resume : bool
         Whether to keep what an earlier, interrupted run of the same job has finished.
-    on_error : {"raise", "skip"}
+    on_error : {"raise", "skip", "skip-columns"}
         What to do about files that cannot be read: raise an error with path and reason, or leave them out and list them
-        in the summary.
+        in the summary. With "skip-columns" only those columns of Mosaic files are left out of which something cannot
+        be read; to find them, files are read twice.
     target_file_bytes : int, optional
         In a directory, begin a new file when one has reached about this size; None for no limit.
     split_bytes : int
@@ -119,7 +123,7 @@ def convert(
     3
     """
     filesystem = chosen(filesystem, storage_options)
-    check_on_error(on_error)
+    check_on_error(on_error, "skip-columns")
     check_positive(target_file_bytes=target_file_bytes, split_bytes=split_bytes, batch_size=batch_size, keep=keep)
     # What is read, and where it goes.
     listing = list_sources(source, filesystem, plain=plain)
@@ -144,7 +148,8 @@ def convert(
         "files": fingerprint(listing),
         "formats": [found.name for found, _ in formats],
         "target": [location.path, format_.name, is_file],
-        "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_size)),
+        "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_size, where))
+        + (on_error if on_error == "skip-columns" else ""),
     }
     staging = Staging(goal.root, job_digest(work))
     change = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
@@ -162,6 +167,8 @@ def convert(
         batch_size=batch_size,
         types=types,
         threads=executor.task_threads is None,
+        where=where,
+        salvage=on_error == "skip-columns",
     )
     settings = CopySettings(
         listing.filesystem,

@@ -90,6 +90,7 @@ def run_copy(
         splits=len(splits),
         resumed_splits=len(finished),
         skipped=skipped,
+        lost=tuple(dict.fromkeys(item for split in splits for item in results[split.index].lost)),
         seconds=time.monotonic() - began,
         peak_memory=max((result.peak_memory for result in results.values()), default=0),
     )

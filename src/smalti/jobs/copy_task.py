@@ -20,6 +20,7 @@ from smalti.io.locations import Location
 from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.request import Reader, ReadRequest, SchemaDrift, content_errors
+from smalti.jobs.formats.selecting import open_reader
 from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split
@@ -74,7 +75,8 @@ class CopySettings:
     @property
     def may_copy(self) -> bool:
         """Whether row groups may be copied; what is in Mosaic pieces decides then."""
-        return self.copies and not self.sort_by and self.target.format is FORMATS["mosaic"]
+        chooses = self.request.where is not None or self.request.salvage
+        return self.copies and not chooses and not self.sort_by and self.target.format is FORMATS["mosaic"]
 
 
 def copy_split(settings: CopySettings, split: Split, report: Report) -> SplitResult | MosaicError:
@@ -82,18 +84,24 @@ def copy_split(settings: CopySettings, split: Split, report: Report) -> SplitRes
     directory = settings.staging.attempt_directory(split.index)
     files: list[StagedFile] = []
     skipped: list[Skipped] = []
+    lost: dict[Skipped, None] = {}
     for output in split.outputs:
         try:
-            files += _write_output(settings, output, directory, report, skipped)
+            files += _write_output(settings, output, directory, report, skipped, lost)
         except MosaicError as error:
             return error
-    result = SplitResult(tuple(files), tuple(skipped), peak_memory())
+    result = SplitResult(tuple(files), tuple(skipped), peak_memory(), lost=tuple(lost))
     settings.staging.mark_done(split.index, result)
     return result
 
 
 def _write_output(
-    settings: CopySettings, output: Output, directory: str, report: Report, skipped: list[Skipped]
+    settings: CopySettings,
+    output: Output,
+    directory: str,
+    report: Report,
+    skipped: list[Skipped],
+    lost: dict[Skipped, None],
 ) -> list[StagedFile]:
     """Write the files of one output.
 
@@ -103,7 +111,7 @@ def _write_output(
     while output.pieces:
         writer = _OutputWriter(settings, output, directory)
         try:
-            with contextlib.closing(_OutputReader(settings, output.pieces)) as reader:
+            with contextlib.closing(_OutputReader(settings, output.pieces, lost)) as reader:
                 with contextlib.ExitStack() as opened:
                     copy = reader.row_groups(output.roll_bytes, opened) if settings.may_copy else None
                     if copy is not None:
@@ -151,9 +159,11 @@ class _PieceError(Exception):
 class _OutputReader:
     """Reads the pieces of an output one after another; the schemas of several pieces are unified first."""
 
-    def __init__(self, settings: CopySettings, pieces: tuple[Piece, ...]) -> None:
+    def __init__(self, settings: CopySettings, pieces: tuple[Piece, ...], lost: dict[Skipped, None]) -> None:
         self._settings = settings
         self._pieces = pieces
+        #: Columns that cannot be read, and are left out.
+        self._lost = lost
         #: The reader of a single piece stays open after its schema is known, because opening a wide file takes time.
         self._opened: Reader | None = None
         #: The stored columns that have statistics in some of the pieces.
@@ -190,7 +200,9 @@ class _OutputReader:
             request = replace(request, row_groups=piece.row_groups)
         try:
             with content_errors(piece.file.path, format_.title):
-                reader = format_.reader(location, request)
+                reader, lost = open_reader(format_, location, request)
+                lines = (Skipped(piece.file.path, f"column {name!r}: {why}") for name, why in lost.items())
+                self._lost.update(dict.fromkeys(lines))
                 if self._settings.keeps_statistics and isinstance(reader, MosaicReader):
                     self.statistics |= dict.fromkeys(reader.statistics())
                 return reader

@@ -120,10 +120,10 @@ def options_for(executor: Executor, options: WriterOptions | None) -> WriterOpti
     return options if options.threads is not None else replace(options, threads=executor.task_threads)
 
 
-def check_on_error(on_error: str) -> None:
-    """Refuse an `on_error` that no job knows."""
-    if on_error not in ON_ERROR:
-        raise MosaicError("unknown on_error", found=on_error, expected=" or ".join(ON_ERROR))
+def check_on_error(on_error: str, *more: str) -> None:
+    """Refuse an `on_error` that no job knows; `more` are those that only this job has."""
+    if on_error not in (*ON_ERROR, *more):
+        raise MosaicError("unknown on_error", found=on_error, expected=" or ".join([*ON_ERROR, *more]))
 
 
 def check_positive(**numbers: float | None) -> None:

@@ -34,11 +34,11 @@ class Skipped:
 MAX_SKIPPED = 20
 
 
-def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
+def skipped_lines(skipped: Sequence[Skipped], word: str = "skipped", more: str = "more file") -> list[str]:
     """Lines that name what was skipped, each with its reason; of very many, the first ones and how many follow."""
-    lines = [f"skipped {item}" for item in skipped[:MAX_SKIPPED]]
+    lines = [f"{word} {item}" for item in skipped[:MAX_SKIPPED]]
     rest = len(skipped) - len(lines)
-    return [*lines, f"and {show_count(rest, 'more file')} skipped"] if rest else lines
+    return [*lines, f"and {show_count(rest, more)} {word}"] if rest else lines
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,16 @@ class SplitResult:
     peak_memory: int
     #: What a job that changes a table adds up over its files.
     counts: dict[str, Any] = field(default_factory=dict)
+    #: Columns that were left out.
+    lost: tuple[Skipped, ...] = ()
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SplitResult:
         """The result of which `dataclasses.asdict` made these values."""
         files = tuple(StagedFile(**{**file, "sources": tuple(file["sources"])}) for file in values["files"])
         skipped = tuple(Skipped(**item) for item in values["skipped"])
-        return cls(files, skipped, values["peak_memory"], values.get("counts", {}))
+        lost = tuple(Skipped(**item) for item in values.get("lost", ()))
+        return cls(files, skipped, values["peak_memory"], values.get("counts", {}), lost)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class JobSummary:
         Tasks in all, and those that an earlier, interrupted run had finished already.
     skipped : tuple of Skipped
         Files that could not be read, with ``on_error="skip"``.
+    lost : tuple of Skipped
+        Columns that could not be read, with ``on_error="skip-columns"``.
     seconds : float
     peak_memory : int
         The most memory that any process which ran tasks has held, in bytes.
@@ -93,6 +98,7 @@ class JobSummary:
     skipped: tuple[Skipped, ...] = ()
     seconds: float = 0.0
     peak_memory: int = 0
+    lost: tuple[Skipped, ...] = ()
 
     @property
     def num_bytes(self) -> int:
@@ -108,7 +114,8 @@ class JobSummary:
         """The summary of which `to_dict` made these values."""
         known = {key: value for key, value in values.items() if key != "num_bytes"}
         known["files"] = tuple(WrittenFile(**file) for file in values["files"])
-        known["skipped"] = tuple(Skipped(**item) for item in values["skipped"])
+        for name in ("skipped", "lost"):
+            known[name] = tuple(Skipped(**item) for item in values.get(name, ()))
         return cls(**known)
 
     def __str__(self) -> str:
@@ -120,7 +127,7 @@ class JobSummary:
         )
         if self.resumed_splits:
             text += f", {self.resumed_splits:,} of {self.splits:,} splits done earlier"
-        return "\n".join([text, *skipped_lines(self.skipped)])
+        return "\n".join([text, *skipped_lines(self.skipped), *skipped_lines(self.lost, "lost", "more column")])
 
 
 @dataclass(frozen=True)

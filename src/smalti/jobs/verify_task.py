@@ -6,7 +6,7 @@ Each bucket is checked by itself, so that one broken bucket does not hide the ne
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from smalti.format.bucket import slot_has_checksum
 from smalti.format.compression import has_checksum
 from smalti.format.index import MONOLITHIC
 from smalti.format.statistics import StatisticsRecord
-from smalti.io import Source
+from smalti.io import Location, Source, open_source
 from smalti.memory import asked_limit, most_memory
 from smalti.moments import scalar_text
 from smalti.mosaic.bucket import Bucket
@@ -79,6 +79,8 @@ class FileReport:
     checksums: int = 0
     statistics: int = 0
     problems: tuple[Problem, ...] = ()
+    #: Stored columns of which something cannot be read.
+    lost: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -91,17 +93,32 @@ class FileReport:
             self,
             num_columns=max(self.num_columns, other.num_columns),
             problems=tuple(dict.fromkeys(self.problems + other.problems)),
+            lost=tuple(dict.fromkeys(self.lost + other.lost)),
             **{name: getattr(self, name) + getattr(other, name) for name in counts},
         )
 
+    @property
+    def readable(self) -> str:
+        """How many columns can be read, and the names of those that cannot."""
+        if not self.num_columns:
+            return f"{self.path}: nothing is readable"
+        more = len(self.lost) - MAX_LOST
+        shown = ", ".join(self.lost[:MAX_LOST]) + (f" and {more:,} more" if more > 0 else "")
+        count = f"{self.num_columns - len(self.lost):,} of {show_count(self.num_columns, 'column')} are readable"
+        return f"{self.path}: {count}" + (f"; lost: {shown}" if self.lost else "")
+
     def __str__(self) -> str:
         if self.problems:
-            return "\n".join(str(problem) for problem in self.problems)
+            return "\n".join([*map(str, self.problems), self.readable])
         return (
             f"{self.path}: ok: {show_count(self.num_rows, 'row')}, {show_count(self.num_columns, 'column')}, "
             f"{show_bytes(self.num_bytes)}, {show_count(self.frames, 'frame')} ({self.checksums:,} with checksum), "
             f"{show_count(self.statistics, 'statistic')}"
         )
+
+
+#: The most columns that are named as lost.
+MAX_LOST = 20
 
 
 @dataclass(frozen=True)
@@ -134,6 +151,7 @@ class _Checker:
         self._problems: list[Problem] = []
         self._checksums: list[bool] = []  # of every zstd frame, whether it has one
         self._statistics = 0
+        self._lost: dict[str, None] = {}
 
     def run(self, report: Report) -> FileReport:
         task, schema, index = self._task, self._tail.schema, self._tail.index
@@ -149,6 +167,7 @@ class _Checker:
                     self._check_bucket(group, bucket, projection, records)
                 except MosaicError as error:
                     self._add(error.locate(row_group=group, bucket=bucket))
+                    self._lost |= dict.fromkeys(_unreadable(self._scanner, columns, group, projection.schema.names))
             report(index.rows(group), task.num_bytes // max(1, len(task.row_groups)))
         return FileReport(
             task.file.path,
@@ -160,6 +179,7 @@ class _Checker:
             sum(self._checksums),
             self._statistics,
             tuple(self._problems),
+            tuple(self._lost),
         )
 
     def _check_bucket(self, group: int, bucket: int, columns: Projection, records: dict[int, StatisticsRecord]) -> None:
@@ -170,8 +190,7 @@ class _Checker:
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
-            self._add(MosaicError(f"decoded values are not valid Arrow: {error}", row_group=group, bucket=bucket))
-            return
+            raise MosaicError(f"decoded values are not valid Arrow: {error}") from None
         first = columns.buckets[0].physical.first_column
         for position, (field, array) in enumerate(zip(columns.schema, batch.columns, strict=True), first):
             record = records.get(position)
@@ -182,6 +201,42 @@ class _Checker:
 
     def _add(self, error: MosaicError) -> None:
         self._problems.append(Problem.of(self._task.file.path, error))
+
+
+def _unreadable(scanner: Scanner, columns: Columns, group: int, names: Sequence[str]) -> dict[str, str]:
+    """The columns of a bucket that cannot be decoded one by one, with the reasons.
+
+    The slots of a paged bucket stand for themselves. A block is inflated whole, or not at all; if its content is
+    broken, the columns before the break can be read.
+    """
+    lost: dict[str, str] = {}
+    for name in names:
+        try:
+            projection = columns.project([name])
+            fetched = scanner.buckets.fetch(group, projection.buckets)
+            scanner.decode(group, projection, fetched, Allowance(scanner.memory_limit)).validate(full=True)
+        except (MosaicError, pa.ArrowInvalid) as error:
+            lost[name] = str(error)
+    return lost
+
+
+def unreadable_columns(location: Location) -> dict[str, str]:
+    """The stored columns of a file of which something cannot be read, with the reasons."""
+    lost: dict[str, str] = {}
+    with contextlib.closing(open_source(location.path, location.filesystem)) as source:
+        tail = read_tail(source)[0]
+        scanner = Scanner(source, tail, asked_limit() or most_memory())
+        columns, names = Columns(tail.schema), tail.schema.names()
+        for group in range(tail.footer.num_row_groups):
+            for bucket in tail.buckets:
+                inside = names[slice(*tail.schema.bucket_columns(bucket))]
+                projection = columns.project(inside)
+                try:
+                    fetched = scanner.buckets.fetch(group, projection.buckets)
+                    scanner.decode(group, projection, fetched, Allowance(scanner.memory_limit)).validate(full=True)
+                except (MosaicError, pa.ArrowInvalid):
+                    lost |= _unreadable(scanner, columns, group, inside)
+    return lost
 
 
 def _frame_checksums(bucket: Bucket) -> list[bool]:

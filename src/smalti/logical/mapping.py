@@ -37,6 +37,7 @@ from smalti.logical.types import compared_type, is_encoded, is_list_like, unwrap
 from smalti.mosaic.columns import MAX_KEPT, MAX_KEPT_COLUMNS, Columns, FilterColumn, Projection, keep
 from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
+from smalti.units import show_count
 
 if TYPE_CHECKING:
     from smalti.mosaic.scan import Assemble
@@ -201,6 +202,10 @@ class ColumnMapping:
         column = next(each for each in self._view.column(owner).stored if each.name == stored)
         self._check_stored([column])
         return column.given_type
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.names[:5])) + (", …" if len(self.names) > 5 else "")
+        return f"<{show_count(len(self.names), 'column')}: {shown}>"
 
     def __len__(self) -> int:
         """The number of columns; the companion is not parsed if there is nothing in it."""

@@ -9,6 +9,7 @@ from fnmatch import translate
 from smalti.errors import SchemaError, no_column
 
 _WILDCARDS = re.compile(r"[*?\[]")
+_DIGIT = re.compile(r"\d")
 
 
 def check_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -44,3 +45,31 @@ def match_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
         else:
             raise no_column(pattern, names)
     return list(found)
+
+
+#: Fewer columns of one prefix and type are named one by one.
+_FAMILY = 3
+
+
+def families(names: Sequence[str], types: Sequence[object]) -> list[tuple[str, int, str]]:
+    """Columns by what their names begin with, up to the first digit, and their types: for views of wide tables.
+
+    Each has its name, or its prefix with an ellipsis, how many columns it is, and the type as text.
+
+    Examples
+    --------
+    >>> families(["id", "sensor_1", "sensor_2", "sensor_3"], ["int64", "float", "float", "float"])
+    [('id', 1, 'int64'), ('sensor_…', 3, 'float')]
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    shown: dict[object, str] = {}
+    for name, type_ in zip(names, types, strict=True):
+        text = shown.get(type_) or shown.setdefault(type_, str(type_))
+        found.setdefault((_DIGIT.split(name, 1)[0], text), []).append(name)
+    listed: list[tuple[str, int, str]] = []
+    for (prefix, text), members in found.items():
+        if len(members) < _FAMILY:
+            listed += [(name, 1, text) for name in members]
+        else:
+            listed.append((f"{prefix}…", len(members), text))
+    return listed

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from smalti._core.input import Feeds, InputBatch
 from smalti._core.physical import PhysicalColumns
+from smalti.errors import SchemaError
 from smalti.mosaic.layout_choice import ROW_GROUP_ROWS, row_group_bytes
 from smalti.options import WriterOptions
 from smalti.spec import MAX_ROW_GROUP_SIZE, MAX_UNBACKED_ROWS
@@ -51,6 +52,13 @@ class OpenRowGroup:
             if rows == 1:
                 if self.num_rows:
                     return 0
+                if size > MAX_ROW_GROUP_SIZE:
+                    raise SchemaError(
+                        "a row is larger than a row group may be",
+                        row=start,
+                        found=f"{size:,} bytes",
+                        expected=f"{MAX_ROW_GROUP_SIZE:,} at most",
+                    )
                 break
             # Rows are alike more often than not: aim a little below the number that their average suggests.
             rows = max(1, min(rows - 1, rows * left * 31 // (size * 32)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -31,7 +31,8 @@ from smalti.predicate.fitting import exact_number
 #: A filter as users pass it: text like SQL's WHERE (see `predicate.text`), an expression,
 #: tuples joined by AND, lists of them joined by OR; or already parsed.
 AnyFilter: TypeAlias = (
-    "str | pc.Expression | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | t.Tree | Filter | None"
+    "str | pc.Expression | Sequence[tuple[str, str, object]] | Sequence[Sequence[tuple[str, str, object]]] | t.Tree "
+    "| Filter | None"
 )
 #: Arrow's functions that join two conditions.
 _JOINS: dict[str, type[t.And] | type[t.Or]] = {"and_kleene": t.And, "and": t.And, "or_kleene": t.Or, "or": t.Or}

@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+import pyarrow as pa
+
 from smalti.file.reader import MosaicFile
+from smalti.file.scans import Scan
 from smalti.file.writer import WriteSummary
+from smalti.logical.patterns import families
 from smalti.mosaic.layout import FileLayout
 from smalti.spec import Encoding
 from smalti.table.listing import FoundFile
@@ -29,10 +33,25 @@ def view_file(file: MosaicFile, path: str | None) -> str:
         ("columns", f"{file.num_columns:,} in {show_count(file.num_buckets, 'bucket')}"),
         ("size", show_bytes(layout.size)),
     ]
-    fields = file.schema_of(file.column_names[:MAX_ROWS])
-    rows = [[field.name, str(field.type), "" if field.nullable else "not null"] for field in fields]
-    header = ["column", "type", ""]
-    return html_summary("Mosaic file", facts, header, rows, hidden=file.num_columns - len(rows), bands=bands)
+    return html_summary("Mosaic file", facts, *_columns(file.schema), bands=bands)
+
+
+def view_scan(scan: Scan) -> str:
+    """What is read of which file or table, and the columns."""
+    schema = scan.schema
+    facts = [("of", repr(scan.origin)), ("columns", f"{len(schema):,}")]
+    if scan.filters is not None:
+        facts.append(("filters", str(scan.filters)[:200]))
+    return html_summary("Scan", facts, *_columns(schema))
+
+
+def _columns(schema: pa.Schema) -> tuple[list[str], list[list[object]], int]:
+    """Titles and rows of a table of columns, and how many rows were left out; many columns are shown by prefix."""
+    if len(schema) <= MAX_ROWS:
+        rows: list[list[object]] = [[each.name, str(each.type), "" if each.nullable else "not null"] for each in schema]
+        return ["column", "type", ""], rows, 0
+    found = families(schema.names, schema.types)
+    return ["columns", "", "type"], [list(each) for each in found[:MAX_ROWS]], max(0, len(found) - MAX_ROWS)
 
 
 def view_layout(layout: FileLayout) -> str:
@@ -69,13 +88,14 @@ def view_summary(summary: WriteSummary) -> str:
     return html_summary("Written Mosaic file", facts, ["column", "stored as"], rows, hidden=hidden)
 
 
-def view_dataset(partition_columns: Sequence[str], files: Sequence[FoundFile]) -> str:
-    """How many files and bytes, the partition columns, and the sizes of the files as a small map."""
-    facts = [("files", f"{len(files):,}"), ("size", show_bytes(sum(file.size for file in files)))]
+def view_dataset(
+    facts: list[tuple[str, str]], partition_columns: Sequence[str], files: Sequence[FoundFile], schema: pa.Schema | None
+) -> str:
+    """How many files and bytes, the partition columns, the columns, and the sizes of the files as a small map."""
     if partition_columns:
         facts.append(("partition columns", ", ".join(partition_columns)))
     bands = [(file.name.rpartition("/")[2], [file.size]) for file in files]
-    return html_summary("Mosaic table", facts, [], [], bands=bands)
+    return html_summary("Mosaic table", facts, *([], [], 0) if schema is None else _columns(schema), bands=bands)
 
 
 def _rows_in_groups(counts: MosaicFile | WriteSummary) -> str:
@@ -87,8 +107,8 @@ def html_summary(
     facts: Iterable[tuple[str, str]],
     header: Sequence[str],
     rows: Sequence[Sequence[object]],
-    *,
     hidden: int = 0,
+    *,
     bands: Sequence[tuple[str, Sequence[int]]] = (),
 ) -> str:
     """An HTML fragment without script or colours, so that it follows the notebook's own light or dark theme.

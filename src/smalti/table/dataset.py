@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
-from smalti.errors import SchemaError
+from smalti.errors import MosaicError, SchemaError
 from smalti.file.blocks import RowBlocks
 from smalti.file.scans import Scan, cut_batches
 from smalti.file.streams import Scannable, in_order_of
@@ -40,13 +40,17 @@ from smalti.table.planning import (
 )
 from smalti.table.reading import read_plan
 from smalti.table.snapshot import OpenFiles, ReadSettings, Snapshot
-from smalti.units import show_count
+from smalti.units import show_bytes, show_count
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
 
 Result = TypeVar("Result")
+
+
+#: The most files that are opened to show how many rows and columns a table has.
+MAX_OPENED_TO_SHOW = 64
 
 
 class Dataset(Scannable):
@@ -211,13 +215,24 @@ class MosaicDataset(Dataset):
         return self._read(lambda table: sum(n for _, n in table.visit(table.files, lambda opened: opened.num_rows)))
 
     def __repr__(self) -> str:
-        return f"<smalti.MosaicDataset: {show_count(len(self._table.files), 'file')}>"
+        return f"<smalti.MosaicDataset: {', '.join(text for _, text in self._in_words())}>"
+
+    def _in_words(self) -> list[tuple[str, str]]:
+        """Files, bytes, rows and columns. The last two are left out if many files would have to be opened for them."""
+        files = self._table.files
+        words = [("files", show_count(len(files), "file")), ("size", show_bytes(sum(file.size for file in files)))]
+        if len(files) <= MAX_OPENED_TO_SHOW:
+            with suppress(MosaicError, OSError):  # Whoever reads the table is told.
+                words.append(("rows", show_count(self.count_rows(), "row")))
+                words.append(("columns", show_count(len(self.column_names), "column")))
+        return words
 
     def _repr_html_(self) -> str:
-        """What notebooks show. Opens nothing."""
+        """What notebooks show."""
         from smalti.report.notebook import view_dataset
 
-        return view_dataset(self.partition_schema.names, self._table.files)
+        columns = self.schema if len(self._table.files) <= MAX_OPENED_TO_SHOW else None
+        return view_dataset(self._in_words(), self.partition_schema.names, self._table.files, columns)
 
     # --- how a scan is planned --------------------------------------------------------------------------------------
 

@@ -33,6 +33,10 @@ class ReadRequest:
         not fit them is guessed anew.
     threads : bool
         Whether the library that reads may use threads of its own.
+    where : str, optional
+        The condition of the rows to read, in the language of `predicate.text`; see `formats.selecting`.
+    salvage : bool
+        Whether columns of Mosaic files that cannot be read are left out.
     """
 
     row_groups: tuple[int, ...] | None = None
@@ -41,6 +45,8 @@ class ReadRequest:
     types: pa.Schema | None = None
     agreed: pa.Schema | None = None
     threads: bool = True
+    where: str | None = None
+    salvage: bool = False
 
     @property
     def known_types(self) -> pa.Schema:
