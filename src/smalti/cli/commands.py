@@ -37,8 +37,8 @@ SIZE = "all of Mosaic files, the end of Parquet files"
 SQL = "the end of the file, then the columns and rows that the query needs"
 CONVERT = "the columns asked for, by default all"
 COPIED = "all files; columns that stay are copied as bytes"
-MATCHED = "the tail; the columns of `--where` where statistics do not decide; then the files with a matching row"
-KEYED = "the tail and the key columns; then the files with a matching row"
+MATCHED = "the ends of the files, the columns of `--where`, then the files with a matching row"
+KEYED = "the ends of the files and the key columns; then the files with a matching row"
 
 _COMMANDS = (
     Command("schema", "metadata", "names and types of the columns", TAIL),

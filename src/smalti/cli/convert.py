@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -60,7 +60,7 @@ def column_types(text: str) -> pa.Schema:
     for part in re.split(r",(?=[^,=\]]+=)", text):
         name, _, type_ = part.rpartition("=")
         try:
-            fields.append((name, pa.type_for_alias(type_.strip())))
+            fields.append((name, pa.type_for_alias(cast("Any", type_.strip()))))
         except ValueError:
             words = "string, int64, double, bool, date32, timestamp[us]"
             raise argparse.ArgumentTypeError(f"{part} is no NAME=TYPE; types are {words} and others of Arrow") from None
