@@ -299,6 +299,15 @@ TRAVELLERS: dict[type, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     kudu.CFileReader: (lambda: kudu.CFileReader(CFILE), lambda reader: reader.read()),
     kudu.CFileMetadata: (lambda: kudu.CFileReader(CFILE).metadata, lambda found: (found.num_values, dict(found.pairs))),
     kudu.Dictionary: (lambda: kudu.Dictionary(1000), lambda words: vars(words) if hasattr(words, "__dict__") else None),
+    smalti.DatasetSummary: (
+        lambda: smalti.write_dataset(pa.table({"a": [1]}), "summed", mode="overwrite"),
+        lambda summary: summary,
+    ),
+    smalti.Loader: (
+        lambda: smalti.loader(PATH, ["a"], 2, fill_null=0),
+        lambda loader: [batch["a"].tolist() for batch in loader],
+    ),
+    jobs.ChangeReport: (lambda: jobs.ChangeReport("delete", "local", "t", rows=3), lambda report: report),
     jobs.JobSummary: (lambda: jobs.compact("."), lambda summary: summary),
     jobs.WrittenFile: (lambda: jobs.WrittenFile("a", 1, 2), lambda file: file),
     jobs.Skipped: (lambda: jobs.Skipped("a", "b"), lambda skipped: skipped),

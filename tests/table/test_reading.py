@@ -277,7 +277,7 @@ def test_directories_without_files_are_refused_at_once_whatever_the_filter(tmp_p
     (tmp_path / "day=1").mkdir()
     with pytest.raises(FileNotFoundError, match="Nothing matches"):
         smalti.read_table(f"{tmp_path}/**/*.mosaic", filters=[("day", "=", 9)])
-    with pytest.raises(smalti.MosaicError, match="no Mosaic files"):
+    with pytest.raises(smalti.MosaicError, match=r"no \*\.mosaic files"):
         smalti.read_table(tmp_path, filters=[("day", "=", 9)])
 
 
