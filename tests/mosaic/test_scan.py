@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+import smalti
 from smalti.mosaic.columns import Projection
 from smalti.mosaic.scan import GroupRead, plan_scan
+from tests.support.compare import assert_same
+from tests.support.files import written
 
 
 class Outcomes:
@@ -41,3 +48,63 @@ def test_a_scan_reads_what_the_filter_leaves(
     plan = plan_scan(OUTPUT, row_groups, None if outcomes is None else Outcomes(outcomes))
     assert plan.output == OUTPUT
     assert plan.groups == tuple(GroupRead(*read) for read in expected)
+
+
+def tall(rows: int) -> pa.Table:
+    """A column of each encoding, with and without nulls, of short and long values, and a list."""
+    random = np.random.RandomState(2)
+    numbers, mask = random.randint(0, 1 << 40, rows), random.random_sample(rows) < 0.3
+    texts = [f"{number:x}" * (1 + number % 9) for number in numbers.tolist()]
+    return pa.table(
+        {
+            "plain": numbers,
+            "plain_nulls": pa.array(numbers, mask=mask),
+            "dict": pa.array(numbers % 100),
+            "dict_nulls": pa.array([f"w{number % 50}" for number in numbers.tolist()], mask=mask),
+            "const": pa.array([7] * rows),
+            "const_nulls": pa.array([7] * rows, mask=mask),
+            "none": pa.nulls(rows, pa.int16()),
+            "text": texts,
+            "text_nulls": pa.array(texts, mask=mask),
+            "huge": ["x" * 3000] * 40 + texts[40:],
+            "decimal": pa.array([Decimal(number) for number in numbers.tolist()], pa.decimal128(30, 0)),
+            "flag": pa.array(numbers % 3 == 0),
+            "list": [[number] for number in numbers.tolist()],
+        }
+    )
+
+
+@pytest.mark.parametrize("page_size_threshold", [0, 1 << 30])
+def test_the_first_rows_of_a_tall_file_are_those_of_the_table(page_size_threshold: int) -> None:
+    table = tall(60_000)
+    data = written(table, num_buckets=table.num_columns, page_size_threshold=page_size_threshold)
+    with smalti.open(data) as file:
+        for count in (0, 1, 7, 8, 9, 41, 1000, 20_000, 60_000, 70_000):
+            assert_same(file.head(count), table.slice(0, count))
+            assert_same(file.head(count, ["text", "dict"]), table.select(["text", "dict"]).slice(0, count))
+        matching = table.filter(pc.field("flag")).select(["plain"])
+        assert_same(file.head(3, ["plain"], [("flag", "==", True)]), matching.slice(0, 3))
+
+
+def test_the_first_rows_are_inflated_without_the_others() -> None:
+    """A row group of another writer may have all rows of a file."""
+    table = pa.table({"id": np.arange(2_000_000) * 7919, "x": np.random.RandomState(1).random_sample(2_000_000)})
+    data = written(table, num_buckets=2, page_size_threshold=1 << 30)
+    with smalti.open(data, memory_limit=4 << 20) as file:
+        assert_same(file.head(10), table.slice(0, 10))
+        with pytest.raises(smalti.MemoryLimitError):
+            file.read(row_groups=[0])
+
+
+def test_damage_behind_the_first_rows_is_found_by_those_who_read_it() -> None:
+    table = pa.table({"x": np.random.RandomState(1).random_sample(200_000)})
+    data = bytearray(written(table, num_buckets=1, page_size_threshold=1 << 30))
+    data[1_000_000:1_000_100] = bytes(100)
+    with smalti.open(bytes(data)) as file:
+        assert_same(file.head(10), table.slice(0, 10))
+        with pytest.raises(smalti.CorruptFileError):
+            file.read()
+    data[1000:1100] = bytes(100)
+    data[20:30] = bytes(10)
+    with smalti.open(bytes(data)) as file, pytest.raises(smalti.CorruptFileError):
+        file.head(10_000)

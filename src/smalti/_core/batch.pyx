@@ -13,7 +13,7 @@ from smalti._core.decode cimport Scratch, decode_column, free_scratch
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.physical cimport DICT, PhysicalColumns, TypeNode
 from smalti._core.select cimport Blocks, free_blocks, select_range, select_rows
-from smalti._core.view cimport View, view_all_null, view_monolithic, view_page
+from smalti._core.view cimport View, view_all_null, view_first, view_monolithic, view_page
 
 from smalti.errors import MosaicError
 
@@ -68,6 +68,19 @@ def view_block(PhysicalColumns nodes not None, const uint8_t[::1] data not None,
             view_monolithic(start, size, nodes.nodes, nodes.num_columns, nodes.num_physical, num_rows, out.views, &at)
     except MosaicError as error:
         raise _blame(error, at)
+    return out
+
+
+def view_beginning(PhysicalColumns nodes not None, const uint8_t[::1] data not None, int64_t num_rows, int64_t first):
+    """The `first` of `num_rows` rows of a monolithic bucket of one column, of which `data` is a beginning.
+
+    Raise CorruptFileError if `data` does not have all of these rows.
+    """
+    cdef BucketViews out = _new_views(nodes, data)
+    if nodes.num_physical != 1 or not 0 <= first <= num_rows:
+        raise ValueError(f"{first} of {num_rows} rows of {nodes.num_physical} columns")
+    with nogil:
+        view_first(&data[0] if data.shape[0] else NULL, data.shape[0], nodes.nodes, num_rows, first, out.views)
     return out
 
 

@@ -155,6 +155,23 @@ cdef inline int view_page(
     return 0
 
 
+cdef inline int view_first(
+    const uint8_t* data, int64_t size, const TypeNode* node, int64_t rows, int64_t first, View* view
+) except -1 nogil:
+    """View the `first` of `rows` rows of a monolithic bucket of one column, of which `data` is a beginning."""
+    cdef Cursor c = cursor_over(data, size)
+    cdef int64_t encoding = read_u8(&c) & 3
+    cdef int64_t flags = read_u8(&c)
+    _init(view, node, rows, <int>encoding, flags & 1)
+    _take_meta(&c, view)
+    _take_nulls(&c, view)
+    view.rows = first
+    view.non_null = 0 if encoding == ALL_NULL else first
+    if view.has_nulls:
+        view.non_null -= count_bits(view.nulls, 0, first)
+    return _take_data(&c, view)
+
+
 cdef inline int view_monolithic(
     const uint8_t* data, int64_t size, const TypeNode* nodes, int64_t n_columns, int64_t n_nodes, int64_t rows,
     View* views, int64_t* column

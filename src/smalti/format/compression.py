@@ -72,6 +72,14 @@ def inflate_bucket(data: bytes | memoryview, size: int) -> bytes | memoryview:
     return inflate(data, size)
 
 
+def inflate_beginning(data: bytes | memoryview, size: int) -> bytes:
+    """The first `size` bytes that `data` decompresses to, or fewer. The checksum of the frame is not verified."""
+    try:
+        return _contexts.decompressor.stream_reader(data).read(size)
+    except zstandard.ZstdError as error:
+        raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
+
+
 def _check_declared(size: int, compressed_size: int) -> None:
     """Refuse a size that `compressed_size` bytes cannot expand to, or that no block has."""
     if size > compressed_size * MAX_ZSTD_RATIO:

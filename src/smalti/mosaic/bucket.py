@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from smalti._core.allowance import Allowance
-from smalti._core.batch import BucketViews, view_block, view_pages
+from smalti._core.batch import BucketViews, view_beginning, view_block, view_pages
 from smalti._core.physical import PhysicalColumns
-from smalti.errors import MemoryLimitError, MosaicError
+from smalti.errors import CorruptFileError, MemoryLimitError, MosaicError
 from smalti.format.bucket import directory_size, inflate_slots, parse_directory
-from smalti.format.compression import Page, inflate_bucket
+from smalti.format.compression import Page, inflate_beginning, inflate_bucket
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED, BucketEntry
 from smalti.io import Range, Source, fetch
 from smalti.io.ranges import SPARE, Parts, plan_whole
@@ -29,6 +29,8 @@ from smalti.spec import Compression
 PAGE_RATIO = 4
 #: Estimated bytes of the Python objects of a cached bucket, and of each column: in tiny buckets these dominate.
 BUCKET_COST, COLUMN_COST = 1000, 200
+#: Bytes that the first rows of a column are expected in: a dictionary, and this many for each row.
+BEGINNING, MAX_VALUE = 40 << 10, 16
 NONE_FETCHED: Mapping[int, Bucket] = MappingProxyType({})
 
 
@@ -258,13 +260,18 @@ class BucketReader:
             bucket.pages[node] = page
         return sum(map(len, pages))
 
-    def views(self, bucket: Bucket, allowance: Allowance) -> tuple[BucketViews, int]:
+    def views(self, bucket: Bucket, allowance: Allowance, first: int | None = None) -> tuple[BucketViews, int]:
         """Find the columns of a bucket, whose pages are inflated already; return also the bytes that this took.
 
-        A monolithic bucket is inflated here, unless it is or the file is not compressed.
+        A monolithic bucket is inflated here, unless it is or the file is not compressed. If only the `first` rows are
+        wanted, a bucket of one column is inflated no further than they reach.
         """
         physical, num_rows = bucket.physical, self.tail.index.rows(bucket.group)
         if bucket.entry.mode == MONOLITHIC:
+            if first is not None and bucket.block is None and self.is_compressed and physical.num_physical == 1:
+                found = _view_beginning(bucket, num_rows, first, allowance)
+                if found is not None:
+                    return found
             size = 0
             if bucket.block is None:
                 block: bytes | memoryview = bucket.data
@@ -286,6 +293,19 @@ class BucketReader:
             names = self.tail.schema.names()[bucket.physical.first_column :]
             error.place["column"] = bucket.physical.paths(names)[node][1]
         return error.locate(path=self.source.name, row_group=bucket.group, bucket=bucket.number)
+
+
+def _view_beginning(bucket: Bucket, num_rows: int, first: int, allowance: Allowance) -> tuple[BucketViews, int] | None:
+    """The first rows of a bucket of one column, and the bytes inflated for them; None if these are most of it."""
+    size = BEGINNING + num_rows // 8 + MAX_VALUE * first
+    while size * 2 < bucket.entry.uncompressed_size:
+        allowance.take(size)
+        try:
+            return view_beginning(bucket.physical, inflate_beginning(bucket.data, size), num_rows, first), size
+        except CorruptFileError:  # Values are longer than expected, or the bucket is damaged: reading all of it tells.
+            allowance.give(size)
+            size *= 8
+    return None
 
 
 class _Pending:

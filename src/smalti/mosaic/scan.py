@@ -324,6 +324,10 @@ class Scanner:
         elif rows is not None:
             selected = memoryview(rows.buffers()[1]).cast("Q")[rows.offset : rows.offset + len(rows)]  # type: ignore[arg-type]
         opened = allowance if keep is None else keep
+        # The last row that is wanted, if buckets are not needed any more and most rows come after it.
+        last = rows.stop if isinstance(rows, range) and keep is None else None
+        if last is not None and last * _FEW_ROWS > self.tail.index.rows(group):
+            last = None
         batch = Batch(len(columns.schema), num_rows, allowance)
         weights = [bucket.uninflated_bytes for bucket in buckets]
         num_threads = threads.cpu_count() if sum(weights) >= threads.MIN_SHARED else 1
@@ -337,7 +341,7 @@ class Scanner:
             for i in run:
                 bucket, read = buckets[i], columns.buckets[i]
                 try:
-                    views, size = self.buckets.views(bucket, opened)
+                    views, size = self.buckets.views(bucket, opened, last)
                     batch.decode(views, read.columns, read.outputs, selected, first)
                 except MosaicError as error:
                     raise self.buckets.locate(error, bucket) from None
