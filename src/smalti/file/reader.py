@@ -251,11 +251,6 @@ class MosaicFile(Scannable):
         options: dict[str, Any] = {"rows": rows, "row_index": with_row_index, "exact": exact}
         return self._scan_of(columns, filters, row_groups, batch_size=batch_size, **options).to_batches()
 
-    def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """The first rows, or the first that match. What comes after them is not read, nor inflated where it is long."""
-        rows = range(max(0, min(num_rows, self.num_rows))) if filters is None else None
-        return self.scan(columns, filters, rows=rows)._first_rows(num_rows)
-
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows there are, or how many match `filters`; reads only the columns of `filters`, if any."""
         if filters is None:

@@ -245,8 +245,9 @@ class Scannable(ABC):
         return self.scan(columns, filters, batch_size=batch_size, **options).to_batches()
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """The first rows, or the first that match. What comes after them is not read."""
-        return self.scan(columns, filters)._first_rows(num_rows)
+        """The first rows, or the first that match. What comes after them is not read, nor inflated where it is long."""
+        rows = range(max(0, min(num_rows, self.num_rows))) if filters is None else None
+        return self.scan(columns, filters, rows=rows)._first_rows(num_rows)
 
     def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """The last rows, or the last that match, in their order. Files are read from their last row group backwards."""
