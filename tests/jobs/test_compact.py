@@ -13,6 +13,7 @@ import pytest
 
 import smalti
 from smalti import jobs
+from smalti.io.sources import LocalSource
 from smalti.jobs import planning, sorting
 from smalti.mosaic.scan import Scanner
 from tests.jobs.data import hidden, mixed, mosaic_files, rows_of, visible
@@ -274,3 +275,21 @@ def test_damage_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
     summary = jobs.convert(tmp_path / "t", tmp_path / "out", on_error="skip")
     assert [Path(item.path).name for item in summary.skipped] == ["f1.mosaic"]
     assert summary.num_rows == 500
+
+
+def test_files_are_opened_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "SMALL_ROW_GROUP", 10)
+    mosaic_files(tmp_path / "t", [pa.table({"id": range(number, 50)}) for number in range(30)])
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    most = 0
+    read = LocalSource.read_at
+
+    def counted(self: LocalSource, offset: int, size: int) -> bytes:
+        nonlocal most
+        most = max(most, len(list(Path("/proc/self/fd").iterdir())))
+        return read(self, offset, size)
+
+    monkeypatch.setattr(LocalSource, "read_at", counted)
+    assert len(jobs.compact(tmp_path / "t").files) == 1
+    assert most - before < 15
+    assert smalti.read_table(tmp_path / "t").num_rows == sum(50 - number for number in range(30))

@@ -24,7 +24,7 @@ from smalti.jobs.formats.selecting import open_reader
 from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split
-from smalti.jobs.rewrite_task import OpenPiece, RowGroupCopy
+from smalti.jobs.rewrite_task import PieceFacts, RowGroupCopy
 from smalti.jobs.sorting import check_keys, sorted_batches
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
@@ -112,12 +112,12 @@ def _write_output(
         writer = _OutputWriter(settings, output, directory)
         try:
             with contextlib.closing(_OutputReader(settings, output.pieces, lost)) as reader:
-                with contextlib.ExitStack() as opened:
-                    copy = reader.row_groups(output.roll_bytes, opened) if settings.may_copy else None
-                    if copy is not None:
+                copy = reader.row_groups(output.roll_bytes) if settings.may_copy else None
+                if copy is None:
+                    writer.write_all(reader, report)
+                else:
+                    with contextlib.closing(copy):
                         writer.copy_all(copy, reader, report)
-                        return writer.files()
-                writer.write_all(reader, report)
             return writer.files()
         except _PieceError as error:
             failure = error.cause
@@ -168,19 +168,27 @@ class _OutputReader:
         self._opened: Reader | None = None
         #: The stored columns that have statistics in some of the pieces.
         self.statistics: dict[str, None] = {}
+        #: Of Mosaic pieces whose row groups may be copied.
+        self._facts: list[PieceFacts] = []
         self.schema = self._unify()
 
     def _unify(self) -> pa.Schema:
         if len(self._pieces) == 1:
             self._opened = self._open(self._pieces[0])
+            self._add_facts(self._pieces[0], self._opened)
             return self._opened.schema
         found = []
         for piece in self._pieces:
             reader = self._open(piece)
             found.append((piece.file.path, reader.schema))
+            self._add_facts(piece, reader)
             reader.close()
         _refuse_other_spellings(found)
         return unify_schemas(found)
+
+    def _add_facts(self, piece: Piece, reader: Reader) -> None:
+        if self._settings.may_copy and isinstance(reader, MosaicReader):
+            self._facts.append(PieceFacts.of(piece, reader))
 
     def close(self) -> None:
         """Close what was opened and never read."""
@@ -209,19 +217,18 @@ class _OutputReader:
         except MosaicError as error:
             raise _PieceError(piece, error) from None
 
-    def row_groups(self, roll_bytes: int | None, opened: contextlib.ExitStack) -> RowGroupCopy | None:
-        """The row groups, if they can be copied; files stay open as long as `opened`. None if batches must be read."""
-        if any(FORMATS[piece.format] is not FORMATS["mosaic"] for piece in self._pieces):
+    def row_groups(self, roll_bytes: int | None) -> RowGroupCopy | None:
+        """The row groups, if they can be copied; None if batches must be read."""
+        if len(self._facts) < len(self._pieces):
             return None
-        pieces = []
-        for piece in self._pieces:
-            reader = self._opened or self._open(piece)
-            if reader is not self._opened:
-                opened.callback(reader.close)
-            assert isinstance(reader, MosaicReader)
-            pieces.append(OpenPiece(piece, reader.file, tuple(reader.schema.names)))
-        copy = RowGroupCopy(pieces, self.schema, merges=self._settings.merges, roll_bytes=roll_bytes)
+        merges = self._settings.merges
+        copy = RowGroupCopy(self._facts, self.schema, self._open_mosaic, merges=merges, roll_bytes=roll_bytes)
         return copy if copy.is_worthwhile else None
+
+    def _open_mosaic(self, piece: Piece) -> MosaicReader:
+        reader, self._opened = self._opened or self._open(piece), None
+        assert isinstance(reader, MosaicReader)
+        return reader
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches of all pieces, in the unified schema, with the bytes that were read for them."""

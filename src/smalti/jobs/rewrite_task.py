@@ -7,13 +7,13 @@ another type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from smalti.file.reader import MosaicFile
 from smalti.file.rewriting import GroupSource
+from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.planning import copied_share, plan_row_groups
 from smalti.logical.adapt import adapt_batch
 from smalti.progress import Report
@@ -21,58 +21,79 @@ from smalti.table.splits import Piece
 
 
 @dataclass(frozen=True)
-class OpenPiece:
-    """A piece of a Mosaic file that is open, and the names of the columns that are wanted of it."""
+class PieceFacts:
+    """What is known of a piece of a Mosaic file after it was opened once: its row groups and their bytes.
+
+    `is_whole` says whether every column that is wanted is a column of the file, and none a field of a struct, which
+    cannot be copied alone.
+    """
 
     piece: Piece
-    file: MosaicFile
-    names: tuple[str, ...]
+    sizes: dict[int, int]
+    is_whole: bool
 
-    @property
-    def row_groups(self) -> Sequence[int]:
-        every = range(self.file.num_row_groups)
-        return every if self.piece.row_groups is None else self.piece.row_groups
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every name is a column, and none a field of a struct, which cannot be copied alone."""
-        return set(self.names) <= set(self.file.columns.names)
+    @classmethod
+    def of(cls, piece: Piece, reader: MosaicReader) -> PieceFacts:
+        file, names = reader.file, reader.schema.names
+        groups = range(file.num_row_groups) if piece.row_groups is None else piece.row_groups
+        is_whole = set(names) <= set(file.columns.names)
+        sizes = {group: file.row_group(group).stored_bytes(names) for group in groups}
+        return cls(piece, sizes, is_whole)
 
 
 @dataclass(frozen=True)
 class _Group:
-    opened: OpenPiece
+    piece: Piece
     number: int
     num_bytes: int
 
 
 class RowGroupCopy:
-    """The row groups of open pieces, as the files that they become.
+    """The row groups of pieces, as the files that they become. One piece is open at a time.
 
     Parameters
     ----------
-    pieces : sequence of OpenPiece
+    facts : sequence of PieceFacts
     schema : pyarrow.Schema
         Of the new files: all columns of the pieces, with types that hold the values of all.
+    open_piece : callable
     merges : bool
         Whether neighbours that are small become one row group.
     roll_bytes : int, optional
         A new file begins when the row groups of one have this many bytes.
     """
 
-    def __init__(self, pieces: Sequence[OpenPiece], schema: pa.Schema, *, merges: bool, roll_bytes: int | None) -> None:
+    def __init__(
+        self,
+        facts: Sequence[PieceFacts],
+        schema: pa.Schema,
+        open_piece: Callable[[Piece], MosaicReader],
+        *,
+        merges: bool,
+        roll_bytes: int | None,
+    ) -> None:
         self._schema = schema
-        self._groups = [
-            _Group(opened, number, opened.file.row_group(number).stored_bytes(opened.names))
-            for opened in pieces
-            for number in opened.row_groups
-        ]
+        self._open_piece = open_piece
+        self._groups = [_Group(each.piece, group, size) for each in facts for group, size in each.sizes.items()]
         sizes = [group.num_bytes for group in self._groups]
         self._files = plan_row_groups(sizes, merges=merges, roll_bytes=roll_bytes)
         #: Whether enough is copied, so that the layout of the old files is worth keeping.
-        self.is_worthwhile = copied_share(sizes, self._files) >= 0.5 and all(piece.is_whole for piece in pieces)
-        #: The piece that is being read.
-        self.current = pieces[0].piece
+        self.is_worthwhile = copied_share(sizes, self._files) >= 0.5 and all(each.is_whole for each in facts)
+        #: The piece that is being read, and its reader.
+        self.current = facts[0].piece
+        self._reader: MosaicReader | None = None
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _opened(self, piece: Piece) -> MosaicReader:
+        if self._reader is None or piece is not self.current:
+            self.close()
+            self.current = piece
+            self._reader = self._open_piece(piece)
+        return self._reader
 
     def files(self, report: Report) -> Iterator[Iterator[GroupSource]]:
         """The row groups of each new file."""
@@ -83,33 +104,38 @@ class RowGroupCopy:
         for run in runs:
             groups = [self._groups[index] for index in run]
             if len(groups) == 1:
-                self.current = groups[0].opened.piece
-                yield self._copied(groups[0])
+                source = self._copied(groups[0])
+                yield source
+                assert source.file is not None
+                report(source.file.row_group(source.group).num_rows, groups[0].num_bytes)
             else:
                 tables = [self._read(group, self._schema) for group in groups]
                 yield GroupSource(None, fresh=pa.concat_tables(tables))
+                report(sum(table.num_rows for table in tables), sum(group.num_bytes for group in groups))
                 del tables
-            for group in groups:
-                report(group.opened.file.row_group(group.number).num_rows, group.num_bytes)
 
     def _copied(self, group: _Group) -> GroupSource:
         """A row group whose columns are copied, except for those that the schema has with another type."""
-        file = group.opened.file
-        names = set(group.opened.names)
-        there = file.schema_of([name for name in self._schema.names if name in names])
+        reader = self._opened(group.piece)
+        there = reader.schema
         if there.equals(self._schema):
-            return GroupSource(file, group.number)
-        copied = {field.name: field.name for field in there if _is_same(field, self._schema.field(field.name))}
+            return GroupSource(reader.file, group.number)
+        names = set(there.names)
+        copied = {
+            field.name: field.name
+            for field in self._schema
+            if field.name in names and _is_same(there.field(field.name), field)
+        }
         others = pa.schema([field for field in self._schema if field.name not in copied])
         fresh = self._read(group, others) if len(others) else None
-        return GroupSource(file, group.number, copied, fresh)
+        return GroupSource(reader.file, group.number, copied, fresh)
 
     def _read(self, group: _Group, schema: pa.Schema) -> pa.Table:
         """Columns of a row group in the types of a schema; a column that the file lacks is null."""
-        self.current = group.opened.piece
-        file, names = group.opened.file, set(group.opened.names)
+        reader = self._opened(group.piece)
+        names = set(reader.schema.names)
         wanted = [name for name in schema.names if name in names]
-        batches = file.iter_batches(columns=wanted, row_groups=[group.number])
+        batches = reader.file.iter_batches(columns=wanted, row_groups=[group.number])
         return pa.Table.from_batches((adapt_batch(batch, schema) for batch in batches), schema)
 
 
