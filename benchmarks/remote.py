@@ -200,7 +200,9 @@ def _environment(server: S3Server) -> Iterator[None]:
 
 
 def measure(server: S3Server, shape: Shape) -> list[Cost]:
-    arrow = pafs.S3FileSystem(endpoint_override=server.address, scheme="http", region="us-east-1")
+    arrow = pafs.S3FileSystem(
+        endpoint_override=server.address, scheme="http", region="us-east-1", request_timeout=60, connect_timeout=60
+    )
     fsspec = s3fs.S3FileSystem(endpoint_url=f"http://{server.address}")
     table, part = shape.table.build(), shape.part.build()
     one, many, some = f"{BUCKET}/one.mosaic", f"{BUCKET}/groups.mosaic", scattered(table.column_names, 3)

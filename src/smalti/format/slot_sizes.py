@@ -12,6 +12,7 @@ first bytes of all of them, then the second bytes, and so on: for each bucket of
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -61,7 +62,7 @@ def pack_slot_sizes(buckets: Sequence[Sequence[int]]) -> bytes:
     if not any(numbers) or len(numbers) + sum(numbers) > MAX_NUMBERS:
         return b""
     numbers += [size for sizes in buckets for size in sizes]
-    data = b"".join(number.to_bytes(4, "little") for number in numbers)
+    data = struct.pack(f"<{len(numbers)}I", *numbers)
     return pack_frame(TAG, deflate(b"".join(data[i::4] for i in range(4)), _LEVEL, False), 0)
 
 
