@@ -20,9 +20,9 @@ cdef class SchemaBlock:
     cdef uint32_t* order              # position of written column i
 
     cdef int _parse_rules(self, Cursor* c) except -1
-    cdef int _parse_columns(self, Cursor* c, uint8_t* name) except -1 nogil
+    cdef int _parse_columns(self, Cursor* c, uint8_t* name, int32_t* expanded) except -1 nogil
     cdef int _parse_order(self, Cursor* c, uint8_t* seen) except -1 nogil
-    cdef int64_t _expanded_size(self, const uint8_t* tokens, int64_t n) except -1 nogil
+    cdef int _refuse_token(self, uint8_t token) except -1 nogil
     cdef bint _ascends(self, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil
     cdef int64_t _next_name(self, Cursor* c, int64_t column, uint8_t* name) except -1
     cdef _find_encoded(self, dict wanted, list found)

@@ -36,6 +36,7 @@ cdef class SchemaBlock:
     def __cinit__(self, bytes data not None):
         cdef Cursor c
         cdef uint8_t* scratch
+        cdef int32_t* expanded
         self._bytes = data
         self.data = data
         self.size = len(data)
@@ -57,13 +58,16 @@ cdef class SchemaBlock:
         self.descriptor_at = <uint32_t*>grow(NULL, self.num_columns * 4 + 4)
         self.type_ids = <uint8_t*>grow(NULL, self.num_columns + 1)
         self.order = <uint32_t*>grow(NULL, self.num_columns * 4 + 4)
-        scratch = <uint8_t*>zeroed(max(2 * MAX_NAME_SIZE, self.num_columns) + 8)
+        expanded = <int32_t*>grow(NULL, (MAX_NAME_SIZE + 1) * 4)
+        scratch = NULL
         try:
+            scratch = <uint8_t*>zeroed(max(2 * MAX_NAME_SIZE, self.num_columns) + 8)
             with nogil:
-                self._parse_columns(&c, scratch)
+                self._parse_columns(&c, scratch, expanded)
                 self._parse_order(&c, scratch)
         finally:
             free(scratch)
+            free(expanded)
 
     def __dealloc__(self):
         free(self.descriptor_at)
@@ -113,20 +117,10 @@ cdef class SchemaBlock:
         self.expansion_at[n] = <int32_t>(at - self.expansions)
         return 0
 
-    cdef int64_t _expanded_size(self, const uint8_t* tokens, int64_t n) except -1 nogil:
-        cdef int64_t i, total = 0
-        cdef int rule
-        for i in range(n):
-            if tokens[i] < 0x80:
-                if tokens[i] == 0:
-                    return corrupt(b"name holds NUL", NONE, NONE, NONE)
-                total += 1
-                continue
-            rule = tokens[i] - 0x80
-            if rule >= self.num_rules:
-                return corrupt(b"name uses a BPE token without a rule", NONE, tokens[i], 0x7F + self.num_rules)
-            total += self.expansion_at[rule + 1] - self.expansion_at[rule]
-        return total
+    cdef int _refuse_token(self, uint8_t token) except -1 nogil:
+        if token == 0:
+            return corrupt(b"name holds NUL", NONE, NONE, NONE)
+        return corrupt(b"name uses a BPE token without a rule", NONE, token, 0x7F + self.num_rules)
 
     cdef bint _ascends(self, const uint8_t* a, int64_t na, const uint8_t* b, int64_t nb) noexcept nogil:
         """Whether the name of tokens `a` sorts strictly before the name of tokens `b`."""
@@ -162,12 +156,24 @@ cdef class SchemaBlock:
             left_a -= common
             left_b -= common
 
-    cdef int _parse_columns(self, Cursor* c, uint8_t* name) except -1 nogil:
-        """One pass over names and descriptors; `name` is scratch for the current encoded name."""
-        cdef int64_t i, shared, suffix, size = 0, total = 0, expanded_size = 0
+    cdef int _parse_columns(self, Cursor* c, uint8_t* name, int32_t* expanded) except -1 nogil:
+        """One pass over names and descriptors; `name` is scratch for the current encoded name.
+
+        `expanded` is scratch for the number of bytes that the first tokens of the name stand for.
+        """
+        cdef int64_t i, k, shared, suffix, size = 0, total = 0, expanded_size = 0
         cdef int32_t n_nodes = 0
         cdef const uint8_t* at
         cdef bint ascends, bpe = self.name_encoding == BPE
+        cdef int32_t sizes[256]     # bytes that each token stands for, 0 if it has no meaning
+        cdef uint8_t first[256]     # the first of these bytes, which mostly decides the order of two names
+        expanded[0] = 0
+        for k in range(256):
+            sizes[k] = 1 if 0 < k < 0x80 else 0
+            first[k] = <uint8_t>k
+        for k in range(self.num_rules):
+            sizes[0x80 + k] = self.expansion_at[k + 1] - self.expansion_at[k]
+            first[0x80 + k] = self.expansions[self.expansion_at[k]]
         for i in range(self.num_columns):
             shared = read_uv32(c)
             if shared > size:
@@ -180,12 +186,19 @@ cdef class SchemaBlock:
             if shared + suffix > MAX_NAME_SIZE:
                 return corrupt_column(b"name is too long", i, c.pos, shared + suffix, MAX_NAME_SIZE)
             if bpe:
-                # The shared tokens were measured with the previous name: subtract its tail, add the new one.
-                expanded_size -= self._expanded_size(name + shared, size - shared)
-                expanded_size += self._expanded_size(at, suffix)
+                # The shared tokens were measured with the previous name.
+                expanded_size = expanded[shared]
+                for k in range(suffix):
+                    if sizes[at[k]] == 0:
+                        return self._refuse_token(at[k])
+                    expanded_size += sizes[at[k]]
+                    expanded[shared + k + 1] = <int32_t>expanded_size
                 if expanded_size > MAX_NAME_SIZE:
                     return corrupt_column(b"name is too long when expanded", i, c.pos, expanded_size, MAX_NAME_SIZE)
-                ascends = self._ascends(name + shared, size - shared, at, suffix)
+                if shared < size and first[name[shared]] != first[at[0]]:
+                    ascends = first[name[shared]] < first[at[0]]
+                else:
+                    ascends = self._ascends(name + shared, size - shared, at, suffix)
             else:
                 expanded_size = shared + suffix
                 ascends = bytes_less(name + shared, size - shared, at, suffix)
