@@ -137,6 +137,17 @@ LIMITS = [
 ]
 
 
+def mistakes() -> str:
+    """What people type, and what smalti says to it."""
+    from mistakes import rows
+
+    shown = [
+        [subject, f"`{typed}`", "<br>".join(f"`{line}`" for line in answer.splitlines())]
+        for subject, typed, answer in rows()
+    ]
+    return markdown(["about", "typed", "what smalti says"], shown)
+
+
 def sizes() -> str:
     """The sizes that are used by default, with the reasons that stand before them in their module."""
     found = re.findall(r"((?:^#: .*\n)+)^(\w+) = ", Path(default_sizes.__file__).read_text(), re.MULTILINE)
@@ -242,6 +253,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "bytes": bytes_of_a_file,
     "companion": bytes_of_a_companion,
     "layouts": layouts,
+    "mistakes": mistakes,
 }
 
 
