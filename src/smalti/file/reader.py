@@ -46,6 +46,8 @@ class MosaicFile(Scannable):
     Nothing is built for a column until it is asked for.
     """
 
+    _knows_rows = True
+
     def __init__(
         self,
         source: Source,

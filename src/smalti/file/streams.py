@@ -51,6 +51,8 @@ class Scannable(ABC):
 
     #: Bytes that a read may take, if its opener has given a limit.
     _memory_limit: int | None = None
+    #: Whether the number of rows is known without reading them.
+    _knows_rows = False
 
     def _allowance(self) -> Allowance:
         """The memory for a read whose rows are all kept: by default the memory that the machine has at this moment."""
@@ -246,7 +248,8 @@ class Scannable(ABC):
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """The first rows, or the first that match. What comes after them is not read, nor inflated where it is long."""
-        rows = range(max(0, min(num_rows, self.num_rows))) if filters is None else None
+        is_range = self._knows_rows and filters is None
+        rows = range(max(0, min(num_rows, self.num_rows))) if is_range else None
         return self.scan(columns, filters, rows=rows)._first_rows(num_rows)
 
     def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
