@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function
-from smalti.jobs.change_plan import Action, plan_columns
+from smalti.jobs.change_plan import Action, KnownPlans, plan_columns
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
 from smalti.jobs.keys import comparable
 from smalti.logical.adapt import adapt_batch
@@ -26,13 +27,15 @@ class ArrangedColumns:
     rename: Mapping[str, str] = field(default_factory=dict)
     first: tuple[str, ...] = ()
     follows_additions: bool = True
+    known: KnownPlans = field(default_factory=KnownPlans, repr=False, compare=False)
 
     @property
     def changes_columns(self) -> bool:
         return bool(self.drop or self.rename)
 
     def plan(self, file: TableFile) -> FilePlan:
-        columns = plan_columns(file.opened.schema, drop=self.drop, rename=self.rename, first=self.first)
+        make = partial(plan_columns, drop=self.drop, rename=self.rename, first=self.first)
+        columns = self.known.plan(file.opened.schema, make)
         is_same = columns.is_same(file.opened.schema)
         actions = [Action.COPY for _ in file.groups]
         return FilePlan(columns, actions, counts={"rows": 0 if is_same else file.opened.num_rows}, is_unchanged=is_same)
@@ -67,13 +70,14 @@ class NewColumns:
     fields: tuple[pa.Field, ...]
     values: Values
     changes_columns: bool = False
+    known: KnownPlans = field(default_factory=KnownPlans, repr=False, compare=False)
 
     @property
     def follows_additions(self) -> bool:
         return self.values.follows_additions
 
     def plan(self, file: TableFile) -> FilePlan:
-        columns = plan_columns(file.opened.schema, fields=self.fields)
+        columns = self.known.plan(file.opened.schema, partial(plan_columns, fields=self.fields))
         of_file = self.values.of_file(file)
         schema = pa.schema(self.fields)
         return FilePlan(

@@ -235,11 +235,23 @@ def _unchanged(schema: pa.Schema, kinds: list[tuple[bytes, int] | None]) -> list
     return list(map(descriptors.__getitem__, kinds))
 
 
+#: The last schema that was planned, with its plan: a job writes many files of the same schema, one after the other.
+_last: tuple[pa.Schema, StoredSchema] | None = None
+
+
 def plan_schema(schema: pa.Schema) -> StoredSchema:
-    """Decide how a schema is stored. Each distinct type is planned once.
+    """Decide how a schema is stored. Each distinct type is planned once, and the same object is not planned again.
 
     Raise SchemaError with the name of the first column that cannot be stored.
     """
+    global _last
+    last = _last  # Another thread may replace it at any moment.
+    if last is None or last[0] is not schema:
+        _last = last = schema, _plan_schema(schema)
+    return last[1]
+
+
+def _plan_schema(schema: pa.Schema) -> StoredSchema:
     #: By type key, for types stored as one column: the leaf (None if stored unchanged) and the descriptor.
     known: dict[Any, tuple[Leaf | None, bytes]] = {}
     columns: dict[int, LogicalColumn] = {}
