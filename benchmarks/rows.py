@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ OURS, FINE = "smalti", "smalti, row_group_max_rows={:,}"
 ARROW, WHOLE, POLARS = "Parquet, pyarrow.dataset take", "Parquet, pyarrow read and take", "Parquet, Polars gather"
 LANCE, VORTEX = "Lance take", "Vortex scan of indices"
 MIB = 1 << 20
+#: What is measured, each with its peers interleaved in one run.
+PARTS = ("wide", "tall", "groups", "epoch")
 
 
 @dataclass(frozen=True)
@@ -79,29 +81,40 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=DOCS)
     parser.add_argument("--data", type=Path, help="a directory for the files, which are kept")
     parser.add_argument("--only-write", action="store_true", help="write the files, and measure nothing")
-    parser.add_argument("--epoch-rows", type=int, help="fewer rows of the table for the epoch")
+    parser.add_argument("--part", choices=PARTS, help="measure one part, and take the others from the last results")
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.peak:
         print(peak_of_epoch(**json.loads(args.peak)))
         return 0
     shape = SMOKE if args.smoke else Shape()
-    shape = replace(shape, epoch_rows=args.epoch_rows or shape.epoch_rows)
     with tempfile.TemporaryDirectory() as temporary:
         directory = args.data or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         write_all(directory, shape)
         if args.only_write:
             return 0
-        document: dict[str, Any] = {"environment": describe([]), "shape": asdict(shape)}
+        last = args.out / "rows.json"
+        document: dict[str, Any] = json.loads(last.read_text()) if args.part and last.exists() else {}
+        document |= {"environment": describe([]), "shape": asdict(shape)}
         document["versions"] = {"pylance": lance.__version__, "polars": pl.__version__, "vortex": vortex_version()}
-        document["wide"] = measure_take(directory, "wide", shape.wide, shape.rounds)
-        document["tall"] = measure_take(directory, "tall", shape.tall, shape.rounds)
-        document["groups"] = measure_groups(directory, shape)
-        document["epoch"] = measure_epoch(directory, shape)
+        for part in PARTS if args.part is None else (args.part,):
+            document[part] = measure(part, directory, shape)
+    if any(part not in document for part in PARTS):
+        args.out.mkdir(parents=True, exist_ok=True)
+        last.write_text(json.dumps(document, indent=1) + "\n")
+        return 0
     document["goals"] = [] if args.smoke else goals(document)
     publish(args.out, "rows", document, page(document))
     return 0
+
+
+def measure(part: str, directory: Path, shape: Shape) -> Any:
+    if part == "epoch":
+        return measure_epoch(directory, shape)
+    if part == "groups":
+        return measure_groups(directory, shape)
+    return measure_take(directory, part, getattr(shape, part), shape.rounds)
 
 
 def vortex_version() -> str:
@@ -255,7 +268,9 @@ def measure_take(directory: Path, name: str, take: Take, rounds: int) -> dict[st
     }
     expected = ours(mosaic)
     for act in [*anew.values(), *kept.values()]:
+        start = time.perf_counter()
         found = act()  # imports and caches, and the same rows
+        print(f"{time.perf_counter() - start:.2f} s at first", file=sys.stderr, flush=True)
         check(expected, found, ascending=ascending, indices=indices)
     result: dict[str, Any] = {
         "sizes": {path.name: size_on_disk(path) for path in (mosaic, fine, parquet, lanced, vortexed)}
@@ -407,7 +422,9 @@ def measure_epoch(directory: Path, shape: Shape) -> dict[str, Any]:
 
     turns = {name: Turn(lambda name=name: run(name)) for name in EPOCHS}
     for name in EPOCHS:
+        start = time.perf_counter()
         run(name)
+        print(f"{name}: {time.perf_counter() - start:.1f} s at first", file=sys.stderr, flush=True)
     seconds, errors = take_turns(turns, shape.epoch_rounds, budget=60)
     if errors:
         raise RuntimeError(errors)

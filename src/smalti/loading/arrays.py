@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -107,12 +106,3 @@ def _lists(column: Any, name: str, fill_null: Any) -> Any:
     for row in range(len(column)):
         found[row] = None if is_null[row] else values[offsets[row] : offsets[row + 1]]
     return found
-
-
-def as_arrays(table: Any, fill_null: Any = None) -> dict[str, Any]:
-    """The columns of a table or batch as NumPy arrays; `fill_null` may say for each column what nulls become."""
-    fills = fill_null if isinstance(fill_null, Mapping) else None
-    return {
-        name: to_numpy(column, name, fill_null if fills is None else fills.get(name))
-        for name, column in zip(table.schema.names, table.columns, strict=True)
-    }

@@ -12,17 +12,15 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from smalti import threads
-from smalti._compat.arrow import size_of
 from smalti.errors import MosaicError
 from smalti.extras import optional_module
 from smalti.file.blocks import RowBlocks
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
-from smalti.loading.arrays import as_arrays
+from smalti.loading.arrays import to_numpy
 from smalti.loading.order import Order, Window, num_batches, share_of, share_rows
-from smalti.logical.arrays import take_table
-from smalti.readahead import Unit, in_order
+from smalti.loading.window import Rows, gather
+from smalti.readahead import Unit
 from smalti.sizes import LOADER_BYTES
 from smalti.table.opening import open_any
 
@@ -113,9 +111,9 @@ class Loader:
             self._until = None if self._epochs is None else self._epoch + self._epochs
         self._is_resumed = False
         while count and (self._until is None or self._epoch < self._until):
-            with closing(self._tables(share, self._epoch, self._batch * self._batch_size)) as tables:
-                for table in islice(tables, count - self._batch):
-                    found = self._convert(table)
+            with closing(self._slices(share, self._epoch, self._batch * self._batch_size)) as slices:
+                for rows in islice(slices, count - self._batch):
+                    found = rows.table if self._output == "arrow" else rows.batch(self.schema.names, self._fill_of)
                     self._batch += 1
                     if self._batch == count:
                         self._epoch, self._batch = self._epoch + 1, 0
@@ -123,30 +121,32 @@ class Loader:
         if not count:
             self._epoch, self._batch = max(self._epoch, self._until or 0), 0
 
-    def _convert(self, table: pa.Table) -> Any:
-        return table if self._output == "arrow" else as_arrays(table, self._fill_null)
+    def _fill_of(self, name: str) -> Any:
+        """What nulls of a column become."""
+        return self._fill_null.get(name) if isinstance(self._fill_null, Mapping) else self._fill_null
 
-    def _tables(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[pa.Table, None, None]:
+    def _slices(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[Rows, None, None]:
         """The batches of a share of an epoch, without the first `skip` rows. The last one may have fewer rows."""
-        left: pa.Table | None = None
+        left: Rows | None = None
         with closing(self._windows(share, epoch, skip)) as windows:
-            for table in windows:
-                rest = table if left is None else pa.concat_tables([left, table.slice(0, self._batch_size - len(left))])
+            for rows in windows:
                 start = 0
                 if left is not None:
-                    if len(rest) < self._batch_size:
-                        left = rest
+                    start = min(len(rows), self._batch_size - len(left))
+                    left = left.joined(rows.slice(0, start))
+                    if len(left) < self._batch_size:
                         continue
-                    yield rest
-                    start, left = self._batch_size - len(left), None
-                while len(table) - start >= self._batch_size:
-                    yield table.slice(start, self._batch_size)
+                    yield left
+                    left = None
+                while len(rows) - start >= self._batch_size:
+                    yield rows.slice(start, self._batch_size)
                     start += self._batch_size
-                left = table.slice(start) if start < len(table) else None
+                left = rows.slice(start) if start < len(rows) else None
+                del rows
         if left is not None:
             yield left
 
-    def _windows(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[pa.Table, None, None]:
+    def _windows(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[Rows, None, None]:
         """The windows of a share, each read and mixed while the one before is used; rows before `skip` are left out."""
         wanted: list[tuple[Window, int]] = []
         for window in self._order.windows(epoch, self._blocks.counts, self._blocks.sizes, share):
@@ -155,29 +155,29 @@ class Loader:
             skip = max(0, skip - window.num_rows)
         pool = ThreadPoolExecutor(1, thread_name_prefix="smalti-loader")
         try:
-            upcoming: Future[pa.Table] | None = None
+            upcoming: Future[Rows] | None = None
             for place, (window, first) in enumerate(wanted):
-                table = (upcoming or pool.submit(self._mixed, window, epoch, share)).result()
+                rows = (upcoming or pool.submit(self._mixed, window, epoch, share)).result()
                 upcoming = None
                 if place + 1 < len(wanted):
                     upcoming = pool.submit(self._mixed, wanted[place + 1][0], epoch, share)
-                yield table.slice(first)
-                del table
+                yield rows.slice(first)
+                del rows
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _mixed(self, window: Window, epoch: int, share: tuple[int, int]) -> pa.Table:
+    def _mixed(self, window: Window, epoch: int, share: tuple[int, int]) -> Rows:
         """Read the rows of a window, in their order of the epoch."""
-        blocks, budget = self._blocks, self._blocks.budget
-        units = []
+        blocks = self._blocks
+        reads = []
         for segment in window.segments:
-            is_whole = segment.stop - segment.start == blocks.counts[segment.block]
-            rows = None if is_whole else range(segment.start, segment.stop)
-            size = blocks.sizes[segment.block] * (segment.stop - segment.start) // blocks.counts[segment.block]
-            units.append(Unit(partial(blocks.read, segment.block, rows), size))
-        table = pa.concat_tables(list(in_order(units, budget)))
+            count, whole = segment.stop - segment.start, blocks.counts[segment.block]
+            rows = None if count == whole else range(segment.start, segment.stop)
+            size = blocks.sizes[segment.block] * count // whole
+            reads.append((Unit(partial(blocks.read, segment.block, rows), size), count))
         order = self._order.rows(epoch, window, share)
-        return table if order is None else _reordered(table, order)
+        fill_of = None if self._output == "arrow" else self._fill_of
+        return gather(reads, self.schema, order, fill_of, blocks.budget)
 
     # --- single rows ------------------------------------------------------------------------------------------------
 
@@ -190,12 +190,17 @@ class Loader:
             return self.__getitems__([indices])[0]
         if isinstance(indices, slice):
             indices = range(*indices.indices(len(self)))
-        return self._convert(self._blocks.take(indices))
+        table = self._blocks.take(indices)
+        return table if self._output == "arrow" else self._arrays(table)
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Rows by their numbers in the table, as PyTorch asks for those of a batch; each a dictionary of values."""
-        arrays = as_arrays(self._blocks.take(indices), self._fill_null)
+        arrays = self._arrays(self._blocks.take(indices))
         return [dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)]
+
+    def _arrays(self, table: pa.Table) -> dict[str, Any]:
+        names = self.schema.names
+        return {name: to_numpy(table.column(i), name, self._fill_of(name)) for i, name in enumerate(names)}
 
     # --- resuming ---------------------------------------------------------------------------------------------------
 
@@ -332,19 +337,6 @@ def loader(
         output=output,
         fill_null=fill_null,
     )
-
-
-def _reordered(table: pa.Table, order: Any) -> pa.Table:
-    """Rows in another order; columns are shared out among threads."""
-    rows = pa.array(order)
-    width = max(1, -(-table.num_columns // threads.cpu_count()))
-    names = list(range(table.num_columns))
-    parts = [table.select(names[start : start + width]) for start in range(0, table.num_columns, width)]
-    if size_of(table) < threads.MIN_SHARED or len(parts) < 2:
-        return take_table(table, rows)
-    taken = list(threads.ordered_map(partial(take_table, rows=rows), parts, threads.cpu_count()))
-    columns = [column for part in taken for column in part.columns]
-    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _torch_worker() -> tuple[int, int]:

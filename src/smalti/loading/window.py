@@ -1,0 +1,109 @@
+"""The rows of a window in memory, in the order in which they are delivered.
+
+Numbers are put at their places in NumPy arrays as soon as they are read, so that a batch is a slice of these. All
+other columns stay in Arrow's memory, because as Python objects they would take many times as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from smalti.extras import optional_module
+from smalti.loading.arrays import to_numpy
+from smalti.logical.arrays import take_table
+from smalti.memory import allocate
+from smalti.readahead import Budget, Unit, in_order
+
+#: What nulls of a column become, given its name.
+FillOf = Callable[[str], Any]
+_NUMBERS = (pt.is_integer, pt.is_floating, pt.is_boolean, pt.is_date, pt.is_timestamp, pt.is_duration)
+
+
+class Rows:
+    """Rows in memory: `arrays` of some columns, and an Arrow table of the others."""
+
+    def __init__(self, num_rows: int, arrays: dict[str, Any], table: pa.Table) -> None:
+        self.num_rows = num_rows
+        self.arrays = arrays
+        self.table = table
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def slice(self, start: int, count: int | None = None) -> Rows:
+        """Some of the rows, in the same memory."""
+        end = self.num_rows if count is None else min(self.num_rows, start + count)
+        arrays = {name: array[start:end] for name, array in self.arrays.items()}
+        return Rows(end - start, arrays, self.table.slice(start, end - start) if self.table.num_columns else self.table)
+
+    def joined(self, other: Rows) -> Rows:
+        """These rows and then others, in new memory."""
+        numpy = optional_module("numpy")
+        arrays = {name: numpy.concatenate([array, other.arrays[name]]) for name, array in self.arrays.items()}
+        return Rows(self.num_rows + other.num_rows, arrays, pa.concat_tables([self.table, other.table]))
+
+    def batch(self, names: Iterable[str], fill_of: FillOf) -> dict[str, Any]:
+        """The rows as arrays of NumPy, by column."""
+        return {
+            name: self.arrays[name] if name in self.arrays else to_numpy(self.table.column(name), name, fill_of(name))
+            for name in names
+        }
+
+
+def gather(
+    reads: Sequence[tuple[Unit[pa.Table], int]], schema: pa.Schema, order: Any, fill_of: FillOf | None, budget: Budget
+) -> Rows:
+    """Read tables, and put their rows in another order. Rows are put at their places by the thread that has read them.
+
+    Parameters
+    ----------
+    reads : sequence of tuple
+        What reads a table, and how many rows it has.
+    schema : pyarrow.Schema
+    order : array of int, optional
+        Which row comes at each place; by default they stay in their order.
+    fill_of : callable, optional
+        What nulls become in arrays of NumPy. Without it, all columns stay in Arrow's memory.
+    budget : Budget
+    """
+    numpy = optional_module("numpy")
+    starts = [0, *accumulate(count for _, count in reads)]
+    num_rows = starts[-1]
+    numbers = [i for i, type_ in enumerate(schema.types) if fill_of and any(test(type_) for test in _NUMBERS)]
+    others = [i for i in range(len(schema)) if i not in set(numbers)]
+    places = None
+    if order is not None:
+        places = numpy.empty(num_rows, numpy.intp)
+        places[order] = numpy.arange(num_rows)
+    is_alone = len(reads) == 1 and places is None
+    arrays: dict[str, Any] = {}
+    for i in () if is_alone else numbers:
+        empty = to_numpy(pa.array([], schema.types[i]), schema.names[i])
+        # Memory that was released with an earlier window is there already; new memory would be mapped page by page.
+        values = allocate(num_rows * empty.dtype.itemsize)
+        arrays[schema.names[i]] = numpy.frombuffer(values, empty.dtype)
+
+    def read(unit: Unit[pa.Table], start: int) -> pa.Table:
+        table = unit.run()
+        end = start + table.num_rows
+        where = slice(start, end) if places is None else places[start:end]
+        for i in numbers:
+            name = schema.names[i]
+            values = to_numpy(table.column(i), name, None if fill_of is None else fill_of(name))
+            if is_alone:
+                arrays[name] = values
+            else:
+                arrays[name][where] = values
+        return table.select(others)
+
+    units = [Unit(partial(read, unit, start), unit.num_bytes) for (unit, _), start in zip(reads, starts, strict=False)]
+    with closing(in_order(units, budget)) as found:
+        kept = pa.concat_tables(found)
+    return Rows(num_rows, arrays, kept if order is None or not others else take_table(kept, pa.array(order)))
