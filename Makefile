@@ -210,6 +210,7 @@ bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.floor
 	@$(BIN)/python -m benchmarks.tables
 	@$(BIN)/python -m benchmarks.doors
+	@$(BIN)/python -m benchmarks.rows
 	@$(BIN)/python -m benchmarks.spark
 
 bench-paimon: $(PAIMON)/.installed

@@ -436,3 +436,15 @@ def test_own_files_are_measured_in_both_formats(
     assert lines[0] == "2 rows, 4 columns, zstd 1 for both, best of 1"
     works = ["size", "write", "open", "read 1 column", "read 3 columns", "read all"]
     assert [line.split("  ")[0] for line in lines[3:]] == works
+
+
+def test_short_run_of_rows(tmp_path):
+    """All peers that are installed give the same rows, and the page has all parts."""
+    for package in ("lance", "vortex", "polars"):
+        pytest.importorskip(package)
+    from benchmarks import rows
+
+    assert rows.main(["--smoke", "--out", str(tmp_path)]) == 0
+    document = json.loads((tmp_path / "rows.json").read_text())
+    assert set(rows.PARTS) <= set(document)
+    assert document["epoch"]["rows_per_second"].keys() == rows.EPOCHS.keys()

@@ -16,7 +16,8 @@ from smalti import threads
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
 from smalti.file.scans import Scan, cut_batches
-from smalti.file.streams import Scannable, in_order_of, refuse_fields
+from smalti.file.streams import Scannable, refuse_fields
+from smalti.file.taking import in_order_of
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen

@@ -6,7 +6,6 @@ its own (`smalti.polars`, `smalti.duckdb`).
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -16,10 +15,11 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.scans import Scan, keep_batches
+from smalti.file.taking import chosen_rows
 from smalti.logical.patterns import check_columns
 from smalti.logical.tree import field_paths
 from smalti.memory import asked_limit, most_memory
-from smalti.mosaic.rows import RowIndex, TakePlan
+from smalti.mosaic.rows import RowIndex
 
 if TYPE_CHECKING:
     from smalti.file.blocks import RowBlocks
@@ -34,16 +34,6 @@ def refuse_fields(fields: Collection[str]) -> None:
         raise SchemaError(
             "`schema` names a field of a struct instead of a column", found=min(fields), expected=expected
         )
-
-
-def in_order_of(plan: TakePlan, table: pa.Table, kept: Allowance) -> pa.Table:
-    """The rows of a take in the order that was asked for, given those that were read for it."""
-    if plan.order is None:
-        return table
-    from smalti.logical.arrays import take_table  # see there why not at the top
-
-    kept.part().take(kept.held * len(plan.order) // max(1, table.num_rows))
-    return take_table(table, plan.order)
 
 
 class Scannable(ABC):
@@ -205,18 +195,13 @@ class Scannable(ABC):
         ...     f.sample(3, seed=1).to_pydict()
         {'a': [137, 582, 867]}
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise MosaicError("a sample has a whole number of rows", found=n, expected="0 or more")
         if filters is None:
-            total, found = self.num_rows, None
-        else:
-            name = "row"
-            while name in self.column_names:
-                name += "_"
-            found = self.to_table([], filters, with_row_index=name).column(0)
-            total = len(found)
-        chosen = pa.array(sorted(random.Random(seed).sample(range(total), min(n, total))), pa.int64())
-        return self.take(chosen if found is None else found.take(chosen), columns)
+            return self.take(chosen_rows(n, self.num_rows, seed), columns)
+        name = "row"
+        while name in self.column_names:
+            name += "_"
+        found = self.to_table([], filters, with_row_index=name).column(0)
+        return self.take(found.take(chosen_rows(n, len(found), seed)), columns)
 
     def __getitem__(self, rows: slice) -> pa.Table:
         """The rows of a slice, all columns: ``file[1000:2000]``."""

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from smalti._core.scatter import scatter
 from smalti.extras import optional_module
 from smalti.loading.arrays import to_numpy
 from smalti.logical.arrays import take_table
@@ -80,8 +81,8 @@ def gather(
     others = [i for i in range(len(schema)) if i not in set(numbers)]
     places = None
     if order is not None:
-        places = numpy.empty(num_rows, numpy.intp)
-        places[order] = numpy.arange(num_rows)
+        places = numpy.empty(num_rows, numpy.int32)
+        places[order] = numpy.arange(num_rows, dtype=numpy.int32)
     is_alone = len(reads) == 1 and places is None
     arrays: dict[str, Any] = {}
     for i in () if is_alone else numbers:
@@ -93,14 +94,16 @@ def gather(
     def read(unit: Unit[pa.Table], start: int) -> pa.Table:
         table = unit.run()
         end = start + table.num_rows
-        where = slice(start, end) if places is None else places[start:end]
         for i in numbers:
             name = schema.names[i]
             values = to_numpy(table.column(i), name, None if fill_of is None else fill_of(name))
             if is_alone:
                 arrays[name] = values
+            elif places is None:
+                arrays[name][start:end] = values
             else:
-                arrays[name][where] = values
+                as_bytes = numpy.ascontiguousarray(values).view(numpy.uint8)
+                scatter(as_bytes, values.dtype.itemsize, places[start:end], arrays[name].view(numpy.uint8))
         return table.select(others)
 
     units = [Unit(partial(read, unit, start), unit.num_bytes) for (unit, _), start in zip(reads, starts, strict=False)]

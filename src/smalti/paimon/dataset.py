@@ -13,7 +13,7 @@ from pypaimon.read.split import Split
 from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, identity_of
 from smalti.file.scans import Scan, keep_batches
-from smalti.file.streams import in_order_of
+from smalti.file.taking import in_order_of
 from smalti.logical.patterns import check_columns
 from smalti.logical.types import fixed_bytes
 from smalti.mosaic.rows import parse_indices, parse_span, plan_take

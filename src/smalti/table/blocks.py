@@ -12,7 +12,7 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, block_sizes, identity_of
 from smalti.file.reader import MosaicFile
-from smalti.file.streams import in_order_of
+from smalti.file.taking import in_order_of
 from smalti.memory import most_memory
 from smalti.mosaic.rows import parse_indices, plan_take, split_rows
 from smalti.table.planning import ReadPlan

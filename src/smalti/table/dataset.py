@@ -19,7 +19,8 @@ from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.blocks import RowBlocks
 from smalti.file.scans import Scan, cut_batches
-from smalti.file.streams import Scannable, in_order_of
+from smalti.file.streams import Scannable
+from smalti.file.taking import in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import check_columns, is_pattern, match_names

@@ -13,7 +13,8 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.scans import Scan, cut_batches, keep_batches
-from smalti.file.streams import Scannable, in_order_of
+from smalti.file.streams import Scannable
+from smalti.file.taking import in_order_of
 from smalti.io.locations import Location
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors

@@ -1,0 +1,3 @@
+from typing import Any
+
+def scatter(values: Any, width: int, places: Any, out: Any) -> None: ...
