@@ -563,7 +563,15 @@ def main(arguments: list[str] | None = None) -> int:
             measured = PARTS[name](shape, Path(home), sources)
         measured["costs"] = [asdict(cost) for cost in measured["costs"]]
         parts[name] = {**measured, "environment": environment}
-    document = {
+        # After every part, so that a run that is stopped has published what it has measured.
+        document = describe_run(shape, parts, has_goals=not args.smoke)
+        publish(args.out, "change", document, page(document))
+    return 0
+
+
+def describe_run(shape: Shape, parts: dict[str, Any], *, has_goals: bool) -> dict[str, Any]:
+    """All that is published."""
+    return {
         "parts": {name: parts[name] for name in PARTS if name in parts},
         "shape": {
             "columns": shape.part.columns,
@@ -572,10 +580,8 @@ def main(arguments: list[str] | None = None) -> int:
             "many": shape.many,
             "small": [shape.small.columns, shape.small.rows],
         },
-        "goals": [outcome(goal, parts) for goal in GOALS if goal.part in parts and not args.smoke],
+        "goals": [outcome(goal, parts) for goal in GOALS if goal.part in parts and has_goals],
     }
-    publish(args.out, "change", document, page(document))
-    return 0
 
 
 def prepare(shape: Shape, sources: Path) -> None:

@@ -44,7 +44,8 @@ class Model:
         self.rows: list[Row] = []
         self.next_id = self.next_name = 0
         self.types: dict[str, pa.DataType] = {"id": pa.int64(), "k": pa.int32(), "s": pa.string()}
-        for _ in range(self.choose.randrange(5)):
+        is_by_reference = seed % 4 == 1
+        for _ in range(0 if is_by_reference else self.choose.randrange(5)):
             self.types[self.name()] = self.type()
         self.partitions = ["p"] if self.is_partitioned else []
         for number in range(1 if self.is_file else self.choose.randrange(1, 4)):
@@ -54,8 +55,12 @@ class Model:
             else:
                 path = self.path / (f"p={number}" if self.is_partitioned else "") / f"f{number}.mosaic"
             path.parent.mkdir(parents=True, exist_ok=True)
-            options: dict[str, Any] = {"row_group_max_rows": 8, "stats_columns": ["id", "k"]}
-            smalti.write_table(table, path, **options)
+            options: dict[str, Any] = {"stats_columns": ["id", "k"], "num_buckets": 2}
+            if is_by_reference and table.num_rows:
+                batches = pa.Table.from_batches(table.to_batches(max_chunksize=8))
+                path.write_bytes(reference.write(batches, one_per_batch=True, **options))
+            else:
+                smalti.write_table(table, path, row_group_max_rows=8, **options)
             more = {"p": number} if self.is_partitioned else {}
             self.rows += [row | more for row in as_rows(table)]
 

@@ -20,7 +20,7 @@ from smalti.jobs.change_plan import Action, ColumnPlan, plan_columns, plan_delet
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
 from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.logical.arrays import as_compared, filter_rows
-from smalti.predicate import Filter, Outcome, match_mask
+from smalti.predicate import Filter, Outcome, match_mask, prune_partitions, undecided
 from smalti.predicate.tree import And, Compare, Constant
 from smalti.table.planning import has_types, leaf_of
 
@@ -48,19 +48,41 @@ class Condition:
     columns: tuple[str, ...]
 
     def matches(self, file: TableFile) -> list[Matches]:
-        """The rows of each row group that match. Nothing is read where statistics decide."""
-        names, plan = list(self.filter_.columns), None
-        opened = file.opened
-        if file.names.issuperset(self.columns):
-            needed = pa.schema([file.schema.field(name) for name in self.columns])
+        """The rows of each row group that match. Nothing is read where partition values or statistics decide."""
+        decided = self._decided(file)
+        if isinstance(decided, Outcome):
+            return [Matches(decided if file.num_rows(group) else Outcome.NONE) for group in file.groups]
+        names, plan = list(decided.columns), None
+        opened, owners = file.opened, self.owners(names)
+        if file.names.issuperset(owners):
+            needed = pa.schema([file.schema.field(name) for name in owners])
             if has_types(opened.schema_of(names), names, needed):
-                plan = opened.filter_plan(self.filter_)
+                plan = opened.filter_plan(decided)
         found = []
         for group in file.groups:
             outcome = Outcome.SOME if plan is None else plan.outcome(group)
             unknown = None if plan is None or outcome is Outcome.SOME else plan.null_rows(group)
             found.append(self._read(file, group) if unknown is None else Matches(outcome, None, unknown))
         return found
+
+    def owners(self, names: Sequence[str]) -> list[str]:
+        """The columns that are named, or of whose fields one is named."""
+        wanted = (name if name in self.columns else _owner(name, self.columns) for name in names)
+        return list(dict.fromkeys(wanted))
+
+    def _decided(self, file: TableFile) -> Outcome | Filter:
+        """What the partition values of a file leave of the condition, or the answer for all of its rows.
+
+        A null partition value may make the answer null, which has to be counted.
+        """
+        values = {name: file.constant(name) for name in self.filter_.columns}
+        known = {name: value for name, value in values.items() if value is not None and value.is_valid}
+        if not known:
+            return self.filter_
+        if not prune_partitions(self.filter_.tree, [known])[0]:
+            return Outcome.NONE
+        left = undecided(self.filter_.tree, [known])
+        return Outcome.ALL if left is None else self.filter_.with_tree(left)
 
     def _read(self, file: TableFile, group: int) -> Matches:
         batch = file.read(self.columns, group)
@@ -73,6 +95,10 @@ class Condition:
         count, unknown = mask.true_count, mask.null_count
         outcome = Outcome.NONE if not count else Outcome.ALL if count == len(mask) else Outcome.SOME
         return Matches(outcome, mask.fill_null(False), unknown)
+
+
+def _owner(path: str, columns: Sequence[str]) -> str:
+    return next(name for name in columns if path.startswith(f"{name}."))
 
 
 def all_rows(file: TableFile) -> list[Matches]:
@@ -158,7 +184,8 @@ class UpdatedRows:
             names = columns.encoded if found.outcome is Outcome.NONE else tuple(self._fields)
             return fresh_columns(file, group, columns, names, found, self._compute)
 
-        return FilePlan(columns, actions, fresh, counts=_counts(file, matches), is_unchanged=is_same)
+        count = len(self.assignments)
+        return FilePlan(columns, actions, fresh, (), _counts(file, matches), None, is_same, count)
 
     def _compute(self, file: TableFile, group: int, name: str, found: Matches) -> Any:
         assignment = self._fields[name]
@@ -244,10 +271,10 @@ class MergedRows:
         updated = 0 if is_same else sum(each.mask.true_count for each in matches)
         counts = {"rows": updated, "updated": updated}
         if not self.inserts:
-            return FilePlan(columns, actions, fresh, (), counts, None, is_same)
+            return FilePlan(columns, actions, fresh, (), counts, None, is_same, len(names))
         matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
         if not self.is_single:
-            return FilePlan(columns, actions, fresh, (), counts, matched, is_same)
+            return FilePlan(columns, actions, fresh, (), counts, matched, is_same, len(names))
         left = self.rows.num_rows - len(matched)
         counts = {"rows": updated + left, "updated": updated, "inserted": left}
         return FilePlan(

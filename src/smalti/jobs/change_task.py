@@ -48,6 +48,12 @@ class TableFile:
         """The columns that the file stores."""
         return frozenset(self.opened.column_names)
 
+    def constant(self, name: str) -> pa.Scalar | None:
+        """The value that a column has in all rows, if it is a partition column that the file does not store."""
+        if name in self.names or self.schema.get_field_index(name) < 0:
+            return None
+        return self._constant_of(self.schema.field(name))
+
     @property
     def groups(self) -> range:
         return range(self.opened.num_row_groups)
@@ -101,6 +107,8 @@ class FilePlan:
     matched: Any = None
     #: Whether the file stays as it is.
     is_unchanged: bool = False
+    #: How many columns are encoded anew in a row group of which some are.
+    num_changed: int = 0
 
     def sources(self, opened: MosaicFile) -> Iterator[GroupSource]:
         """The row groups of the new file."""
@@ -231,8 +239,7 @@ def estimated_bytes(opened: MosaicFile, plan: FilePlan) -> dict[str, int]:
         if action is Action.FILTER:
             encoded += size
             continue
-        names = len(plan.columns.copied)
-        fresh = len(plan.columns.schema) - names if action is Action.ENCODE else 0
-        copied += size * names // count
+        fresh = max(len(plan.columns.encoded), plan.num_changed) if action is Action.ENCODE else 0
+        copied += size * min(count, len(plan.columns.schema) - fresh) // count
         encoded += size * fresh // count
     return {"bytes_copied": copied, "bytes_encoded": encoded}

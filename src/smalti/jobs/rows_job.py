@@ -116,11 +116,10 @@ def condition(where: AnyFilter | str, opened: OpenTable) -> Condition:
     filter_ = parse_filter(where)
     assert filter_ is not None
     fitted = fit_filter(filter_, schema)
-    names = schema.names
-    owners = [
-        each if each in names else next(name for name in names if each.startswith(f"{name}."))
-        for each in fitted.columns
-    ]
+    known = set(schema.names)
+    owners = (
+        each if each in known else next(n for n in schema.names if each.startswith(f"{n}.")) for each in fitted.columns
+    )
     return Condition(fitted, tuple(dict.fromkeys(owners)))
 
 
