@@ -31,7 +31,7 @@ from benchmarks.plans import PROFILES, REPEATING, Effort, smoke
 from benchmarks.session import Session
 
 import smalti
-from benchmarks import change, doors, floor, measure, remote, report, tables
+from benchmarks import change, choices, cliffs, doors, floor, measure, remote, report, tables
 from tests.docs.test_pages import script
 from tests.support.children import ROOT
 from tests.support.long import long_only
@@ -448,3 +448,26 @@ def test_short_run_of_rows(tmp_path):
     document = json.loads((tmp_path / "rows.json").read_text())
     assert set(rows.PARTS) <= set(document)
     assert document["epoch"]["rows_per_second"].keys() == rows.EPOCHS.keys()
+
+
+def test_choices_and_cliffs_run_and_say_what_they_found(tmp_path, capsys):
+    assert choices.main(["--smoke", "--out", str(tmp_path)]) == 0
+    assert cliffs.main(["--smoke", "--only", "first", "IN", "fixed_size", "--out", str(tmp_path)]) == 0
+    (found,) = json.loads((tmp_path / "choices.json").read_text())["results"]
+    assert found["chosen"]["seconds"].keys() == {"1", "10", "100"}
+    assert "slower than the best" in (tmp_path / "choices.md").read_text()
+    page = (tmp_path / "cliffs.md").read_text()
+    assert "| first 10 rows of 10 million x 3 columns |" in page
+    assert page.count("| reached |") + page.count("| missed |") == 4
+    assert len(capsys.readouterr().out) > 500
+
+
+def test_a_choice_is_judged_by_the_best_candidate_within_the_bound():
+    def layout(name, size, seconds):
+        return choices.Layout(name, size, size, 1.0, {1: seconds, 10: seconds, 100: seconds})
+
+    fast, small, large = layout("fast", 1.10, 1.0), layout("small", 1.0, 2.0), layout("large", 1.2, 0.1)
+    outcome = choices.Outcome("d", "about", 200, 10, small, "small", [fast, small, large])
+    assert outcome.fastest is fast
+    assert outcome.slowdown == pytest.approx(2.0)
+    assert outcome.regret == pytest.approx(1.0)  # 1.1 ** 10 is more than 2

@@ -408,7 +408,7 @@ def weigh_layouts(data: Any, options: WriterOptions | None = None) -> dict[str, 
     >>> import pyarrow as pa, smalti
     >>> table = pa.table({f"c{i:03d}": [(i * j) % 97 for j in range(2000)] for i in range(300)})
     >>> {aim: choice.num_buckets for aim, choice in weigh_layouts(table).items()}
-    {'balanced': 25, 'small': 25, 'fast': 25}
+    {'balanced': 25, 'small': 25, 'fast': 100}
     """
     data = arrow_reader(data)
     writer = MosaicWriter(io.BytesIO(), data.schema, options)
