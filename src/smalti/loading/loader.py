@@ -322,7 +322,7 @@ def loader(
     >>> _ = smalti.write_table(pa.table({"x": range(10), "y": [n / 2 for n in range(10)]}), "ten.mosaic")
     >>> batches = smalti.loader("ten.mosaic", ["x"], batch_size=4, shuffle=True, seed=3)
     >>> [batch["x"].tolist() for batch in batches]
-    [[5, 4, 1, 2], [9, 6, 7, 0], [3, 8]]
+    [[9, 7, 8, 0], [4, 5, 6, 3], [1, 2]]
     """
     origin = table if isinstance(table, Scannable) else open_any(table, chosen(filesystem, storage_options))
     return Loader(
