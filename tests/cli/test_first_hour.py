@@ -118,6 +118,33 @@ def test_defaults_of_report_and_compact(typed: Any, here: Path) -> None:
     assert "nothing to do" in typed("compact", "tbl")[1]
 
 
+def test_findings_come_first(typed: Any, here: Path) -> None:
+    rows = 200
+    table = pa.table({
+        "id": range(rows),
+        **{f"empty_{i}": pa.nulls(rows, pa.int32()) for i in range(6)},
+        **{f"constant_{i}": [7] * rows for i in range(3)},
+        **{f"dup_{i:02}": [float(j * j % 89) for j in range(rows)] for i in range(5)},
+        "rare": [1, *[None] * (rows - 1)],
+    })  # fmt: skip
+    smalti.write_table(table, "f.mosaic", num_buckets=16)
+    code, out, _ = typed("profile", "f.mosaic", "-o", "f.csv")
+    assert code == 0
+    said = "6 columns are empty, 3 constant, 4 identical to dup_00, 1 nearly empty"
+    assert out.splitlines()[0].startswith(said)
+    out = typed("profile", "f.mosaic", "--only", "duplicate,nearly-empty")[1]
+    shown = [line.split()[0] for line in out.splitlines()[4:-1]]
+    assert shown == ["dup_01", "dup_02", "dup_03", "dup_04", "rare"]
+    for more in ([], ["--values"]):
+        assert typed("report", "f.mosaic", "--overwrite", *more)[0] == 0
+        page = (here / "f.html").read_text()
+        assert '"words":"4 columns are identical to dup_00"' in page.replace('": "', '":"')
+    smalti.write_table(pa.table({f"c{i}": [i] for i in range(300)}), "wide.mosaic")
+    out = typed("profile", "wide.mosaic", "-o", "w.csv")[1]
+    assert "… 250 more columns are in w.csv" in out
+    assert len(out.splitlines()) < 60
+
+
 def test_help_speaks_the_language_of_the_reader(typed: Any) -> None:
     for command in COMMANDS:
         footer = typed(command, "--help")[1].rpartition("Reads ")[2]

@@ -11,6 +11,7 @@ from smalti.cli.progress import job_progress
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
+from smalti.report.findings import KINDS, find_kind
 
 
 def arguments_profile(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +22,24 @@ def arguments_profile(parser: argparse.ArgumentParser) -> None:
     about = "write the profile to this file: Mosaic, Parquet or CSV, by its suffix"
     parser.add_argument("-o", "--output", metavar="FILE", help=about)
     parser.add_argument("--html", metavar="PAGE", help="write an HTML page here")
+    kinds = ", ".join(KINDS)
+    about = f"only columns that are one of these, separated by commas: {kinds}"
+    parser.add_argument("--only", type=_kinds, metavar="KINDS", help=about)
     add_run(parser)
     add_snapshot(parser)
     add_output(parser)
+
+
+#: The most lines that are printed if the whole profile goes to a file.
+MAX_BESIDE_FILE = 50
+
+
+def _kinds(text: str) -> list[str]:
+    kinds = [kind.strip() for kind in text.split(",")]
+    for kind in kinds:
+        if kind not in KINDS:
+            raise argparse.ArgumentTypeError(f"{kind} is none of {', '.join(KINDS)}")
+    return kinds
 
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
@@ -36,12 +52,31 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
         more |= given(options, *RUN, "output", "html", *(["source_format"] if "plain" in more else []))
         profile = module.profile(source, columns=chosen_columns(options), progress=progress, **more)
     columns = profile.table.to_pylist()
+    if options.only is not None:
+        columns = [item for item, fact in zip(columns, profile.facts, strict=True) if find_kind(fact) in options.only]
     if options.json:
         facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
-        screen.json({**facts, "skipped": [str(item) for item in profile.skipped], "columns": columns})
+        screen.json(
+            {
+                **facts,
+                "findings": profile.findings,
+                "skipped": [str(item) for item in profile.skipped],
+                "columns": columns,
+            }
+        )
         return
     titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | values:16 | encodings:8 | >bytes")
-    screen.lines([*screen.table(titles, map(_line, columns)), *map(printable, str(profile).splitlines())])
+    found = profile.findings
+    shown = columns[:MAX_BESIDE_FILE] if options.output else columns
+    rest = len(columns) - len(shown)
+    screen.lines(
+        [
+            *([f"{printable(found)} (--only shows them)", ""] if found else []),
+            *screen.table(titles, map(_line, shown)),
+            *([f"… {rest:,} more columns are in {printable(options.output)}"] if rest else []),
+            *map(printable, str(profile).splitlines()),
+        ]
+    )
 
 
 def _line(item: dict[str, Any]) -> list[str]:

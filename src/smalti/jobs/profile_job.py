@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -25,6 +26,7 @@ from smalti.jobs.summary import JobError, Skipped, skipped_lines
 from smalti.moments import scalar_text
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
+from smalti.report.findings import ColumnFacts, in_words
 from smalti.report.model import Values
 from smalti.report.page import render_table
 from smalti.sizes import SPLIT_BYTES
@@ -47,7 +49,8 @@ class Profile:
         One row per column: `column`, `type`, `rows`, `nulls`, `min` and `max` as text, `distinct` (an estimate, within
         about 5 %; null for arrays and maps), `histogram` (of up to 512 rows, from the smallest to the largest value, as
         text), and for Mosaic files `encodings` ("DICT 3, PLAIN 1" row groups),
-        `stored_bytes` (in the file) and `raw_bytes` (before compression).
+        `stored_bytes` (in the file) and `raw_bytes` (before compression), and `same_as`, the first column whose stored
+        bytes are the same, as far as columns are stored by themselves.
     """
 
     source: str
@@ -62,6 +65,17 @@ class Profile:
     @property
     def num_columns(self) -> int:
         return int(self.table.num_rows)
+
+    @property
+    def facts(self) -> list[ColumnFacts]:
+        """What `report.findings` needs to know of each column."""
+        lists = [self.table.column(name).to_pylist() for name in ("column", "rows", "nulls", "distinct", "same_as")]
+        return [ColumnFacts(*values) for values in zip(*lists, strict=True)]
+
+    @property
+    def findings(self) -> str:
+        """What is worth knowing first, in a line: which columns are empty, constant, identical or nearly empty."""
+        return in_words(self.facts)
 
     def __str__(self) -> str:
         text = (
@@ -241,7 +255,20 @@ _COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int 
 
 def _table(columns: dict[str, ColumnMeasure]) -> pa.Table:
     arrays = [pa.array([fill(*item) for item in columns.items()], type_) for _, type_, fill in _COLUMNS]
-    return pa.table(arrays, schema=pa.schema([(name, type_) for name, type_, _ in _COLUMNS]))
+    table = pa.table(arrays, schema=pa.schema([(name, type_) for name, type_, _ in _COLUMNS]))
+    return table.append_column("same_as", pa.array(_same_as(columns), pa.string()))
+
+
+def _same_as(columns: dict[str, ColumnMeasure]) -> list[str | None]:
+    """For each column the first one with the same stored bytes, in every file; None if there is none before it."""
+    firsts: dict[Any, str] = {}
+    same: list[str | None] = []
+    for name, found in columns.items():
+        key = (str(found.given), found.nulls, tuple(sorted(found.digests.items()))) if found.digests else None
+        is_known = key is not None and all(found.digests.values())
+        first = firsts.setdefault(key, name) if is_known else name
+        same.append(None if first == name else first)
+    return same
 
 
 def _write_table(table: pa.Table, location: Location) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import zlib
 from array import array as number_array
@@ -84,6 +85,8 @@ class ColumnMeasure:
     encodings: Counter[str] = field(default_factory=Counter)
     stored_bytes: int = 0
     raw_bytes: int = 0
+    #: What tells by the stored bytes of each file whether columns are equal; None for a file that does not tell.
+    digests: dict[str, bytes | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.type = _measured_type(self.given)
@@ -166,6 +169,7 @@ class ColumnMeasure:
         self.encodings.update(other.encodings)
         self.stored_bytes += other.stored_bytes
         self.raw_bytes += other.raw_bytes
+        self.digests |= other.digests
         if other.registers is not None:
             merge(self.unpack(), other.unpack())
 
@@ -342,3 +346,4 @@ def _add_layout(location: Location, columns: dict[str, ColumnMeasure]) -> None:
         column.stored_bytes += part.stored
         column.raw_bytes += part.unpacked
         column.encodings += part.encodings
+        column.digests[location.path] = part.digest and hashlib.blake2b(part.digest, digest_size=16).digest()

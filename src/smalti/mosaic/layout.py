@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from smalti._core.allowance import Allowance
 from smalti._core.physical import PhysicalColumns
 from smalti.errors import MosaicError
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
-from smalti.format.index import EMPTY, PAGED
+from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.mosaic.bucket import Bucket, BucketReader
 from smalti.mosaic.columns import plan_buckets
 from smalti.mosaic.tail import Tail
@@ -68,6 +69,8 @@ class ColumnLayout:
     num_values: int
     size: int
     stored_size: int | None
+    #: A digest of its slot, or of its bucket if it is alone there: columns of the same type and digest are equal.
+    digest: bytes | None = field(default=None, repr=False)
 
 
 @dataclass
@@ -77,11 +80,14 @@ class ColumnBytes:
     stored: int = 0
     unpacked: int = 0
     encodings: Counter[str] = field(default_factory=Counter)
+    #: Of each row group and part, a digest of the stored bytes; None if it is not known of all of them.
+    digest: bytes | None = b""
 
     def add(self, other: ColumnBytes) -> None:
         self.stored += other.stored
         self.unpacked += other.unpacked
         self.encodings.update(other.encodings)
+        self.digest = None if self.digest is None or other.digest is None else self.digest + other.digest
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,8 @@ class FileLayout:
                     before += part.size
                     column.stored += shared if part.stored_size is None else part.stored_size
                     column.unpacked += part.size
+                    known = column.digest is not None and part.digest is not None
+                    column.digest = (column.digest or b"") + (part.digest or b"") if known else None
                     if part.path == part.name:
                         column.encodings[part.encoding] += 1
         return found
@@ -251,7 +259,16 @@ def _read_bucket(reader: BucketReader, bucket: Bucket, names: list[str], allowan
         pages = sum(PAGE_HEAD_SIZE + size for (*_, size), slot in zip(described, stored, strict=True) if slot)
         entry = entry._replace(uncompressed_size=directory_size(physical) + pages)
     names = names[physical.first_column : physical.first_column + physical.num_columns]
-    return BucketLayout(bucket.number, *entry, _columns(physical, names, described, stored))
+    digests: list[bytes | None] = [None] * physical.num_physical
+    if entry.mode == PAGED:
+        digests = [_digest(bucket.slots[node]) for node in range(physical.num_physical)]
+    elif entry.mode == MONOLITHIC and physical.num_columns == 1:
+        digests = [_digest(bucket.data)] * physical.num_physical
+    return BucketLayout(bucket.number, *entry, _columns(physical, names, described, stored, digests))
+
+
+def _digest(data: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(data, digest_size=12).digest()
 
 
 def _columns(
@@ -259,6 +276,7 @@ def _columns(
     names: list[str],
     described: list[tuple[int, bool, int, int, int]],
     stored: list[int | None],
+    digests: list[bytes | None],
 ) -> tuple[ColumnLayout, ...]:
     paths, types = physical.paths(names), physical.type_ids()
     return tuple(
@@ -272,6 +290,7 @@ def _columns(
             num_values=values,
             size=size,
             stored_size=stored[node],
+            digest=digests[node],
         )
         for node, (encoding, has_nulls, entries, values, size) in enumerate(described)
     )

@@ -22,6 +22,7 @@ from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
 from smalti.moments import scalar_text, shortest_floats
 from smalti.mosaic.layout import BucketLayout, FileLayout, RowGroupLayout
+from smalti.report.findings import KINDS, ColumnFacts, find_kind, in_words
 from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.
@@ -44,13 +45,20 @@ class Values:
     low: list[str | None]
     high: list[str | None]
     histogram: list[str | None]
+    rows: list[int]
+    same_as: list[str | None]
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Values:
         """The values of the table of a profile."""
-        columns = ("column", "type", "nulls", "distinct", "min", "max", "histogram")
+        columns = ("column", "type", "nulls", "distinct", "min", "max", "histogram", "rows", "same_as")
         lists: list[Any] = [table.column(name).to_pylist() for name in columns]
         return cls(*lists)
+
+    def facts(self) -> dict[str, ColumnFacts]:
+        """What is known for findings, by column."""
+        lists = (self.name, self.rows, self.nulls, self.distinct, self.same_as)
+        return {column[0]: ColumnFacts(*column) for column in zip(*lists, strict=True)}
 
     def by(self, names: list[str]) -> dict[str, list[Any]]:
         """The lists in another order of columns, with None for those that were not measured."""
@@ -82,6 +90,9 @@ def build_model(file: MosaicFile, layout: FileLayout, name: str, values: Values 
         "statistics": _statistics(statistics, columns["name"], _bound_types(file)),
         "sums": None,
         "files": [],
+        "findings": _findings(
+            columns["name"], _stored_facts(layout, file.num_rows) if values is None else values.facts()
+        ),
         "values": None if values is None else values.by(columns["name"]),
     }
 
@@ -119,10 +130,39 @@ def build_table_model(
         "nodes": {"column": [], "path": [], "bucket": []},
         "groups": [],
         "statistics": {},
+        "findings": _findings(names, {} if values is None else values.facts()),
         "sums": sums.lists(names) if sums.files else None,
         "files": sums.files,
         "values": None if values is None else values.by(names),
     }
+
+
+def _findings(names: list[str], facts: Mapping[str, ColumnFacts]) -> list[dict[str, Any]]:
+    """Each kind of finding with its words and the places of its columns, in the order in which they are told."""
+    kinds: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    for place, name in enumerate(names):
+        kind = find_kind(facts[name]) if name in facts else None
+        if kind is not None:
+            kinds[kind].append(place)
+    return [
+        {"kind": kind, "words": in_words([facts[names[place]] for place in places]), "columns": places}
+        for kind, places in kinds.items()
+        if places
+    ]
+
+
+def _stored_facts(layout: FileLayout, rows: int) -> dict[str, ColumnFacts]:
+    """What the stored bytes tell of columns without a look at their values."""
+    facts: dict[str, ColumnFacts] = {}
+    firsts: dict[tuple[str, bytes], str] = {}
+    types = {part.name: part.type for group in layout.row_groups[:1] for b in group.buckets for part in b.columns}
+    for name, found in layout.bytes_by_column().items():
+        only = next(iter(found.encodings)) if len(found.encodings) == 1 else None
+        is_constant = only == "CONST" and layout.num_row_groups == 1
+        first = firsts.setdefault((types[name], found.digest), name) if found.digest else name
+        nulls = rows if only == "ALL_NULL" else None
+        facts[name] = ColumnFacts(name, rows, nulls, 1 if is_constant else None, None if first == name else first)
+    return facts
 
 
 class TableSums:

@@ -24,6 +24,7 @@ const table = makeTable({
   rows: columns.name.map((_, column) => column).sort((a, b) => columns.position[a] - columns.position[b]),
   names: (column) => [columns.name[column], columns.type[column]],
   keep: (column) => (state.bucket === null || columns.bucket[column] === state.bucket)
+    && (state.finding === "" || foundKind.get(column) === state.finding)
     && (state.encoding === "" || chunks[column][state.encoding] > 0
       || columnNodes[column].some((node) => groups.some((group) => group.encoding[node] === state.encoding))),
   isChosen: (column) => state.chosen === column,

@@ -59,4 +59,8 @@ Object.entries(model.statistics).forEach(([column, records]) => {
 });
 const summary = (column, part) => (model.values ? model.values[part][column] : null) ?? summaries[column]?.[part] ?? null;
 
-const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null };
+// What is worth knowing first: columns that are empty, constant, identical or nearly empty.
+const findings = model.findings ?? [];
+const foundKind = new Map(findings.flatMap(({ kind, columns: places }) => places.map((column) => [column, kind])));
+
+const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null, finding: "" };

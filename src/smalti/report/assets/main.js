@@ -16,6 +16,16 @@ $("map-hint").textContent = model.sums
   : "Every row group is a band, and every bucket a block in it, as wide as its bytes. Colours show the share of each encoding; a strong edge on top marks a paged bucket. Click a block to see its columns.";
 $("layout").textContent = model.layout ? `Layout: ${model.layout}.` : "";
 
+$("findings").hidden = !findings.length;
+$("findings").replaceChildren(...findings.map(({ kind, words }) => {
+  const chip = make("button", "", words);
+  chip.type = "button";
+  chip.dataset.kind = kind;
+  chip.addEventListener("click", () => { state.finding = state.finding === kind ? "" : kind; changed("filter"); });
+  return chip;
+}));
+const markFinding = () => $("findings").querySelectorAll("button").forEach((chip) => chip.setAttribute("aria-pressed", String(chip.dataset.kind === state.finding)));
+
 const only = $("only");
 only.append(new Option("any encoding", ""));
 model.encodings.forEach((name, code) => only.append(new Option(name, String(code))));
@@ -31,6 +41,7 @@ function changed(what) {
   if (what === "filter") {
     $("bucket-chip").hidden = state.bucket === null;
     $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
+    markFinding();
     table.search();
     if (hasLayout) drawMap();
   }
@@ -48,6 +59,7 @@ function saveState() {
   if ($("search").value.trim()) parts.set("search", $("search").value.trim());
   if (state.encoding !== "") parts.set("encoding", model.encodings[state.encoding]);
   if (state.bucket !== null) parts.set("bucket", state.bucket);
+  if (state.finding !== "") parts.set("finding", state.finding);
   if (state.chosen !== null) parts.set("shown", columns.name[state.chosen]);
   if (table.sorted !== null) parts.set("sort", `${table.heads[table.sorted.by].title}${table.sorted.down ? " down" : ""}`);
   history.replaceState(null, "", parts.size ? `#${parts}` : location.pathname + location.search);
@@ -63,6 +75,7 @@ function loadState() {
   const code = model.encodings.indexOf(parts.get("encoding"));
   state.encoding = only.value = code < 0 ? "" : String(code);
   state.bucket = parts.has("bucket") && Number(parts.get("bucket")) < numBuckets ? Number(parts.get("bucket")) : null;
+  state.finding = findings.some(({ kind }) => kind === parts.get("finding")) ? parts.get("finding") : "";
   if (parts.has("sort")) table.sortBy(parts.get("sort").replace(/ down$/, ""), parts.get("sort").endsWith(" down"));
 }
 
@@ -74,6 +87,7 @@ window.addEventListener("beforeprint", () => { table.draw(200); drawMap(); });
 window.addEventListener("afterprint", () => { table.draw(); });
 
 function start() {
+  markFinding();
   $("bucket-chip").hidden = state.bucket === null;
   $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
   table.search();
