@@ -321,8 +321,8 @@ def test_sql_reads_the_columns_of_the_query_only(run: Any, wide: Path, monkeypat
 
     before = smalti.duckdb.ArrowTable.__init__
 
-    def counted(self: Any, *arguments: Any) -> None:
-        before(self, *arguments)
+    def counted(self: Any, *arguments: Any, **more: Any) -> None:
+        before(self, *arguments, **more)
         shown.append(len(self.schema))
 
     monkeypatch.setattr(smalti.duckdb.ArrowTable, "__init__", counted)

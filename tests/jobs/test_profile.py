@@ -58,7 +58,7 @@ def test_nested_and_empty(tmp_path: Path) -> None:
     smalti.write_table(pa.table({"x": pa.array([None, None], pa.int32())}), tmp_path / "b.mosaic")
     assert by_column(jobs.profile(tmp_path / "b.mosaic"))["x"] == {
         "column": "x", "type": "int32", "rows": 2, "nulls": 2, "min": None, "max": None, "distinct": 0,
-        "histogram": None, "encodings": "ALL_NULL 1", "stored_bytes": 0, "raw_bytes": 0,
+        "histogram": None, "encodings": "ALL_NULL 1", "stored_bytes": 0, "raw_bytes": 0, "same_as": None,
     }  # fmt: skip
 
 
