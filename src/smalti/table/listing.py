@@ -299,7 +299,8 @@ def _refuse_paimon(fs: FileSystem, files: Iterable[str], base: str | None = None
 
     Only files in directories that are called buckets give reason to look, so plain directories cost no request.
     """
-    buckets = {parent for parent in {PurePosixPath(file).parent for file in files} if is_bucket(parent.name)}
+    parents = {file.rpartition("/")[0] for file in files}
+    buckets = {parent for parent in map(PurePosixPath, parents) if is_bucket(parent.name)}
     suspects = {above for bucket in buckets for above in paimon_tables_above(str(bucket))}
     refuse_reading(fs, [path for path in suspects if base is None or not PurePosixPath(path).is_relative_to(base)])
 
@@ -339,6 +340,7 @@ def _list(
     tables: set[str] = set()
     paimon: set[str] = set()
     level = [selection.base]
+    below = f"{selection.base}/"
     files: dict[str, Entry] = {}
     fixed = list(takewhile(lambda wildcard: wildcard != "**", selection.wildcards))
     for depth, wildcard in enumerate(fixed, 1):
@@ -357,7 +359,7 @@ def _list(
         location = Location(fs, directory)
         entries = location.entries(recursive=True) if pruning is None else location.entries_of_some(pruning.choose)
         for entry in entries:
-            if not PurePosixPath(entry.path).is_relative_to(selection.base):
+            if not entry.path.startswith(below) and not PurePosixPath(entry.path).is_relative_to(selection.base):
                 raise MosaicError(
                     "the file system lists by other paths than it is asked for", path=directory, found=entry.path
                 )
