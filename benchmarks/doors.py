@@ -310,8 +310,8 @@ def main(arguments: list[str] | None = None) -> int:
         paths = [write_tables(Path(directory), columns, shape) for columns in shape.widths]
         for part in args.only or PARTS:
             document[part] = PARTS[part](paths, shape)
-    document["goals"] = [] if args.smoke else goals(document["engines"] | document["spark"])
-    publish(args.out, "doors", document, page(document))
+            document["goals"] = [] if args.smoke else goals(document["engines"] | document["spark"])
+            publish(args.out, "doors", document, page(document))
     return 0
 
 

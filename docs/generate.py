@@ -237,7 +237,7 @@ def doors(*names: str, source: Path = DOCS / "benchmarks" / "doors.json") -> str
     """Times of engines whose names begin so, from the last ``python -m benchmarks.doors``."""
     if not source.exists():
         return "Not measured yet: `python -m benchmarks.doors` does it.\n"
-    return door_table(json.loads(source.read_text()), names)
+    return door_table(json.loads(source.read_text()), names) + "\n"
 
 
 PARTS: dict[str, Callable[[], str]] = {
