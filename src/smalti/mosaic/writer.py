@@ -167,7 +167,7 @@ class StoredWriter:
         # Compressed beside the first buckets, since it is not needed before the end of the file. The function does not
         # hold the writer, so that an abandoned writer is collected, with its temporary file, when its last user is.
         self._schema_section = threads.start(
-            lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads
+            lambda: pack_schema_section(len(block), _deflate(block, options)), self._threads_for(len(block))
         )
         buckets = range(layout.num_buckets if num_columns else 0)
         self.bucket_physical = [self.block.physical_columns(bucket) for bucket in buckets]
@@ -263,11 +263,16 @@ class StoredWriter:
         """The buckets of a row group; their statistics are added to `records`."""
         buckets = range(len(self.bucket_physical))
         encode = partial(self._encode_bucket, slices)
-        results = threads.ordered_map(encode, buckets, self._threads if len(buckets) > 1 else 1)
+        num_threads = self._threads_for(num_rows * len(self.indices) * 8) if len(buckets) > 1 else 1
+        results = threads.ordered_map(encode, buckets, num_threads)
         for physical, (part, encoded) in zip(self.bucket_physical, results, strict=True):
             self.most_rows = max(self.most_rows, num_rows, *encoded.child_rows)
             records += self._records_of(encoded, range(physical.first_column, len(self.indices)))
             yield part
+
+    def _threads_for(self, num_bytes: int) -> int:
+        """The threads that work on so many bytes, about: handing over little work takes longer than doing it."""
+        return self._threads if num_bytes >= threads.MIN_SHARED else 1
 
     def _records_of(self, encoded: EncodedBucket, positions: Sequence[int]) -> list[StatisticsRecord]:
         """The statistics of encoded columns, which have these positions; without long bounds that nobody asked for."""
