@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import smalti
 from tests.support.s3 import S3Server
 
 
@@ -41,3 +42,12 @@ def test_commands_on_s3(run: Any, server: S3Server, mixed: Path, monkeypatch: py
     missing = run("head", f"s3://tables/none.mosaic{query}")
     assert missing.code == 1
     assert missing.err.count("\n") == 1
+
+
+def test_a_bucket_that_is_not_there(run: Any, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message named a path that nobody had typed: 'nobucket/_mosaic_jobs'."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    assert run("head", "s3://nobucket/nope.mosaic").err == "smalti: error: s3://nobucket: No such bucket\n"
+    with pytest.raises(FileNotFoundError, match="No such bucket: 's3://nobucket'"):
+        smalti.read_table("s3://nobucket/nope.mosaic")

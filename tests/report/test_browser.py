@@ -171,6 +171,22 @@ def test_search_sort_and_filter_10_000_columns(load: Callable[[str], Any]) -> No
     wait(lambda: text(page, "#found").startswith("2,500 "))
 
 
+def test_findings_are_filters(load: Callable[[str], Any]) -> None:
+    for name, words in {
+        "profile": ["2,500 columns are empty", "2,500 columns are constant"],
+        "paged": ["15 columns are empty"],
+    }.items():
+        browser = load(name)
+        chips = browser.find_elements("css selector", "#findings button")
+        assert [chip.text for chip in chips][: len(words)] == words
+        chips[0].click()
+        wait(lambda b=browser, w=words: b.find_element("id", "found").text.startswith(w[0].split()[0] + " of"))
+        assert "finding=empty" in browser.current_url
+        assert chips[0].get_attribute("aria-pressed") == "true"
+        chips[0].click()
+        wait(lambda b=browser: "finding" not in b.current_url)
+
+
 @pytest.mark.parametrize(("name", "place"), [("wide", 1), ("profile", 1)])
 def test_scrolling_draws_what_is_in_sight(load: Callable[[str], Any], name: str, place: int) -> None:
     """Responsive by construction, whatever else this machine does: at no step are there more than some dozen rows."""
