@@ -106,7 +106,7 @@ def default_limit(stored_bytes: int, most: int) -> int:
     Examples
     --------
     >>> default_limit(22_000, 18 << 30) >> 20
-    645
+    1157
     >>> default_limit(1 << 30, 18 << 30) >> 30
     18
     """
