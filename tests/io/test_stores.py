@@ -438,7 +438,7 @@ class TestPlaces:
         assert "secret" not in repr(location)
 
     def test_errors_name_the_place_in_one_line(self, server: S3Server) -> None:
-        with pytest.raises(FileNotFoundError, match=r"No such bucket.*nowhere/x") as error:
+        with pytest.raises(FileNotFoundError, match=r"No such bucket.*s3://nowhere") as error:
             locate("s3://nowhere/x").read_bytes()
         assert "\n" not in str(error.value)
         server.reset(fail="/bucket/secret")
