@@ -78,8 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     found = args.out / "change.json"
     parts: dict[str, Any] = json.loads(found.read_text())["parts"] if args.only and found.exists() else {}
+    environment = describe([])
     for name in args.only or PARTS:
-        environment = describe([])
         with tempfile.TemporaryDirectory(prefix="smalti-change-", dir=os.environ.get("SMALTI_BENCH_DIR")) as home:
             sources = args.sources or Path(home, "sources")
             sources.mkdir(exist_ok=True)

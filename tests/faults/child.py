@@ -119,12 +119,12 @@ def table_rows(home: Path) -> list[Any]:
 
 MERGED = [f"new {i}" if i % 500 == 0 else text for i, text in enumerate(OLD["s"].to_pylist())]
 CHANGED = pa.table({"a": OLD["a"], "s": MERGED})
+MERGED_ROWS = pa.table({"a": range(0, 3000, 500), "s": [f"new {i}" for i in range(0, 3000, 500)]})
 HALF = OLD.slice(0, 1500)
 
 
 def merge_table(home: Path) -> None:
-    new = pa.table({"a": pa.array(range(0, 3000, 500), pa.int64()), "s": [f"new {i}" for i in range(0, 3000, 500)]})
-    jobs.merge(home / "table", new, on="a", workers=1)
+    jobs.merge(home / "table", MERGED_ROWS, on="a", workers=1)
 
 
 def delete_rows(home: Path) -> None:

@@ -22,7 +22,7 @@ from smalti import jobs
 from smalti.errors import LeftoverWarning
 from smalti.io import locate, stores
 from smalti.table import log as commit_log
-from tests.faults.child import NEW, OLD, OPTIONS, Outcome, rows
+from tests.faults.child import CHANGED, HALF, MERGED_ROWS, NEW, OLD, OPTIONS, Outcome, rows
 from tests.support.s3 import S3Server
 
 #: A request is tried once more, so an outage of one request should not be noticed and one of several is an error.
@@ -83,6 +83,22 @@ SCENARIOS = {
         _read_table,
         [rows(OLD), rows(NEW)],
         rows(NEW),
+        is_table=True,
+    ),
+    "delete": Scenario(
+        _old_table,
+        lambda home: jobs.delete(f"{home}/table", "a >= 1500", workers=1) and None,
+        _read_table,
+        [rows(OLD), rows(HALF)],
+        rows(HALF),
+        is_table=True,
+    ),
+    "merge": Scenario(
+        _old_table,
+        lambda home: jobs.merge(f"{home}/table", MERGED_ROWS, on="a", workers=1) and None,
+        _read_table,
+        [rows(OLD), rows(CHANGED)],
+        rows(CHANGED),
         is_table=True,
     ),
     "compact": Scenario(

@@ -34,6 +34,8 @@ REMOTE = {
     "read": (1, ["error", "half an answer"]),
     "convert": (23, ["error", "lost answer", "half an answer"]),
     "compact": (29, ["cut", "lost answer"]),
+    "delete": (31, ["error", "lost answer"]),
+    "merge": (37, ["cut", "lost answer"]),
 }
 
 
