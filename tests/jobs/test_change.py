@@ -594,6 +594,25 @@ def test_an_append_does_not_bring_old_columns_back(tmp_path: Path) -> None:
     assert smalti.dataset(root).to_table().to_pydict() == {"id": [5, 5], "b": ["x", "x"]}
 
 
+def test_a_private_file_stays_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may not read the file may not read what is staged for it either, and links stay links."""
+    file, link = tmp_path / "t.mosaic", tmp_path / "link.mosaic"
+    smalti.write_table(pa.table({"a": [1, 2], "b": [3, 4]}), file)
+    file.chmod(0o600)
+    link.symlink_to(file)
+    real, modes = change_task.rewrite_file, []
+
+    def look(where: str, *arguments: Any, **named: Any) -> Any:
+        modes.append(Path(where).parents[1].stat().st_mode & 0o777)
+        return real(where, *arguments, **named)
+
+    monkeypatch.setattr(change_task, "rewrite_file", look)
+    jobs.drop_columns(link, "b")
+    assert (modes, file.stat().st_mode & 0o777, link.is_symlink()) == ([0o700], 0o600, True)
+    assert smalti.open(file).column_names == ["a"]
+    assert hidden(tmp_path) == []
+
+
 def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "t.mosaic"
     smalti.write_table(pa.table({"a": [1, 2], "b": [3, 4]}), file)

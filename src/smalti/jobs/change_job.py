@@ -166,6 +166,8 @@ def run_change(
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
     if not run.resume and not run.dry_run:
         staging.discard()
+    if target.is_file and target.location.is_local and not run.dry_run:
+        target.stage_as_private_as_the_old_file(staging.job_id)
     opened = OpenTable(target, listing, snapshot, executor, staging)
     runner = _Runner(job, opened, run, began, finish)
     with runner.errors(is_resumable=request is not None):

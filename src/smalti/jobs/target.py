@@ -85,7 +85,7 @@ class Target:
         if not resume:
             Staging(self.root, job_id).discard()
         if self.is_file and is_there and self.location.is_local:
-            self._stage_as_private_as_the_old_file(job_id)
+            self.stage_as_private_as_the_old_file(job_id)
         return change
 
     def change(self, mode: Mode, read: Mapping[str, FileId] | None = None, keep: float | None = None) -> Change:
@@ -109,7 +109,7 @@ class Target:
             else bool(self.files(list_table(self.location, self._listed_suffix)))
         )
 
-    def _stage_as_private_as_the_old_file(self, job_id: str) -> None:
+    def stage_as_private_as_the_old_file(self, job_id: str) -> None:
         """Who may not read the file that will be replaced may not read what is staged for it either."""
         if not Path(self.location.path).stat().st_mode & 0o077:
             directory = Path(self.root.path) / JOBS / job_id
