@@ -33,7 +33,7 @@ import smalti
 from benchmarks.environment import describe
 from benchmarks.measure import Turn, take_turns
 from benchmarks.memory import settle, status
-from benchmarks.report import markdown, publish, size
+from benchmarks.report import markdown, publish, size, warning
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 OURS, FINE = "smalti", "smalti, row_group_max_rows={:,}"
@@ -100,11 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
         document["versions"] = {"pylance": lance.__version__, "polars": pl.__version__, "vortex": vortex_version()}
         for part in PARTS if args.part is None else (args.part,):
             document[part] = measure(part, directory, shape)
-    if any(part not in document for part in PARTS):
-        args.out.mkdir(parents=True, exist_ok=True)
-        last.write_text(json.dumps(document, indent=1) + "\n")
-        return 0
-    document["goals"] = [] if args.smoke else goals(document)
+    is_whole = all(part in document for part in PARTS)
+    document["goals"] = goals(document) if is_whole and not args.smoke else []
     publish(args.out, "rows", document, page(document))
     return 0
 
@@ -489,7 +486,13 @@ def page(document: dict[str, Any]) -> str:
         f"{document['versions']['polars']}, pyarrow {document['environment']['pyarrow']}, "
         f"{document['environment']['cores']} cores.",
     ]
+    busy = warning(document["environment"])
+    missing = [part for part in PARTS if part not in document]
+    parts += [busy] if busy else []
+    parts += [f"Not measured yet: {', '.join(missing)}."] if missing else []
     for name in ("wide", "tall"):
+        if name not in document:
+            continue
         take, found = shape[name], document[name]
         rows = [
             [peer, milliseconds(found["anew"].get(peer)), milliseconds(found["kept"].get(peer))]
@@ -504,29 +507,41 @@ def page(document: dict[str, Any]) -> str:
             markdown(["by", "opened anew", "kept open"], rows),
             markdown(["file", "size"], sizes),
         ]
+    if "groups" in document:
+        parts += groups_page(document)
+    if "epoch" in document:
+        parts += epoch_page(document)
+    if document["goals"]:
+        parts += ["## Goals", markdown(["goal", "measured", ""], document["goals"])]
+    return "\n\n".join(parts) + "\n"
+
+
+def groups_page(document: dict[str, Any]) -> list[str]:
+    tall = document["shape"]["tall"]
     groups = [
         [f"{each['rows']:,}", size(each["bytes"]), *(milliseconds(each[kind]) for kind in ("anew", "take", "read"))]
         for each in document["groups"]
     ]
-    epoch = document["epoch"]
-    rates = epoch["rows_per_second"]
-    rows = [[name, f"{rate:,.0f}", f"{rate / rates['smalti, in order']:.2f}"] for name, rate in rates.items()]
-    peak = epoch["peak_bytes"]["smalti.loader, shuffled"]
-    tall = shape["tall"]
-    parts += [
+    return [
         "## What `row_group_max_rows` costs and brings",
         f"The table of {tall['columns']} columns and {tall['rows']:,} rows: {tall['taken_rows']} rows at random of "
         f"{tall['taken_columns']} columns, with the file opened anew or kept open, and all rows of these columns.",
         markdown(["rows of a row group", "size", "take, opened anew", "take", "read all rows"], groups),
+    ]
+
+
+def epoch_page(document: dict[str, Any]) -> list[str]:
+    shape, epoch = document["shape"], document["epoch"]
+    rates = epoch["rows_per_second"]
+    rows = [[name, f"{rate:,.0f}", f"{rate / rates['smalti, in order']:.2f}"] for name, rate in rates.items()]
+    peak = epoch["peak_bytes"]["smalti.loader, shuffled"]
+    return [
         f"## An epoch of batches of {shape['batch_size']:,} rows x {shape['epoch_taken']} of "
         f"{shape['epoch_columns']:,} columns x {shape['epoch_rows']:,} rows",
         markdown(["by", "rows per second", "of reading in order"], rows),
         f"Lance by `take` was measured on {shape['lance_batches']} batches. Peak memory of the loader: "
         f"{peak / MIB:.0f} MiB, with `buffer_bytes` of {shape['buffer_bytes'] / MIB:.0f} MiB.",
     ]
-    if document["goals"]:
-        parts += ["## Goals", markdown(["goal", "measured", ""], document["goals"])]
-    return "\n\n".join(parts) + "\n"
 
 
 def milliseconds(value: float | None) -> str:
