@@ -257,15 +257,16 @@ def _concatenated(arrays: Sequence[Any], field: pa.Field) -> Any:
     return found.chunk(0) if found.num_chunks == 1 else null_array(0, field.type)
 
 
-def replaced_rows(old: Any, mask: Any, new: Any, field: pa.Field) -> Any:
-    """A column in which the rows of a mask have new values, as many as the mask has rows."""
+def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any], fields: Sequence[pa.Field]) -> list[Any]:
+    """Columns in which the rows of a mask have new values, as many as the mask has rows."""
     rows = len(mask)
-    if len(new) == rows:
-        return new
     count = pc.subtract(running_count(mask), pa.scalar(1, pa.int64()))
     own = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), pa.scalar(1, pa.int64()))
     places = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), own)
-    return take_rows(_concatenated([old, new], field), places)
+    return [
+        take_rows(_concatenated([before, after], field), places)
+        for before, after, field in zip(old, new, fields, strict=True)
+    ]
 
 
 def stage_numbers(place: Location, numbers: Any) -> None:

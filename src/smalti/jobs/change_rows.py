@@ -5,9 +5,9 @@ A condition has three answers, and a row is changed where it is true. Rows for w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,6 +23,9 @@ from smalti.logical.arrays import as_compared, filter_rows
 from smalti.predicate import Filter, Outcome, match_mask, prune_partitions, undecided
 from smalti.predicate.tree import And, Compare, Constant
 from smalti.table.planning import has_types, leaf_of
+
+#: Returns the new values of columns of a row group, for the rows that match.
+Compute = Callable[[int, Sequence[pa.Field], "Matches"], list[Any]]
 
 
 class Matches(NamedTuple):
@@ -182,17 +185,21 @@ class UpdatedRows:
         def fresh(group: int) -> pa.Table:
             found = matches[group]
             names = columns.encoded if found.outcome is Outcome.NONE else tuple(self._fields)
-            return fresh_columns(file, group, columns, names, found, self._compute)
+            return fresh_columns(file, group, columns, names, found, partial(self._compute, file))
 
         count = len(self.assignments)
         return FilePlan(columns, actions, fresh, (), _counts(file, matches), None, is_same, count)
 
-    def _compute(self, file: TableFile, group: int, name: str, found: Matches) -> Any:
-        assignment = self._fields[name]
-        inputs = file.read(assignment.columns or (), group)
-        if found.outcome is Outcome.SOME:
-            inputs = filter_rows(inputs, found.mask) if inputs.num_columns else inputs.slice(0, found.mask.true_count)
-        return assignment.compute(inputs)
+    def _compute(self, file: TableFile, group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
+        values = []
+        for field in fields:
+            assignment = self._fields[field.name]
+            inputs = file.read(assignment.columns or (), group)
+            if found.outcome is Outcome.SOME:
+                count = found.mask.true_count
+                inputs = filter_rows(inputs, found.mask) if inputs.num_columns else inputs.slice(0, count)
+            values.append(assignment.compute(inputs))
+        return values
 
 
 def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
@@ -201,20 +208,26 @@ def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
     return plan_columns(file.opened.schema, fields=[each for each in fields if known.get(each.name) != each.type])
 
 
+#: How many columns are read and computed at a time, so that old and new values of few of them are in memory together.
+_COLUMNS_AT_A_TIME = 256
+
+
 def fresh_columns(
-    file: TableFile, group: int, columns: ColumnPlan, names: Sequence[str], found: Matches, compute: Any
+    file: TableFile, group: int, columns: ColumnPlan, names: Sequence[str], found: Matches, compute: Compute
 ) -> pa.Table:
     """Columns of a row group with new values in the rows that match, and their old ones in the others."""
     schema = pa.schema([columns.schema.field(name) for name in names])
-    is_all = found.outcome is Outcome.ALL
-    old = None if is_all else file.read(names, group)
-    arrays = []
-    for field in schema:
-        values = old.column(field.name) if old is not None else None
-        if found.outcome is not Outcome.NONE:
-            new = compute(file, group, field.name, found)
-            values = new if values is None else replaced_rows(values, found.mask, new, field)
-        arrays.append(values)
+    arrays: list[Any] = []
+    for start in range(0, len(schema), _COLUMNS_AT_A_TIME):
+        fields = list(schema)[start : start + _COLUMNS_AT_A_TIME]
+        wanted = [field.name for field in fields]
+        if found.outcome is Outcome.NONE:
+            arrays += file.read(wanted, group).columns
+            continue
+        new = compute(group, fields, found)
+        if found.outcome is Outcome.SOME:
+            new = replaced_rows(file.read(wanted, group).columns, found.mask, new, fields)
+        arrays += new
     return pa.table(arrays, schema=schema)
 
 
@@ -260,8 +273,8 @@ class MergedRows:
             actions = plan_update([each.outcome for each in matches], columns)
         names = tuple(field.name for field in self.fields)
 
-        def compute(_: TableFile, group: int, name: str, found: Matches) -> Any:
-            return self.rows.gather(numbers[group].filter(found.mask), [columns.schema.field(name)])[0]
+        def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
+            return self.rows.gather(numbers[group].filter(found.mask), fields)
 
         def fresh(group: int) -> pa.Table:
             found = matches[group]
