@@ -22,6 +22,7 @@ from smalti.io.locations import Location
 from smalti.jobs.keys import KeyIndex, duplicate_key, fit_keys
 from smalti.logical.adapt import widen_array
 from smalti.logical.arrays import take_rows
+from smalti.table.names import new_token
 
 #: How many bytes of data are in memory at a time, for each task.
 CHUNK_BYTES = 256 << 20
@@ -67,6 +68,8 @@ class Spool:
         self._in_memory = in_memory
         self._batches: list[pa.RecordBatch] = []
         self._held = self._start = 0
+        #: The same job may run twice at once, and a file that is mapped to memory may not be written again.
+        self._token = new_token()
         self.chunks: list[Chunk] = []
 
     def add(self, batch: pa.RecordBatch, limit: int = CHUNK_BYTES) -> None:
@@ -78,9 +81,9 @@ class Spool:
     def stage(self) -> None:
         """End a chunk, and stage it."""
         rows = sum(batch.num_rows for batch in self._batches)
-        place = self._directory.child(f"{len(self.chunks):05d}.arrow")
+        place = self._directory.child(f"{self._token}-{len(self.chunks):05d}.arrow")
         place.parent.make_directory()
-        # Only the job that has written it reads the file, so half a file does no harm.
+        # Only the run that has written it reads the file, so half a file does no harm.
         with place.filesystem.open_output_stream(place.path) as sink, ipc.new_file(sink, self._schema) as writer:
             for batch in self._batches:
                 writer.write_batch(batch)

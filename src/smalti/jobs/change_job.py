@@ -99,17 +99,22 @@ class OpenTable:
         """The columns of all files, then the partition columns that no file stores."""
         return self.snapshot.all_columns.schema
 
-    @cached_property
+    @property
     def partitions(self) -> list[str]:
-        """The columns that only the names of directories have."""
-        stored = self.snapshot.stored_partitions(self.snapshot.files)
-        return [name for name in self.snapshot.partitions.names if name not in stored]
+        """The columns that the names of directories spell."""
+        return list(self.snapshot.partitions.names)
 
     @cached_property
     def stored(self) -> list[str]:
-        """The columns that files store."""
+        """The columns that files store, partition columns included if some file stores them."""
+        unstored = set(self.partitions) - self.snapshot.stored_partitions(self.snapshot.files)
+        return [name for name in self.schema.names if name not in unstored]
+
+    @cached_property
+    def changeable(self) -> list[str]:
+        """The columns that files store and that directories do not spell, which would contradict other values."""
         partitions = set(self.partitions)
-        return [name for name in self.schema.names if name not in partitions]
+        return [name for name in self.stored if name not in partitions]
 
     @property
     def is_single(self) -> bool:
@@ -228,7 +233,7 @@ class _Runner:
         #: The files of the table that were looked at, with their ids from that time, and what became of each.
         self._seen: dict[str, FileId] = {}
         self._results: dict[str, SplitResult] = {}
-        self._resumed = 0
+        self._num_tasks = self._resumed = 0
 
     def run(self, change: FileChange) -> ChangeReport:
         table = self._table
@@ -273,9 +278,9 @@ class _Runner:
                 )
             del self._seen[name], self._results[name]
         done = self._table.staging.finished_splits().get(0, {}) if is_first and not self._run.dry_run else {}
-        start = len(self._seen) if not is_first else 0
         tasks, waiting = [], []
-        for number, (name, file) in enumerate((item for item in ids.items() if item[0] not in self._seen), start):
+        unseen = ((name, file) for name, file in ids.items() if name not in self._seen)
+        for number, (name, file) in enumerate(unseen, self._num_tasks):
             task = FileTask(number, file, name)
             tasks.append(task)
             self._seen[name] = file.id
@@ -283,6 +288,8 @@ class _Runner:
                 self._results[name] = done[number]
             else:
                 waiting.append(task)
+        # A number never comes back, not even that of a file that is forgotten: what tasks stage is called after it.
+        self._num_tasks += len(tasks)
         self._resumed += len(tasks) - len(waiting)
         meter = Meter(self._job, len(tasks), sum(task.num_bytes for task in tasks), self._run.progress)
         if len(waiting) < len(tasks):

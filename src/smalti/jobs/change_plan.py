@@ -187,7 +187,7 @@ def check_columns_exist(names: Sequence[str], known: Collection[str], partitions
 
 def partition_error(name: str) -> SchemaError:
     return SchemaError(
-        "a partition column is spelled by the names of directories and stored in no file, so it cannot be changed; "
+        "a partition column is spelled by the names of directories, so it cannot be changed in the files; "
         "write the rows to a table with other partitions instead",
         column=name,
     )

@@ -204,8 +204,14 @@ class UpdatedRows:
 
 def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
     """The columns of a file in which some columns get values: those that it lacks, or has in another type, are new."""
-    known = dict(zip(file.opened.schema.names, file.opened.schema.types, strict=True))
-    return plan_columns(file.opened.schema, fields=[each for each in fields if known.get(each.name) != each.type])
+    schema, known = file.opened.schema, {field.name: field for field in file.opened.schema}
+    pairs = [(each, known.get(each.name)) for each in fields]
+    # A column may be null in other files, and so it may get nulls in this one.
+    loose = {each.name for each, old in pairs if each.nullable and old is not None and not old.nullable}
+    if loose:
+        kept = [field.with_nullable(True) if field.name in loose else field for field in schema]
+        schema = pa.schema(kept).with_metadata(schema.metadata or {})
+    return plan_columns(schema, fields=[each for each, old in pairs if old is None or old.type != each.type])
 
 
 #: How many columns are read and computed at a time, so that old and new values of few of them are in memory together.

@@ -187,7 +187,7 @@ def change_file(settings: ChangeSettings, task: FileTask, report: Report) -> Spl
 
 
 def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: FilePlan) -> SplitResult:
-    touched = sum(action is not Action.COPY for action in plan.actions)
+    touched = 0 if plan.is_unchanged else sum(action is not Action.COPY for action in plan.actions)
     counts = {"rows": 0, "unknown": 0, "row_groups": touched, **plan.counts}
     if plan.is_unchanged:
         return SplitResult((), (), peak_memory(), {**counts, **_stage_matched(settings, task, plan)})

@@ -133,10 +133,10 @@ def _set_columns(
         names = [name for name in schema.names if name not in (keys or ())]
         if not names:
             raise SchemaError("the data has no column to add", found=schema.names)
-        existing = [name for name in names if name in opened.stored]
+        existing = [name for name in names if name in opened.changeable]
         if must_exist:
-            check_columns_exist(names, opened.stored, opened.partitions, "to replace")
-        check_new_names(names, () if replace else opened.stored, opened.partitions)
+            check_columns_exist(names, opened.changeable, opened.partitions, "to replace")
+        check_new_names(names, () if replace else opened.changeable, opened.partitions)
         values: Values
         if given is None:
             values = ComputedValues(data, _inputs(columns, opened))
@@ -200,11 +200,11 @@ def drop_columns(
 
     def prepare(opened: OpenTable) -> FileChange:
         plain = [name for name in asked if name in opened.partitions]
-        check_columns_exist(plain, opened.stored, opened.partitions, "to drop")
-        found = match_names(opened.stored, asked)
+        check_columns_exist(plain, opened.changeable, opened.partitions, "to drop")
+        found = match_names(opened.changeable, asked)
         if not found:
             raise SchemaError("no column to drop is named", found=asked)
-        if len(found) == len(opened.stored):
+        if len(found) == len(opened.changeable):
             raise SchemaError("a table needs a column, and all of them would go", found=found[:5])
         return ArrangedColumns(drop=frozenset(found))
 
@@ -239,9 +239,9 @@ def rename_columns(
     renamed = {old: new for old, new in names.items() if old != new}
 
     def prepare(opened: OpenTable) -> FileChange:
-        check_columns_exist(list(names), opened.stored, opened.partitions, "to rename")
+        check_columns_exist(list(names), opened.changeable, opened.partitions, "to rename")
         check_new_names(list(renamed.values()), (), opened.partitions)
-        check_renaming(renamed, opened.stored)
+        check_renaming(renamed, opened.changeable)
         return ArrangedColumns(rename=renamed)
 
     return run_change("rename_columns", table, renamed, prepare, RunOptions(dry_run, **run))
@@ -275,7 +275,7 @@ def reorder_columns(
     asked = list(check_columns(names) or ())
 
     def prepare(opened: OpenTable) -> FileChange:
-        plain = [name for name in asked if name in opened.partitions]
+        plain = [name for name in asked if name in opened.partitions and name not in opened.stored]
         check_columns_exist(plain, opened.stored, opened.partitions, "to move")
         return ArrangedColumns(first=tuple(match_names(opened.stored, asked)))
 

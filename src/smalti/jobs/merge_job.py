@@ -93,7 +93,7 @@ def merge(
         names = [name for name in given.schema.names if name not in keys]
         check_columns_exist(names, opened.schema.names, (), "in the table; add_columns adds new ones")
         updated = names if when_matched == "update" else []
-        check_columns_exist(updated, opened.stored, opened.partitions, "to update")
+        check_columns_exist(updated, opened.changeable, opened.partitions, "to update")
         missing = [name for name in opened.partitions if name not in given.schema.names]
         if inserts and missing:
             raise SchemaError(
@@ -180,7 +180,7 @@ def _insert_chunk(insertion: Insertion, chunk: Chunk, number: int, report: Repor
     try:
         for batch in rows.to_batches(max_chunksize=max(1, _BATCH_CELLS // len(schema))):
             whole = Adapter(schema, batch.schema.names).adapt(batch)
-            for partition, part in by_directory(whole, insertion.partitions):
+            for partition, part in by_directory(whole, insertion.partitions, insertion.stored):
                 if partition not in writers:
                     path = f"{directory}/{len(writers):05d}{FILE_SUFFIX}"
                     location = settings.staging.root.child(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Mapping
 from typing import Any, Unpack
 
@@ -92,17 +94,23 @@ def update(
         raise SchemaError("update needs at least one column to change", found=dict(values))
 
     def prepare(opened: OpenTable) -> FileChange:
-        check_columns_exist(list(values), opened.stored, opened.partitions, "to update")
+        check_columns_exist(list(values), opened.changeable, opened.partitions, "to update")
         assignments = tuple(_assignment(opened.schema, name, value) for name, value in values.items())
         return UpdatedRows(assignments, None if where is None else condition(where, opened))
 
-    request = None if _described(where) is None and where is not None else [_described(where), repr(dict(values))]
+    request = _described((where, dict(values)))
     return run_change("update", table, request, prepare, RunOptions(dry_run, **run))
 
 
-def _described(where: Any) -> str | None:
-    """A condition as text, the same for the same condition."""
-    return str(where) if isinstance(where, (str, list, tuple, pc.Expression)) else None
+def _described(request: object) -> str | None:
+    """A digest of a condition or of values, None if there is none.
+
+    The text of a condition would not do, because Arrow and numpy leave out the middle of long lists.
+    """
+    try:
+        return hashlib.sha256(pickle.dumps(request, protocol=4)).hexdigest()
+    except (pickle.PicklingError, TypeError, AttributeError, pa.ArrowException):
+        return None
 
 
 def condition(where: AnyFilter | str, opened: OpenTable) -> Condition:
@@ -135,6 +143,7 @@ def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
         return Assignment(field, value, columns)
     try:
         array: Any = pa.array([value], value.type if isinstance(value, pa.Scalar) else field.type)
+        _refuse_loss(array, value)
         fitted = widen_array(array, field)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(
@@ -146,3 +155,17 @@ def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
     if not field.nullable and fitted.null_count:
         raise SchemaError("the column takes no nulls", column=name)
     return Assignment(field, fitted[0])
+
+
+def _refuse_loss(array: Any, value: Any) -> None:
+    """Raise if a value has become another one, because Arrow cuts off fractions of numbers and of seconds."""
+    is_other = False
+    if array.null_count or isinstance(value, pa.Scalar):
+        return
+    if pa.types.is_integer(array.type):
+        is_other = array[0].as_py() != value
+    elif pa.types.is_temporal(array.type):
+        given = pa.array([value])
+        is_other = not array.cast(given.type).equals(given)
+    if is_other:
+        raise ValueError(f"it would become {array[0]}")

@@ -175,14 +175,20 @@ def check_partition_columns(names: Sequence[str], schema: pa.Schema) -> None:
         raise SchemaError("every column is partitioned by, none is left to write", found=list(names))
 
 
-def by_directory(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Cut a batch into its partitions, without the partition columns; directories in the order of their first rows."""
+def by_directory(
+    batch: pa.RecordBatch, names: Sequence[str], stored: Collection[str] = ()
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Cut a batch into its partitions; directories in the order of their first rows.
+
+    Partition columns are left out, except those that are `stored` in files as well.
+    """
     if not names:
         yield "", batch
         return
     import pyarrow.compute as pc
 
-    rest = batch.select([name for name in batch.schema.names if name not in set(names)])
+    left_out = set(names).difference(stored)
+    rest = batch.select([name for name in batch.schema.names if name not in left_out])
     keys, codes = _number(batch, names)
     if len(keys) == 1:
         yield partition_directory(list(zip(names, keys[0], strict=True))), rest

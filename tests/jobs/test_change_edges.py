@@ -1,0 +1,159 @@
+"""Changes of tables at the edges: requests that look alike, tables that are odd, other jobs at the same time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import smalti
+from smalti import jobs
+from smalti.jobs import change_data, change_task
+
+
+def read(root: Path) -> dict[str, list[Any]]:
+    return smalti.dataset(root).to_table().to_pydict()
+
+
+def write_files(root: Path, *tables: pa.Table) -> None:
+    root.mkdir(exist_ok=True)
+    for number, table in enumerate(tables):
+        smalti.write_table(table, root / f"{number}.mosaic")
+
+
+@pytest.mark.parametrize("form", ["expression", "numpy"])
+def test_requests_that_differ_in_the_middle_are_not_mixed(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow and numpy leave out the middle of long lists when they print them."""
+    write_files(tmp_path / "t", pa.table({"x": range(5000)}), pa.table({"x": range(5000)}))
+    real, calls = change_task.rewrite_file, []
+
+    def failing(*arguments: Any, **named: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        return real(*arguments, **named)
+
+    def where(middle: int) -> Any:
+        values = [*range(1000), middle, *range(2000, 3000)]
+        return pc.field("x").isin(values) if form == "expression" else [("x", "in", np.array(values))]
+
+    monkeypatch.setattr(change_task, "rewrite_file", failing)
+    with pytest.raises(OSError, match="No space"):
+        jobs.delete(tmp_path / "t", where(1500), workers=1)
+    report = jobs.delete(tmp_path / "t", where(1501), workers=1)
+    assert report.resumed_files == 0
+    assert sorted(set(read(tmp_path / "t")["x"])) == [*range(1000, 1501), *range(1502, 2000), *range(3000, 5000)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (pa.int64(), 1.5),
+        (pa.int64(), Decimal("1.5")),
+        (pa.date32(), dt.datetime(2026, 1, 1, 5)),
+        (pa.timestamp("s"), dt.datetime(2026, 1, 1, 5, 0, 0, 5)),
+        (pa.duration("s"), dt.timedelta(microseconds=5)),
+    ],
+)
+def test_values_that_would_lose_a_part_are_refused(type_: pa.DataType, value: Any, tmp_path: Path) -> None:
+    file = tmp_path / "t.mosaic"
+    smalti.write_table(
+        pa.table({"x": pa.array([7]).cast(pa.int32() if type_ == pa.date32() else pa.int64()).cast(type_)}), file
+    )
+    with pytest.raises(smalti.SchemaError, match="it would become"):
+        jobs.update(file, {"x": value})
+    jobs.update(file, {"x": None})
+    assert smalti.read_table(file).to_pydict() == {"x": [None]}
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_partition_columns_that_files_store(everywhere: bool, tmp_path: Path) -> None:
+    """They are refused like others, since directories would contradict; inserted rows go to their directories."""
+    root = tmp_path / "t"
+    for p in (1, 2):
+        (root / f"p={p}").mkdir(parents=True)
+        rows = pa.table({"id": [10 * p], "p": pa.array([p], pa.int32()), "x": [1]})
+        smalti.write_table(rows if everywhere or p == 1 else rows.drop_columns("p"), root / f"p={p}/a.mosaic")
+    acts: list[Callable[[], object]] = [
+        lambda: jobs.update(root, {"p": 3}),
+        lambda: jobs.drop_columns(root, "p"),
+        lambda: jobs.rename_columns(root, {"p": "q"}),
+        lambda: jobs.replace_columns(root, lambda batch: {"p": batch["p"]}),
+        lambda: jobs.merge(root, pa.table({"id": [10], "p": [2]}), on="id"),
+    ]
+    for act in acts:
+        with pytest.raises(smalti.SchemaError, match="partition column"):
+            act()
+    report = jobs.merge(root, pa.table({"id": [10, 30], "p": [1, 3], "x": [5, 6]}), on=["id", "p"])
+    assert (report.rows_updated, report.rows_inserted) == (1, 1)
+    assert sorted(zip(*read(root).values(), strict=True)) == [(10, 1, 5), (20, 2, 1), (30, 3, 6)]
+    assert [path.name for path in sorted(root.iterdir()) if path.name[0] != "_"] == ["p=1", "p=2", "p=3"]
+    assert smalti.dataset(root).count_rows([("p", "=", 3)]) == 1
+
+
+def test_nulls_in_a_column_that_only_one_file_takes_none_of(tmp_path: Path) -> None:
+    root, strict = tmp_path / "t", pa.schema([pa.field("a", pa.int64(), nullable=False), ("k", pa.int64())])
+    write_files(root, pa.table({"a": [1, 2], "k": [1, 2]}, strict), pa.table({"a": [3, None], "k": [3, 4]}))
+    jobs.update(root, {"a": None}, "k = 1")
+    jobs.merge(root, pa.table({"k": [2, 3], "a": pa.array([None, 9], pa.int64())}), on="k")
+    assert read(root) == {"a": [None, None, 9, None], "k": [1, 2, 3, 4]}
+
+
+def test_row_groups_of_files_that_stay_are_not_counted(tmp_path: Path) -> None:
+    write_files(tmp_path / "t", pa.table({"k": [1]}), pa.table({"k": [2], "x": [1]}))
+    report = jobs.update(tmp_path / "t", {"x": 5}, "k = 2")
+    assert (report.files, report.row_groups) == (1, 1)
+
+
+def test_a_merge_beside_files_that_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files without a match may be replaced. What was found in the others is not forgotten, so no key comes twice."""
+    root = tmp_path / "t"
+    write_files(root, *(pa.table({"id": [number], "x": [0]}) for number in range(4)))
+    real, is_first = change_task.rewrite_file, [True]
+
+    def busy(*arguments: Any, **named: Any) -> Any:
+        if is_first and is_first.pop():
+            for number in (0, 1):
+                (root / f"{number}.mosaic").unlink()
+                smalti.write_table(pa.table({"id": [number + 100], "x": [0]}), root / f"n{number}.mosaic")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(change_task, "rewrite_file", busy)
+    report = jobs.merge(root, pa.table({"id": [2, 3], "x": [7, 8]}), on="id", workers=1)
+    assert (report.rows_updated, report.rows_inserted) == (2, 0)
+    assert sorted(zip(*read(root).values(), strict=True)) == [(2, 7), (3, 8), (100, 0), (101, 0)]
+
+
+def test_the_same_job_twice_at_once_stages_its_data_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another process has mapped to memory must not be cut off."""
+    root, data = tmp_path / "t", tmp_path / "new.parquet"
+    write_files(root, pa.table({"id": [1, 2]}))
+    pq.write_table(pa.table({"x": [3, 4]}), data)
+    real, places = change_data.Spool.stage, []
+
+    def stage(self: Any) -> None:
+        real(self)
+        places.append(self.chunks[-1].staged.path)
+        if len(places) == 1:
+            monkeypatch.setattr(change_task, "rewrite_file", stopped)
+            with pytest.raises(smalti.SchemaError, match="stopped"):  # Another run, when its data is staged.
+                jobs.add_columns(root, data)
+            monkeypatch.undo()
+
+    def stopped(*_: Any, **__: Any) -> Any:
+        raise smalti.SchemaError("stopped")
+
+    monkeypatch.setattr(change_data.Spool, "stage", stage)
+    jobs.add_columns(root, data)
+    assert len(set(places)) == 2
+    assert read(root) == {"id": [1, 2], "x": [3, 4]}
