@@ -345,3 +345,27 @@ def test_a_value_of_another_size_than_the_companion_says_is_refused() -> None:
     stored = pa.array([b"0123", b"012", b"01234"], pa.binary())
     with pytest.raises(pa.ArrowInvalid):
         from_stored(stored, pa.binary(4))
+
+
+def test_a_type_that_is_registered_later_is_found_by_the_next_read(tmp_path: Path) -> None:
+    """Columns of files are kept for the whole process, but not those whose types may be known a moment later."""
+    late = Late()
+    smalti.write_table(pa.table({"a": pa.ExtensionArray.from_storage(late, pa.array([1, 2]))}), tmp_path / "a.mosaic")
+    assert smalti.read_table(tmp_path / "a.mosaic").schema.field("a").type == pa.int64()
+    pa.register_extension_type(late)
+    try:
+        assert smalti.read_table(tmp_path / "a.mosaic").schema.field("a").type == late
+    finally:
+        pa.unregister_extension_type("smalti.tests.late")
+
+
+class Late(pa.ExtensionType):
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "smalti.tests.late")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Late:
+        return cls()

@@ -39,6 +39,8 @@ MAX_PAYLOAD = 64 << 20
 MAX_ENTRIES = 65_536
 #: Bytes of the entries of all dictionaries together; dictionaries that do not fit are not kept either.
 MAX_ENTRY_BYTES = 16 << 20
+#: The metadata of a field by which Arrow names an extension type.
+_EXTENSION = b"ARROW:extension:name"
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,13 @@ class Description:
 
     `names` has the names of the stored columns of a field, by its index in `schema`, if `smalti.logical.tree` would
     choose others. `dictionaries` has the entries of dictionaries, by the names of their stored columns.
+    `has_unknown_types` says whether fields have extension types that nobody had registered when they were parsed.
     """
 
     schema: pa.Schema
     names: dict[int, tuple[str, ...]]
     dictionaries: dict[str, pa.Array]
+    has_unknown_types: bool = False
 
 
 def pack_description(description: Description) -> bytes:
@@ -163,19 +167,27 @@ def parse_description(payload: bytes) -> Description:
         if not 0 <= size <= MAX_PAYLOAD:
             raise CorruptFileError("companion is too large", found=size, expected=f"at most {MAX_PAYLOAD}")
         stream = BytesIO(inflate(payload, size))
-        schema = pa.ipc.read_schema(pa.py_buffer(_take(stream, _take_varint(stream))))
+        packed = _take(stream, _take_varint(stream))
+        schema = pa.ipc.read_schema(pa.py_buffer(packed))
         _check_names(schema)
+        has_unknown_types = _EXTENSION in packed and any(map(_is_unknown, schema))
         names = {}
         for _ in range(_take_count(stream)):
             index = _take_varint(stream)
             if index in names or index >= len(schema):
                 raise CorruptFileError("companion has no such column", found=index)
             names[index] = tuple(_take(stream, _take_varint(stream)).decode() for _ in range(_take_count(stream)))
-        return Description(schema, names, _parse_dictionaries(stream.read()))
+        return Description(schema, names, _parse_dictionaries(stream.read()), has_unknown_types)
     except (MosaicError, MemoryError):
         raise
     except Exception as error:  # Extension types are read by code of their own, which may raise anything.
         raise CorruptFileError(f"companion cannot be read ({error})") from None
+
+
+def _is_unknown(field: pa.Field) -> bool:
+    """Whether a field, or one below it, has an extension type that is not registered: Arrow leaves its name there."""
+    children = (field.type.field(i) for i in range(field.type.num_fields))
+    return _EXTENSION in (field.metadata or {}) or any(map(_is_unknown, children))
 
 
 def _check_names(schema: pa.Schema) -> None:

@@ -69,6 +69,7 @@ class LogicalView:
         self._nodes: dict[object, Node] = {}
         self._columns: dict[str, LogicalColumn] = {}
         self.metadata = schema.metadata or {}
+        self.has_unknown_types = description.has_unknown_types
         #: The column that a stored column of another name belongs to.
         self.owner: dict[str, str] = {}
         #: The column that each path of a field belongs to.
@@ -175,6 +176,11 @@ class ColumnMapping:
                     raise error.locate(section="companion") from None
                 warn_of(str(error))
         return _without_companion()
+
+    @property
+    def has_unknown_types(self) -> bool:
+        """Whether columns have extension types that were not registered, as far as the companion was parsed."""
+        return "_view" in vars(self) and self._view.has_unknown_types
 
     def _check_stored(self, expected: Sequence[StoredColumn]) -> None:
         """Refuse columns that are not stored as the companion says."""
@@ -458,7 +464,10 @@ class SharedSchemas:
         key = (b"", 0) if companion is None else (companion.payload, companion.writer)
         with self._lock:
             known = shared.mappings.get(key)
-            return keep(shared.mappings, key, ColumnMapping(shared.columns, companion)) if known is None else known
+            if known is not None and not known.has_unknown_types:  # They may have been registered since.
+                return known
+            shared.mappings.pop(key, None)
+            return keep(shared.mappings, key, ColumnMapping(shared.columns, companion))
 
     def forget(self) -> None:
         """Forget all blocks; also what a forked child does, whose parent may have held the lock."""
