@@ -157,7 +157,11 @@ def query(
         # Each call of a condition takes at least three characters, such as " OR".
         is_shallow = len(sql) < 3 * _MOST_NESTED
         sources[name] = ArrowTable(origin, asked, is_numbered=is_numbered, is_shallow=is_shallow)
-    return compat.sql_with_tables(connection, sql, sources, params)
+    try:
+        return compat.sql_with_tables(connection, sql, sources, params)
+    except duckdb.CatalogException as error:
+        error.add_note(str(_in_our_words(str(error), sql, tables)))
+        raise
 
 
 @contextmanager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict
 
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, suggestion
 from smalti.spec import MAX_UINT32, Compression
 
 #: Aims that a layout can be chosen for.
@@ -145,12 +145,18 @@ class WriterOptions:
         return self.num_buckets is not None or self.page_size_threshold is not None
 
     @classmethod
-    def of(cls, options: WriterOptions | None, values: Mapping[str, Any]) -> WriterOptions:
-        """Return options that are given as an object or by name. Raise TypeError for unknown names, or for both."""
+    def of(
+        cls, options: WriterOptions | None, values: Mapping[str, Any], parameters: Collection[str] = ()
+    ) -> WriterOptions:
+        """Return options that are given as an object or by name. Raise TypeError for unknown names, or for both.
+
+        `parameters` are names of the function that was called: perhaps one of them was misspelled.
+        """
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:
-                raise TypeError(f"unknown writer option {name!r}; there are {', '.join(known)}")
+                instead = suggestion(name, [*parameters, *known]) or f"; there are {', '.join(known)}"
+                raise TypeError(f"unknown writer option {name!r}{instead}")
         if options is None:
             return cls(**values)
         if values:

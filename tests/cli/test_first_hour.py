@@ -168,6 +168,8 @@ def test_help_speaks_the_language_of_the_reader(typed: Any) -> None:
             2,
             "smalti head: error: no option '--colums'; did you mean '--columns'",
         ),
+        (["head", "t.mosaic", "-n", "x"], 2, "argument -n: 'x' is no whole number"),
+        (["sql"], 2, "the following arguments are required: QUERY\n"),
         (["sql", "FROM t", "t.mosaic", "-c", "x"], 2, "smalti sql: error: no option '-c'"),
         (["head", "empty"], 1, "in 'empty' (1 .txt)"),
         (["verify", "empty"], 1, "no *.mosaic files in"),

@@ -279,3 +279,9 @@ def test_row_numbers(tmp_path: Path) -> None:
     relation = smalti.duckdb.scan(tmp_path, file_row_number=True)
     assert relation.columns == ["a", "file_row_number"]
     assert relation.filter("file_row_number = 3").order("a").fetchall() == [(3, 3), (103, 3)]
+
+
+def test_a_directory_needs_its_slash(connection: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.CatalogException) as caught:
+        smalti.duckdb.query("FROM 'many'", connection=connection)
+    assert caught.value.__notes__ == ["no table 'many'; a directory is written with a slash at its end: FROM 'many/'"]

@@ -342,6 +342,20 @@ def test_all_rows_deleted(tmp_path: Path) -> None:
     assert smalti.dataset(root).to_table().equals(whole.slice(0, 5))
 
 
+def test_rows_stay_where_they_are(tmp_path: Path) -> None:
+    """The files of one writer differ by a number at the end of their names, which a change keeps."""
+    ids = list(range(60))
+    smalti.write_dataset(pa.table({"id": ids}), tmp_path / "t", max_file_rows=10)
+    for gone in (3, 55, 31, 12, 47, 22, 33):
+        ids.remove(gone)
+        jobs.delete(tmp_path / "t", f"id = {gone}")
+        assert smalti.read_table(tmp_path / "t")["id"].to_pylist() == ids
+    jobs.add_columns(tmp_path / "t", pa.table({"same": ids}))
+    table = smalti.read_table(tmp_path / "t")
+    assert table["id"].to_pylist() == table["same"].to_pylist() == ids
+    assert max(len(Path(path).name) for path in smalti.dataset(tmp_path / "t").files) < 80
+
+
 # --- bad input ------------------------------------------------------------------------------------------------------
 
 KEYS = pa.table({"id": [1, 2], "new": ["a", "b"]})
@@ -407,6 +421,11 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda path: jobs.add_columns(path, lambda batch: {"x": batch["id"].slice(1)}),
         "another number of rows than it was given",
     ),
+    "a function with an array": (
+        lambda path: jobs.add_columns(path, lambda batch: batch["id"]),
+        "no table: found <class 'pyarrow.lib.Int64Array'>, expected a batch, or a dict of names and arrays",
+    ),
+    "a new name that is no mapping": (lambda path: jobs.rename_columns(path, "c00"), "expected {old name: new name}"),
     "an unknown word": (lambda path: jobs.merge(path, KEYS, "id", "replace"), "unknown when_matched"),
     "an engine that is not there": (lambda path: jobs.drop_columns(path, "c00", engine="dask"), "unknown engine"),
 }

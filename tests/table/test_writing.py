@@ -74,7 +74,8 @@ class TestModes:
             (smalti.SchemaError, r"partitioned in another way: found \[\], expected \['year'\]", {"mode": "append"}),
             (smalti.SchemaError, "no column 'yaer' to partition by; did you mean 'year'", {"partition_by": "yaer"}),
             (smalti.MosaicError, "needs columns to partition by", {"mode": "overwrite_partitions"}),
-            (TypeError, "unknown writer option 'compresion'", {"compresion": "none"}),
+            (TypeError, "unknown writer option 'compresion'; did you mean 'compression'", {"compresion": "none"}),
+            (TypeError, "did you mean 'partition_by'", {"partitioning": ["year"]}),
             (FileExistsError, "A file, where a directory is to be written", {"path": "a.mosaic"}),
         ]
         for kind, message, options in mistakes:

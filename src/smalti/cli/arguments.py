@@ -88,7 +88,10 @@ def check_below(what: str, found: int | None, count: int) -> None:
 
 def whole_number(text: str) -> int:
     """An integer of 0 or more; anything else is wrong usage."""
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return value

@@ -82,7 +82,7 @@ def _run(argv: list[str]) -> int:
     if named is not None and named not in COMMANDS:
         from smalti.errors import suggestion
 
-        parser.error(f"no command {named!r}{suggestion(named, COMMANDS)}")
+        parser.error(f"no command {named!r}{suggestion(named, COMMANDS) or '; smalti --help lists them'}")
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         _refuse_unknown(unknown, parser if options.command is None else parser.commands[options.command])

@@ -23,6 +23,7 @@ def arguments_sql(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables",
         nargs="*",
+        default=[],
         metavar="[NAME=]FILE",
         help="a table of the query and its name there; without NAME=, it is named after its file",
     )

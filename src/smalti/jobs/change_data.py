@@ -298,7 +298,11 @@ def call_function(function: ColumnFunction, batch: pa.RecordBatch) -> pa.Table:
     elif isinstance(made, pa.RecordBatch):
         made = pa.Table.from_batches([made])
     elif made is not None and not isinstance(made, pa.Table):
-        made = pa.table(made)
+        try:
+            made = pa.table(made)
+        except (TypeError, pa.ArrowInvalid):
+            reason = "the function has returned something that is no table"
+            raise SchemaError(reason, found=type(made), expected="a batch, or a dict of names and arrays") from None
     if made is None or not made.num_columns:
         raise SchemaError("the function has returned no column", expected="a batch, or a dict of names and arrays")
     if made.num_rows != batch.num_rows:

@@ -362,7 +362,8 @@ class _Runner:
             seen=self._seen,
             changes_columns=settings.change.changes_columns,
         )
-        names = unique_names(dict(sorted(staged.items(), key=lambda item: item[1])), token)
+        in_order = dict(sorted(staged.items(), key=lambda item: item[1]))
+        names = unique_names(in_order, token, keeps_order=True)
         commit.commit(self._table.staging.job_id, names, token, note=report.to_dict())
 
     def _replace_file(self, changed: Mapping[str, SplitResult], staged: Mapping[str, str]) -> None:

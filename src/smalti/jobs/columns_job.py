@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from smalti.errors import SchemaError
+from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import AlignedValues, ArrangedColumns, ComputedValues, JoinedValues, NewColumns, Values
 from smalti.jobs.change_data import ColumnFunction, call_function
@@ -236,6 +236,8 @@ def rename_columns(
     >>> smalti.read_table("swap.mosaic").to_pydict()
     {'b': [1], 'a': [2]}
     """
+    if not isinstance(names, Mapping):
+        raise MosaicError("new names are a mapping", found=names, expected="{old name: new name}")
     renamed = {old: new for old, new in names.items() if old != new}
 
     def prepare(opened: OpenTable) -> FileChange:

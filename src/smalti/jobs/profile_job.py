@@ -136,7 +136,7 @@ def profile(
     )
     for location in (table_location, page_location):
         if location is not None and location.is_file() and not overwrite:
-            raise FileExistsError(17, "Exists; set overwrite to replace it", location.path)
+            raise FileExistsError(17, "Exists already; set overwrite to replace it", location.path)
     # What is read.
     listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)

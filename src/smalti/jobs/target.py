@@ -81,7 +81,7 @@ class Target:
                 return finished[job_id]
             is_there = bool(self.files(listing))
         if is_there and not overwrite:
-            raise FileExistsError(17, "Exists; set overwrite to replace it", self.location.path)
+            raise FileExistsError(17, "Exists already; set overwrite to replace it", self.location.path)
         if not resume:
             Staging(self.root, job_id).discard()
         if self.is_file and is_there and self.location.is_local:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import date
 from decimal import ROUND_05UP, Context, Decimal
 from fractions import Fraction
 from math import floor, inf, isfinite, nan
@@ -135,7 +136,7 @@ def _instead(type_: Any, kind: str, value: object, booleans: str) -> str | None:
             return f"{value:d}" if isinstance(value, bool) else str(value).strip() if kind == "string" else "a number"
         return "a number"
     if expected == "string":
-        return repr(str(value)) if kind == "number" else "text in single quotes"
+        return repr(str(value)) if kind == "number" or isinstance(value, date) else "text in single quotes"
     if pt.is_date(type_):
         return "a date such as '2026-01-31'"
     if pt.is_timestamp(type_):

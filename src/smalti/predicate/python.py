@@ -67,7 +67,7 @@ def _from_tuples(filters: object) -> t.Tree:
     if isinstance(filters, tuple) and len(filters) == 3 and isinstance(filters[0], str):
         raise SchemaError("a single condition: put it in a list", found=filters, expected=[filters])
     if not isinstance(filters, (list, tuple)) or not filters:
-        raise SchemaError("filters must be an Expression or a list of (column, op, value)", found=filters)
+        raise SchemaError("filters must be text, an Expression or a list of (column, op, value)", found=filters)
     alternatives = []
     for group in [filters] if isinstance(filters[0], tuple) else filters:
         if not isinstance(group, (list, tuple)) or not group:

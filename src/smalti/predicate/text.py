@@ -41,6 +41,14 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_NO_FUNCTIONS = " (there are no functions and no arithmetic; SQL queries and pyarrow.compute have them)"
+#: What to write instead of a character that no condition has.
+_HINTS = {
+    **dict.fromkeys("'\"`", " (a quote is not closed)"),
+    **dict.fromkeys("+-*/%", _NO_FUNCTIONS),
+    "&": " (write 'and')",
+    "|": " (write 'or')",
+}
 #: Nested `not` and parentheses; far more than anyone writes, far below Python's own limit.
 _MAX_DEPTH = 100
 
@@ -108,8 +116,7 @@ def _tokens(text: str) -> list[Token]:
         kind = str(match.lastgroup)
         token, start = match[kind], match.start(kind)
         if kind == "other":
-            hint = " (a quote is not closed)" if token in "'\"`" else ""
-            raise SchemaError(f"cannot read this{hint}", found=_excerpt(text, start))
+            raise SchemaError(f"cannot read this{_HINTS.get(token, '')}", found=_excerpt(text, start))
         word = token.lower()
         if kind == "word" and (word in _KEYWORDS or word in ("true", "false")):
             kind, token = "keyword" if word in _KEYWORDS else "boolean", word
@@ -201,7 +208,9 @@ class _Parser:
         elif self.token.kind == "end" or word in ("and", "or", ")"):
             return self._flag(left)
         else:
-            self.fail("= != < <= > >=, 'in', 'between', 'like' or 'is'")
+            is_call, is_name = self.token.text == "(", self.token.kind in ("word", "quoted")
+            hint = _NO_FUNCTIONS if is_call else " (a name with a space is in double quotes)" if is_name else ""
+            self.fail(f"= != < <= > >=, 'in', 'between', 'like' or 'is'{hint}")
         return t.Not(found) if negated else found
 
     def _between(self, column: str) -> t.Tree:

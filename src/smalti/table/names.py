@@ -249,23 +249,31 @@ def new_token() -> str:
     return "0" + uuid.uuid4().hex[:15]
 
 
-def unique_names(staged: Mapping[str, str], token: str) -> dict[str, str]:
+def unique_names(staged: Mapping[str, str], token: str, *, keeps_order: bool = False) -> dict[str, str]:
     """Return the final names of a commit's files, ``<stem>-<token>-<number>.mosaic``. No file ever gets them again.
 
     `staged` maps the staged path of each file to its wanted path. Files with the same stem are sorted in the order of
     `staged`. The end that an earlier commit has given to a stem is replaced, and a stem that is too long is cut.
 
+    A job that changes some files of a table passes `keeps_order`: the wanted path is that of the file that is replaced,
+    and its first end stays in the new name, so that the new file is sorted where the old one was.
+
     Examples
     --------
     >>> unique_names({"_mosaic_jobs/j/0/a": "day=3/a.mosaic"}, "0123456789abcdef")
     {'_mosaic_jobs/j/0/a': 'day=3/a-0123456789abcdef-00000.mosaic'}
+    >>> unique_names({"staged": "a-0123456789abcdef-00007.mosaic"}, "0aaaaaaaaaaaaaaa", keeps_order=True)
+    {'staged': 'a-0123456789abcdef-00007-0aaaaaaaaaaaaaaa-00000.mosaic'}
     """
     names = {}
     for number, (path, wanted) in enumerate(staged.items()):
         directory, slash, name = wanted.rpartition("/")
         end = f"-{token}-{number:05d}{FILE_SUFFIX}"
-        stem = _UNIQUE_END.sub("", name.removesuffix(FILE_SUFFIX)).encode()
-        names[path] = f"{directory}{slash}{stem[: MAX_NAME - len(end)].decode(errors='ignore')}{end}"
+        whole = name.removesuffix(FILE_SUFFIX)
+        stem = _UNIQUE_END.sub("", whole)
+        if keeps_order and _UNIQUE_END.search(stem) is None:
+            stem = whole
+        names[path] = f"{directory}{slash}{stem.encode()[: MAX_NAME - len(end)].decode(errors='ignore')}{end}"
     return names
 
 

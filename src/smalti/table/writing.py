@@ -208,7 +208,9 @@ def write_dataset(
     for name, value in (("max_file_bytes", max_file_bytes), ("max_file_rows", max_file_rows), ("keep", keep)):
         if value is not None and value <= 0:
             raise MosaicError(f"{name} must be positive", found=value)
-    writer_options = WriterOptions.of(options, option_values)
+    writer_options = WriterOptions.of(
+        options, option_values, ("partition_by", "mode", "max_file_bytes", "max_file_rows")
+    )
     reader = batch_reader(data, schema)
     check_partition_columns(names, reader.schema)
     root = locate(path, filesystem, storage_options).absolute()
