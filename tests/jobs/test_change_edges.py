@@ -157,3 +157,43 @@ def test_the_same_job_twice_at_once_stages_its_data_twice(tmp_path: Path, monkey
     jobs.add_columns(root, data)
     assert len(set(places)) == 2
     assert read(root) == {"id": [1, 2], "x": [3, 4]}
+
+
+def test_functions_that_return_something_else(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write_files(root, pa.table({"a": [1, 2]}), pa.table({"a": [3, 4]}))
+    for value in ("ab", 5, np.zeros((2, 2)), [1]):
+        with pytest.raises(smalti.SchemaError, match="function has returned"):
+            jobs.add_columns(root, lambda _, value=value: {"n": value})
+    for made in ([[1, 2]], 7, {"n": [1], "m": [1, 2]}, {5: [1, 2]}, pa.array([1, 2])):
+        with pytest.raises(smalti.SchemaError, match="function has returned"):
+            jobs.add_columns(root, lambda _, made=made: made)
+    assert read(root) == {"a": [1, 2, 3, 4]}
+
+
+def test_all_rows_deleted_beside_a_file_without_rows(tmp_path: Path) -> None:
+    """The table keeps all of its columns, and files without rows do not become more and more."""
+    root = tmp_path / "t"
+    write_files(root, pa.table({"a": pa.array([], pa.int64())}), pa.table({"a": [1], "b": [2]}))
+    for _ in range(3):
+        jobs.delete(root, "a > 0")
+        assert smalti.dataset(root).schema.names == ["a", "b"]
+        jobs.merge(root, pa.table({"a": [5], "b": [6]}), on="a")
+    assert len(list(root.glob("*.mosaic"))) == 3
+
+
+def test_a_merge_counts_the_same_for_a_file_and_a_table(tmp_path: Path) -> None:
+    rows, data = pa.table({"a": [1, 2], "b": [3, 4]}), pa.table({"a": [2, None, 7], "b": [5, 6, 7]})
+    write_files(tmp_path / "t", rows)
+    smalti.write_table(rows, tmp_path / "f.mosaic")
+    for action in ("insert", "ignore"):
+        for dry_run in (True, False):
+            reports = [
+                jobs.merge(tmp_path / name, data, "a", when_not_matched=action, dry_run=dry_run)
+                for name in ("t", "f.mosaic")
+            ]
+            counts = [
+                (each.rows, each.rows_unmatched, each.rows_updated, each.rows_inserted, each.null_keys)
+                for each in reports
+            ]
+            assert counts[0] == counts[1]

@@ -206,6 +206,16 @@ assert after - before < 5 * limit, (after - before) / limit
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
 
 
+def test_an_append_fits_every_file(tmp_path: Path) -> None:
+    """Columns that the first file lacks are looked up in others; otherwise the table could not be read any more."""
+    for columns in ({"a": [1]}, {"a": [2], "b": [0.5]}, {"a": [3]}):
+        smalti.write_dataset(pa.table(columns), tmp_path / "t", mode="append")
+    with pytest.raises(smalti.SchemaError, match="files disagree on the type of a column"):
+        smalti.write_dataset(pa.table({"a": [4], "b": ["x"]}), tmp_path / "t", mode="append")
+    smalti.write_dataset(pa.table({"a": [4], "c": ["x"]}), tmp_path / "t", mode="append")
+    assert sorted(smalti.read_table(tmp_path / "t")["a"].to_pylist()) == [1, 2, 3, 4]
+
+
 WRITER = """
 import sys, pyarrow as pa, smalti
 path, number = sys.argv[1], int(sys.argv[2])

@@ -292,17 +292,20 @@ ColumnFunction = Callable[[pa.RecordBatch], Any]
 
 def call_function(function: ColumnFunction, batch: pa.RecordBatch) -> pa.Table:
     """What a function of the user's has made of a batch, as a table of as many rows."""
-    made: Any = function(batch)
-    if isinstance(made, dict):
-        made = pa.table({name: _as_array(value) for name, value in made.items()}) if made else None
-    elif isinstance(made, pa.RecordBatch):
-        made = pa.Table.from_batches([made])
-    elif made is not None and not isinstance(made, pa.Table):
-        try:
+    returned = made = function(batch)
+    try:
+        if isinstance(made, dict):
+            made = pa.table({name: _as_array(value) for name, value in made.items()}) if made else None
+        elif isinstance(made, pa.RecordBatch):
+            made = pa.Table.from_batches([made])
+        elif made is not None and not isinstance(made, pa.Table):
             made = pa.table(made)
-        except (TypeError, pa.ArrowInvalid):
-            reason = "the function has returned something that is no table"
-            raise SchemaError(reason, found=type(made), expected="a batch, or a dict of names and arrays") from None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SchemaError(
+            f"the function has returned something that is no table ({error})",
+            found=type(returned),
+            expected="a batch, or a dict of names and arrays",
+        ) from None
     if made is None or not made.num_columns:
         raise SchemaError("the function has returned no column", expected="a batch, or a dict of names and arrays")
     if made.num_rows != batch.num_rows:
@@ -316,4 +319,6 @@ def call_function(function: ColumnFunction, batch: pa.RecordBatch) -> pa.Table:
 
 
 def _as_array(value: Any) -> Any:
+    if isinstance(value, (str, bytes)):  # Arrow would make a row of each letter.
+        raise TypeError("a single value, where a value for each row is needed")
     return value if isinstance(value, (pa.Array, pa.ChunkedArray)) else pa.array(value)

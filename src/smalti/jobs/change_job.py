@@ -352,8 +352,11 @@ class _Runner:
         if not changed and not staged:
             self.discard()
             return
-        if not staged and len(changed) == len(self._seen):
-            # All rows go. A file without rows keeps the columns of the table.
+        kept = [result.counts for name, result in self._results.items() if name not in changed]
+        if not staged and not any(
+            each["kept_rows"] or each["kept_columns"] == len(self._table.stored) for each in kept
+        ):
+            # All rows go. A file without rows keeps the columns of the table, unless one is there already.
             staged = {self._stage_empty(): min(changed)}
         token = new_token()
         replaced = {name: self._seen[name] for name in changed}

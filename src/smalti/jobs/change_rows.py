@@ -289,13 +289,13 @@ class MergedRows:
 
         updated = 0 if is_same else sum(each.mask.true_count for each in matches)
         counts = {"rows": updated, "updated": updated}
-        if not self.inserts:
-            return FilePlan(columns, actions, fresh, (), counts, None, is_same, len(names))
         matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
         if not self.is_single:
             return FilePlan(columns, actions, fresh, (), counts, matched, is_same, len(names))
         left = self.rows.num_rows - len(matched)
-        counts = {"rows": updated + left, "updated": updated, "inserted": left}
+        if not self.inserts:
+            return FilePlan(columns, actions, fresh, (), {**counts, "unmatched": left}, None, is_same, len(names))
+        counts = {"rows": updated + left, "updated": updated, "inserted": left, "unmatched": left}
         return FilePlan(
             columns, actions, fresh, self._added(matched, columns.schema), counts, None, is_same and not left
         )

@@ -190,6 +190,7 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     touched = 0 if plan.is_unchanged else sum(action is not Action.COPY for action in plan.actions)
     counts = {"rows": 0, "unknown": 0, "row_groups": touched, **plan.counts}
     if plan.is_unchanged:
+        counts |= {"kept_rows": opened.num_rows, "kept_columns": opened.num_columns}
         return SplitResult((), (), peak_memory(), {**counts, **_stage_matched(settings, task, plan)})
     counts["files"] = 1
     is_gone = not settings.is_single and all(action is Action.DROP for action in plan.actions) and bool(plan.actions)

@@ -41,6 +41,7 @@ _MODES: Mapping[str, Mode] = {
 def check_fits(plan: DirectoryPlan, name: str) -> int | None:
     """Refuse rows, which messages call `name`, that could not be read together with the rows of the table.
 
+    Files are looked into, the latest first, until each column of the rows was found: mostly that is one file.
     Returns the number of the record that the table was listed at, for the commit (`Change.since`).
     """
     root, since = plan.root, None
@@ -53,11 +54,17 @@ def check_fits(plan: DirectoryPlan, name: str) -> int | None:
         except FileNotFoundError:
             return
         since = listing.state.number
-        first = next(iter(listing.files), None)
-        if first is not None:
-            check_partitioned_alike(plan, first)
-            with MosaicFile(open_found(first, root.filesystem)) as opened:
-                unify_schemas([(first.path, opened.schema), (name, plan.file_schema)])
+        schema = plan.file_schema
+        missing = set(schema.names)
+        for file in sorted(listing.files, key=lambda file: -file.modified):
+            if not missing:
+                break
+            check_partitioned_alike(plan, file)
+            with MosaicFile(open_found(file, root.filesystem)) as opened:
+                found = opened.column_names
+                if not missing.isdisjoint(found):
+                    unify_schemas([(file.path, opened.schema), (name, schema)])
+                missing.difference_update(found)
 
     read_again(check, lambda: None)
     return since
