@@ -301,11 +301,10 @@ def call_function(function: ColumnFunction, batch: pa.RecordBatch) -> pa.Table:
         elif made is not None and not isinstance(made, pa.Table):
             made = pa.table(made)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaError(
-            f"the function has returned something that is no table ({error})",
-            found=type(returned),
-            expected="a batch, or a dict of names and arrays",
-        ) from None
+        reason = "the function has returned something that is no table"
+        reason += f" ({error})" if isinstance(returned, dict) else ""
+        found, expected = type(returned), "a batch, or a dict of names and arrays"
+        raise SchemaError(reason, found=found, expected=expected) from None
     if made is None or not made.num_columns:
         raise SchemaError("the function has returned no column", expected="a batch, or a dict of names and arrays")
     if made.num_rows != batch.num_rows:
