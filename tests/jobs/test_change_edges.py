@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -50,6 +51,9 @@ def test_requests_that_differ_in_the_middle_are_not_mixed(
     monkeypatch.setattr(change_task, "rewrite_file", failing)
     with pytest.raises(OSError, match="No space"):
         jobs.delete(tmp_path / "t", where(1500), workers=1)
+    (finished,) = (tmp_path / "t").rglob("changed.mosaic")
+    jobs.delete(tmp_path / "t", where(1500), dry_run=True)
+    assert finished.exists()
     report = jobs.delete(tmp_path / "t", where(1501), workers=1)
     assert report.resumed_files == 0
     assert sorted(set(read(tmp_path / "t")["x"])) == [*range(1000, 1501), *range(1502, 2000), *range(3000, 5000)]
@@ -74,6 +78,13 @@ def test_values_that_would_lose_a_part_are_refused(type_: pa.DataType, value: An
         jobs.update(file, {"x": value})
     jobs.update(file, {"x": None})
     assert smalti.read_table(file).to_pydict() == {"x": [None]}
+
+
+def test_values_that_are_finer_than_the_types_of_python(tmp_path: Path) -> None:
+    file, time = tmp_path / "t.mosaic", pd.Timestamp("2026-01-01 00:00:00.000000001")
+    smalti.write_table(pa.table({"x": pa.array([0], pa.timestamp("ns"))}), file)
+    jobs.update(file, {"x": time})
+    assert smalti.read_table(file)["x"].to_pylist() == [time]
 
 
 @pytest.mark.parametrize("everywhere", [True, False])

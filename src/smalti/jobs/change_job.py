@@ -168,6 +168,8 @@ def run_change(
         # This job was interrupted in its own commit, and the listing has finished it.
         if commit.job.startswith(asked) and commit.note is not None:
             return ChangeReport.from_dict(commit.note)
+    if run.dry_run:
+        asked = new_token()  # What it stages is removed, and must not be what an interrupted run has finished.
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
     if not run.resume and not run.dry_run:
         staging.discard()

@@ -145,7 +145,7 @@ def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
         array: Any = pa.array([value], value.type if isinstance(value, pa.Scalar) else field.type)
         _refuse_loss(array, value)
         fitted = widen_array(array, field)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError) as error:
         raise SchemaError(
             f"the value does not fit the type of the column ({error})",
             column=name,
@@ -166,6 +166,6 @@ def _refuse_loss(array: Any, value: Any) -> None:
         is_other = array[0].as_py() != value
     elif pa.types.is_temporal(array.type):
         given = pa.array([value])
-        is_other = not array.cast(given.type).equals(given)
+        is_other = not array.cast(given.type, safe=False).equals(given)  # It may have finer units.
     if is_other:
         raise ValueError(f"it would become {array[0]}")
