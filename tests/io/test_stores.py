@@ -513,7 +513,7 @@ def test_an_object_of_the_same_size_in_the_place_of_one_that_was_listed() -> Non
     for found in (file, older):
         with pytest.raises(smalti.MosaicError, match="replaced after the table was listed"):
             open_found(found, listing.filesystem)
-    open_found(replace(older, path=f"{file.path}-staged", settled=file.path), listing.filesystem).close()
+    open_found(replace(older, path=f"{file.path}-staged", final=file.path), listing.filesystem).close()
 
 
 def test_without_obstore_the_error_names_the_extra(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
-from smalti.spark.task.read import Metrics, Scan
+from smalti.spark.task.read import Metrics, TaskScan
 from smalti.table.listing import FoundFile
 from smalti.table.names import JOBS
 from smalti.table.splits import Piece
@@ -21,7 +21,7 @@ def planned_files(root: Path) -> tuple[FoundFile, ...]:
 
 def rows_of(files: tuple[FoundFile, ...], root: Path) -> list[int]:
     pieces = [Piece(file, file.size) for file in files]
-    scan = Scan(ReadOptions((str(root),)), pa.schema([("x", pa.int64())]))
+    scan = TaskScan(ReadOptions((str(root),)), pa.schema([("x", pa.int64())]))
     return sorted(value for _, batch in scan.batches(pieces, Metrics()) for value in batch["x"].to_pylist())
 
 

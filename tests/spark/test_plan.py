@@ -22,10 +22,10 @@ from smalti.predicate import prune_partitions
 from smalti.spark.driver.plan import Table
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import camel_case, parse_names, parse_read_options, parse_write_options
-from smalti.spark.task.read import Metrics, Scan
+from smalti.spark.task.read import Metrics, TaskScan
 from smalti.spark.types import (
     arrow_schema,
-    convert,
+    convert_array,
     fits,
     infer_partition_type,
     is_exact,
@@ -147,9 +147,9 @@ class TestTypes:
     def test_nested_values_are_converted(self) -> None:
         array = pa.array([[1_999, None], None, [], [-1]], pa.list_(pa.timestamp("ns")))[1:]
         target = pa.list_(pa.field("element", pa.timestamp("us")))
-        assert convert(array, target).cast(pa.list_(pa.int64())).to_pylist() == [None, [], [-1]]
+        assert convert_array(array, target).cast(pa.list_(pa.int64())).to_pylist() == [None, [], [-1]]
         pairs = pa.array([[("z", 9)], [("a", 1)], None], pa.map_(pa.string(), pa.int8()))[1:]
-        assert convert(pairs, pa.map_(pa.string(), pa.int64())).to_pylist() == [[("a", 1)], None]
+        assert convert_array(pairs, pa.map_(pa.string(), pa.int64())).to_pylist() == [[("a", 1)], None]
 
     @pytest.mark.parametrize(
         "kind",
@@ -170,14 +170,16 @@ class TestTypes:
             for target in (pa.duration("us"), pa.list_(pa.duration("us"))):
                 given = array if target == pa.duration("us") else pa.ListArray.from_arrays([0, 2], array)
                 expected = [dt.timedelta(seconds=5), None]
-                assert convert(given, target).to_pylist() == (expected if given is array else [expected])
+                assert convert_array(given, target).to_pylist() == (expected if given is array else [expected])
 
     def test_times_of_spark(self) -> None:
         schema = st.StructType([st.StructField("t", st.TimeType(6))])
         assert stored_schema(schema).field(0).type == pa.time32("ms")
-        assert convert(pa.array([5_000_000], pa.time64("ns")), pa.time32("ms")).cast(pa.int32()).to_pylist() == [5]
+        assert convert_array(pa.array([5_000_000], pa.time64("ns")), pa.time32("ms")).cast(pa.int32()).to_pylist() == [
+            5
+        ]
         with pytest.raises(pa.ArrowInvalid):
-            convert(pa.array([5_000_001], pa.time64("ns")), pa.time32("ms"))
+            convert_array(pa.array([5_000_001], pa.time64("ns")), pa.time32("ms"))
 
 
 class TestFilters:
@@ -325,7 +327,7 @@ def test_every_task_reports_what_it_has_read(tmp_path: Path, limit: int | None) 
     table = Table(parse_read_options({"path": str(tmp_path)}))
     schema = table.schema()
     for split in table.splits(schema):
-        scan = Scan(table.options, schema, limit=limit)
+        scan = TaskScan(table.options, schema, limit=limit)
         assert sum(batch.num_rows for _, batch in scan.read(pickle.dumps(split), Metrics())) == (limit or 10)
 
 
@@ -335,7 +337,7 @@ def test_a_limit_does_not_count_on_files_that_may_be_skipped(tmp_path: Path, opt
         smalti.write_table(pa.table({"x": [number] * 5}), tmp_path / f"{number}.mosaic")
     table = Table(parse_read_options({"path": str(tmp_path), option: "true"}))
     schema = table.schema()
-    table.learn()
+    table.learn_facts()
     pieces = [piece for split in table.splits(schema, limit=4) for piece in split]
     assert len(pieces) == (1 if option == "plain" else 3)
     assert (table.aggregate(schema, [["count"]]) is None) is (option != "plain")

@@ -61,16 +61,16 @@ def _sniffed(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(1 << 12)
         file.seek(-min(4, path.stat().st_size), 2)
-        return sniff(head, file.read())
+        return format_of_bytes(head, file.read())
 
 
-def sniff(head: bytes, end: bytes) -> str:
+def format_of_bytes(head: bytes, end: bytes) -> str:
     """The format of a file by its first bytes and its last four; text that is not JSON is taken for CSV.
 
     Examples
     --------
-    >>> sniff(b"PAR1...", b"PAR1"), sniff(b' {"a": 1}', b"1}\\n"), sniff(b"a,b\\n1,2\\n", b"1,2\\n")
-    ('parquet', 'json', 'csv')
+    >>> format_of_bytes(b"PAR1...", b"PAR1"), format_of_bytes(b' {"a": 1}', b"1}\\n")
+    ('parquet', 'json')
     """
     from smalti.jobs.formats.registry import FORMATS
 

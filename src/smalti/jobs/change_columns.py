@@ -41,7 +41,7 @@ class ArrangedColumns:
         return FilePlan(columns, actions, counts={"rows": 0 if is_same else file.opened.num_rows}, is_unchanged=is_same)
 
 
-class Values(Protocol):
+class ValueSource(Protocol):
     """Where the values of new columns come from."""
 
     @property
@@ -68,7 +68,7 @@ class NewColumns:
     """Columns get values for all rows: new columns, or columns that exist, with a new type if it differs."""
 
     fields: tuple[pa.Field, ...]
-    values: Values
+    values: ValueSource
     changes_columns: bool = False
     known: KnownPlans = field(default_factory=KnownPlans, repr=False, compare=False)
 

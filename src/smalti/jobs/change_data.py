@@ -81,13 +81,13 @@ class Spool:
     def stage(self) -> None:
         """End a chunk, and stage it."""
         rows = sum(batch.num_rows for batch in self._batches)
-        place = self._directory.child(f"{self._token}-{len(self.chunks):05d}.arrow")
-        place.parent.make_directory()
+        location = self._directory.child(f"{self._token}-{len(self.chunks):05d}.arrow")
+        location.parent.make_directory()
         # Only the run that has written it reads the file, so half a file does no harm.
-        with place.filesystem.open_output_stream(place.path) as sink, ipc.new_file(sink, self._schema) as writer:
+        with location.filesystem.open_output_stream(location.path) as sink, ipc.new_file(sink, self._schema) as writer:
             for batch in self._batches:
                 writer.write_batch(batch)
-        self.chunks.append(Chunk(self._start, rows, staged=place))
+        self.chunks.append(Chunk(self._start, rows, staged=location))
         self._begin(rows)
 
     def keep(self) -> None:
@@ -125,7 +125,7 @@ def cut_by_files(
     *,
     in_memory: bool,
 ) -> list[Chunk]:
-    """A chunk for each file of a table, which has so many `rows`.
+    """A chunk for each file of a table; `rows` has the number of rows of each file.
 
     Raises
     ------
@@ -216,7 +216,7 @@ class KeyedRows:
         """Columns of rows by their numbers, in the types of some fields; null where a number is null."""
         names = [field.name for field in fields]
         parts: list[list[Any]] = [[] for _ in fields]
-        places: Any = pa.nulls(len(rows), pa.int64())
+        positions: Any = pa.nulls(len(rows), pa.int64())
         taken = 0
         for chunk in self.chunks:
             start, end = (pa.scalar(value, pa.int64()) for value in (chunk.start, chunk.end))
@@ -229,12 +229,12 @@ class KeyedRows:
             for part, field in zip(parts, fields, strict=True):
                 part.append(_taken(data.column(field.name), local, field))
             # The k-th row that is found here is the k-th of what was taken here.
-            places = pc.if_else(inside, pc.add(running_count(inside), pa.scalar(taken - 1, pa.int64())), places)
+            positions = pc.if_else(inside, pc.add(running_count(inside), pa.scalar(taken - 1, pa.int64())), positions)
             taken += count
         if len(parts) and len(parts[0]) == 1 and taken == len(rows):
             return [part[0] for part in parts]
         return [
-            take_rows(_concatenated(part, field), places) if part else null_array(len(rows), field.type)
+            take_rows(_concatenated(part, field), positions) if part else null_array(len(rows), field.type)
             for part, field in zip(parts, fields, strict=True)
         ]
 
@@ -265,25 +265,25 @@ def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any], fields: Seq
     rows = len(mask)
     count = pc.subtract(running_count(mask), pa.scalar(1, pa.int64()))
     own = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), pa.scalar(1, pa.int64()))
-    places = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), own)
+    positions = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), own)
     return [
-        take_rows(_concatenated([before, after], field), places)
+        take_rows(_concatenated([before, after], field), positions)
         for before, after, field in zip(old, new, fields, strict=True)
     ]
 
 
-def stage_numbers(place: Location, numbers: Any) -> None:
+def stage_numbers(location: Location, numbers: Any) -> None:
     """Write an array of numbers to a file."""
-    place.parent.make_directory()
+    location.parent.make_directory()
     sink = pa.BufferOutputStream()
     batch = pa.record_batch([numbers], names=["number"])
     with ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    write_whole(place, sink.getvalue().to_pybytes())
+    write_whole(location, sink.getvalue().to_pybytes())
 
 
-def read_numbers(place: Location) -> Any:
-    return ipc.open_stream(place.read_bytes()).read_all().column(0).combine_chunks()
+def read_numbers(location: Location) -> Any:
+    return ipc.open_stream(location.read_bytes()).read_all().column(0).combine_chunks()
 
 
 #: A function that users pass: from a batch to new columns.

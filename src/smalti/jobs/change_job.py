@@ -1,6 +1,6 @@
 """From a change to a committed table: what all jobs that change a table in place share.
 
-The table is listed and its files are looked into. A verb makes a `FileChange` of that, a task for each file carries it
+The table is listed and its files are opened once. A verb makes a `FileChange` of that, a task for each file carries it
 out, and one commit replaces the files. If other jobs have added files meanwhile, these are changed too, and the commit
 is tried again. If they have replaced files that this job has changed, the job raises `ConflictError`.
 """
@@ -162,7 +162,7 @@ def run_change(
     began = time.monotonic()
     check_positive(keep=run.keep, workers=run.workers)
     executor = choose_executor(run.engine, run.spark, run.workers)
-    target, listing, snapshot = _look_at(table, run.filesystem)
+    target, listing, snapshot = _open_table(table, run.filesystem)
     asked = new_token() if request is None else job_digest([job, target.location.path, request])[:8]
     for commit in listing.finished:
         # This job was interrupted in its own commit, and the listing has finished it.
@@ -189,10 +189,10 @@ def run_change(
         return report
 
 
-def _look_at(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot]:
-    """List a table and look into its files; again if they are replaced meanwhile."""
+def _open_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot]:
+    """List a table and find out which columns its files have; again if files are replaced meanwhile."""
 
-    def look() -> tuple[Target, Listing, Snapshot]:
+    def list_and_learn() -> tuple[Target, Listing, Snapshot]:
         try:
             target, listing = _find_table(table, filesystem)
         except PaimonTableError as error:
@@ -201,7 +201,7 @@ def _look_at(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing
         snapshot.learn(snapshot.files)
         return target, listing, snapshot
 
-    return read_again(look, lambda: None)
+    return read_again(list_and_learn, lambda: None)
 
 
 def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing]:
@@ -232,7 +232,7 @@ class _Runner:
         self._run = run
         self._began = began
         self._finish = finish
-        #: The files of the table that were looked at, with their ids from that time, and what became of each.
+        #: The files of the table that have got a task, with their ids from that time, and the results of the tasks.
         self._seen: dict[str, FileId] = {}
         self._results: dict[str, SplitResult] = {}
         self._num_tasks = self._resumed = 0
@@ -269,7 +269,7 @@ class _Runner:
     # --- tasks ------------------------------------------------------------------------------------------------------
 
     def _change_files(self, settings: ChangeSettings, listing: Listing, *, is_first: bool) -> None:
-        """Run a task for each file that was not looked at yet, and forget files that have gone."""
+        """Run a task for each file that had none yet, and forget files that have gone."""
         ids = {self._relative(listing, file): file for file in listing.files}
         for name in [name for name, id_ in self._seen.items() if name not in ids or id_.is_other(ids[name].id)]:
             if self._results[name].counts.get("files"):

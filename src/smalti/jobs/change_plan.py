@@ -79,21 +79,21 @@ def plan_columns(
     (['c'], {'c': 'b'})
     """
     renamed, new = rename or {}, {field.name: field for field in fields}
-    places: dict[str, tuple[pa.Field, str | None]] = {}
+    planned: dict[str, tuple[pa.Field, str | None]] = {}
     for field in schema:
         if field.name not in drop:
             name = renamed.get(field.name, field.name)
             kept = field if name == field.name else field.with_name(name)
-            places[name] = (new[name], None) if name in new else (kept, field.name)
-    places |= {name: (field, None) for name, field in new.items() if name not in places}
-    order = list(dict.fromkeys([*(name for name in first if name in places), *places]))
+            planned[name] = (new[name], None) if name in new else (kept, field.name)
+    planned |= {name: (field, None) for name, field in new.items() if name not in planned}
+    order = list(dict.fromkeys([*(name for name in first if name in planned), *planned]))
     if not order:
         raise SchemaError("a file needs at least one column, and all of its columns would go", found=schema.names[:5])
     metadata = _described_anew(schema.metadata, drop, renamed)
     return ColumnPlan(
-        pa.schema([places[name][0] for name in order]).with_metadata(metadata or {}),
-        {name: old for name in order if (old := places[name][1]) is not None},
-        tuple(name for name in order if places[name][1] is None),
+        pa.schema([planned[name][0] for name in order]).with_metadata(metadata or {}),
+        {name: old for name in order if (old := planned[name][1]) is not None},
+        tuple(name for name in order if planned[name][1] is None),
     )
 
 

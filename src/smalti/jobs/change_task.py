@@ -221,9 +221,9 @@ def _stage_matched(settings: ChangeSettings, task: FileTask, plan: FilePlan) -> 
         return {}
     if settings.is_dry:
         return {"matched": plan.matched}
-    place = settings.staging.directory.child(f"matched/{task.index:06d}.arrow")
-    stage_numbers(place, plan.matched)
-    return {"matched": place.path}
+    location = settings.staging.directory.child(f"matched/{task.index:06d}.arrow")
+    stage_numbers(location, plan.matched)
+    return {"matched": location.path}
 
 
 def estimated_bytes(opened: MosaicFile, plan: FilePlan) -> dict[str, int]:

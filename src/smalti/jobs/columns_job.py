@@ -9,7 +9,14 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath
-from smalti.jobs.change_columns import AlignedValues, ArrangedColumns, ComputedValues, JoinedValues, NewColumns, Values
+from smalti.jobs.change_columns import (
+    AlignedValues,
+    ArrangedColumns,
+    ComputedValues,
+    JoinedValues,
+    NewColumns,
+    ValueSource,
+)
 from smalti.jobs.change_data import ColumnFunction, call_function
 from smalti.jobs.change_job import OpenTable, RunOptions, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist, check_new_names, check_renaming
@@ -137,7 +144,7 @@ def _set_columns(
         if must_exist:
             check_columns_exist(names, opened.changeable, opened.partitions, "to replace")
         check_new_names(names, () if replace else opened.changeable, opened.partitions)
-        values: Values
+        values: ValueSource
         if given is None:
             values = ComputedValues(data, _inputs(columns, opened))
         elif keys is None:

@@ -55,19 +55,7 @@ def run_copy(
     try:
         results = _run_splits(splits, finished, settings, executor, meter)
     except (OSError, MosaicError) as error:
-        if not target.is_file:
-            try:  # Perhaps what went wrong is that another job has changed the table.
-                change.refuse_conflict()
-            except ConflictError as conflict:
-                raise conflict.locate(path=job.target) from error
-        if isinstance(error, FileNotFoundError) and str(error.filename).startswith(settings.staging.directory.path):
-            raise staged_error(error.filename) from error
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            kept = settings.staging.directory.path
-            reason = (
-                f"{error.strerror}; what is finished stays in {kept} for the next run, or until the table is cleaned"
-            )
-            raise OSError(error.errno, reason, error.filename or job.target) from error
+        _explain(error, job, settings, change)
         raise
     files, skipped = committable_files([results[split.index] for split in splits])
     token = new_token()
@@ -111,6 +99,21 @@ def run_copy(
     except ConflictError as error:
         raise error.locate(path=job.target) from None
     return summary
+
+
+def _explain(error: OSError | MosaicError, job: JobSummary, settings: CopySettings, change: Change) -> None:
+    """Raise an error that says more than `error`, if it is known why the splits could not be run."""
+    staging = settings.staging.directory.path
+    if not settings.target.is_file:
+        try:  # Perhaps another job has changed the table.
+            change.refuse_conflict()
+        except ConflictError as conflict:
+            raise conflict.locate(path=job.target) from error
+    if isinstance(error, FileNotFoundError) and str(error.filename).startswith(staging):
+        raise staged_error(error.filename) from error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        reason = f"{error.strerror}; what is finished stays in {staging} for the next run, until the table is cleaned"
+        raise OSError(error.errno, reason, error.filename or job.target) from error
 
 
 def _run_splits(

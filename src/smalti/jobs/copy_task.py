@@ -25,7 +25,7 @@ from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter
 from smalti.jobs.planning import Output, Split
 from smalti.jobs.rewrite_task import PieceFacts, RowGroupCopy
-from smalti.jobs.sorting import check_keys, sorted_batches
+from smalti.jobs.sorting import check_sort_keys, sorted_batches
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
@@ -284,7 +284,7 @@ class _OutputWriter:
     def write_all(self, reader: _OutputReader, report: Report) -> None:
         batches, sort_by = reader.batches(), self._settings.sort_by
         if sort_by:
-            check_keys(reader.schema, sort_by)
+            check_sort_keys(reader.schema, sort_by)
             batches = sorted_batches(reader.batches, reader.schema, sort_by)
         with self._writer_errors():
             self._writer = self._begin(reader)

@@ -84,19 +84,19 @@ class KeyIndex:
 
     def _number(self, keys: pa.Table, *, is_new: bool) -> Any:
         codes = None
-        for place, column in enumerate(keys.columns):
+        for index, column in enumerate(keys.columns):
             values = column.combine_chunks()
             if is_new:
                 self._values.append(values.unique().drop_null())
-            found = pc.index_in(values, value_set=self._values[place], skip_nulls=True).cast(pa.int64())
+            found = pc.index_in(values, value_set=self._values[index], skip_nulls=True).cast(pa.int64())
             if codes is None:
                 codes = found
                 continue
-            count = pa.scalar(max(1, len(self._values[place])), pa.int64())
+            count = pa.scalar(max(1, len(self._values[index])), pa.int64())
             pairs = pc.add(pc.multiply(codes, count), found)
             if is_new:  # All pairs could be more than a number can count, so those that occur are numbered again.
                 self._pairs.append(pairs.unique().drop_null())
-            codes = pc.index_in(pairs, value_set=self._pairs[place - 1], skip_nulls=True).cast(pa.int64())
+            codes = pc.index_in(pairs, value_set=self._pairs[index - 1], skip_nulls=True).cast(pa.int64())
         return codes
 
     def find(self, keys: pa.Table) -> Any:

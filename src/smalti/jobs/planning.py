@@ -135,8 +135,8 @@ def plan_compact(
     for directory in sorted(by_directory):
         number = 0
         members = by_directory[directory]
-        for places in pack([file.file.size for file in members], target_bytes):
-            group = [members[place] for place in places]
+        for indices in pack([file.file.size for file in members], target_bytes):
+            group = [members[index] for index in indices]
             if not rewrite_all and len(group) == 1 and not _has_small_groups(group[0]):
                 continue
             pieces = tuple(file.whole for file in group)

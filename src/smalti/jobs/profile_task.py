@@ -36,7 +36,8 @@ from smalti.table.splits import Piece
 
 #: Values of a column that its histogram is drawn from, and how many bars it has.
 MAX_SAMPLE, BINS = 512, 16
-#: Values of all columns of a wide table together; but so many of each, and so many from each task.
+#: The sampled values of all columns together, if there are many columns; and the least that a column gets, over all
+#: tasks and from each task.
 MAX_SAMPLES, LEAST_SAMPLE, LEAST_SHARE = 1 << 20, 64, 16
 BARS = " ▁▂▃▄▅▆▇█"
 
@@ -63,7 +64,7 @@ class ColumnMeasure:
 
     `given` is the type that the values were written with, `type` the one that they are measured in: the stored one,
     unless that has lost a unit, as for durations.
-    `first` tells where the column was seen first: the number of the task, its place among the columns, the path.
+    `first` tells where the column was seen first: the number of the task, the index of the column, the path.
     `limit` is how large its sample may become, `share` how large that of one task.
     `bounds` are the least and the greatest value, of each batch until `pack` makes an Array of them. `registers` are
     those of the estimate of distinct values, compressed on their way from one process to another. They are None for

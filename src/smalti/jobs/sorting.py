@@ -44,7 +44,7 @@ def parse_sort(sort_by: str | Sequence[str | tuple[str, str]] | None) -> tuple[t
     return parsed
 
 
-def check_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
+def check_sort_keys(schema: pa.Schema, keys: Sequence[tuple[str, str]]) -> None:
     """Refuse keys that are not in the schema, and types that have no order."""
     for name, _ in keys:
         if schema.get_field_index(name) < 0:
@@ -107,7 +107,7 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
         if at == len(wanted):
             break
     gathered = concat_batches(parts) if len(parts) > 1 else parts[0]
-    # by_number[k] is the place in `order` of the k-th gathered row, so its inverse puts the rows in order.
+    # by_number[k] is the index in `order` of the k-th gathered row, so its inverse puts the rows in order.
     result = _take(gathered, pc.sort_indices(by_number))
     columns = list(map(_narrowed, result.columns, schema))
     fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
@@ -115,7 +115,7 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
 
 
 def _recounted(array: pa.Array, field: pa.Field) -> pa.Array:
-    """The array with the indices and run ends of a field, which Arrow changes without a look at values if it can."""
+    """The array with the indices and run ends of a field, which Arrow changes without touching values if it can."""
     try:
         return array if array.type == field.type else array.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

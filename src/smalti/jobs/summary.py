@@ -156,7 +156,7 @@ class ChangeReport:
     null_keys : int
         Rows of the data with a null key, which match nothing.
     total_files : int
-        Files of the table that were looked at.
+        All files of the table.
     dry_run : bool
         Whether nothing was changed.
     resumed_files : int

@@ -42,7 +42,7 @@ def _has_struct(type_: pa.DataType) -> bool:
         return not is_legacy_timestamp(type_)
     if pt.is_map(type_):  # Arrow has the entries of a map as structs.
         return _has_struct(type_.key_type) or _has_struct(type_.item_type)
-    return any(_has_struct(type_.field(place).type) for place in range(type_.num_fields))
+    return any(_has_struct(type_.field(index).type) for index in range(type_.num_fields))
 
 
 @dataclass

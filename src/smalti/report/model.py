@@ -152,7 +152,7 @@ def _findings(names: list[str], facts: Mapping[str, ColumnFacts]) -> list[dict[s
 
 
 def _stored_facts(layout: FileLayout, rows: int) -> dict[str, ColumnFacts]:
-    """What the stored bytes tell of columns without a look at their values."""
+    """What the stored bytes tell of columns without reading their values."""
     facts: dict[str, ColumnFacts] = {}
     firsts: dict[tuple[str, bytes], str] = {}
     types = {part.name: part.type for group in layout.row_groups[:1] for b in group.buckets for part in b.columns}

@@ -19,9 +19,9 @@ from smalti.jobs.engine import Combine, Result, Task, Work
 from smalti.progress import Meter
 from smalti.spark.setup.local import session
 
-#: Seconds between looks at Spark's status tracker.
+#: Seconds after which Spark's status tracker is asked again.
 POLL_SECONDS = 0.2
-#: From so many results on they are combined on the executors, in so many steps.
+#: The number of results from which on they are combined on the executors, and in how many steps.
 MANY_TASKS, TREE_DEPTH = 16, 3
 #: Rows, bytes and tasks that are done.
 Totals = tuple[int, int, int]

@@ -90,16 +90,16 @@ class _Unknown:
     """A value that Python cannot hold. No column is compared with it."""
 
 
-def rename_columns(filters: Sequence[SparkFilter], names: Mapping[str, str]) -> list[SparkFilter]:
+def rename_in_filters(filters: Sequence[SparkFilter], names: Mapping[str, str]) -> list[SparkFilter]:
     """Filters on the columns of a file, whose names may be spelled otherwise.
 
     Examples
     --------
-    >>> rename_columns([("Not", ("EqualTo", "ID", 3))], {"ID": "id"})
+    >>> rename_in_filters([("Not", ("EqualTo", "ID", 3))], {"ID": "id"})
     [('Not', ('EqualTo', 'id', 3))]
     """
     return [
-        (name, *rename_columns(rest, names))
+        (name, *rename_in_filters(rest, names))
         if name in ("And", "Or", "Not")
         else (name, names.get(rest[0], rest[0]), *rest[1:])
         for name, *rest in filters
@@ -144,7 +144,7 @@ def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]
 def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool = False) -> Tree | None:
     """The tree of one filter. Of an `And`, a part that cannot be decided is left out, unless it must be `whole`."""
     name, *rest = filter_
-    if name == "Not":  # What the child lets through too much, its negation would drop.
+    if name == "Not":  # The negation of a part of an And would drop matching rows, so the child has to be whole.
         child = _tree(rest[0], types, whole=True)
         return None if child is None else Not(child)
     if name in ("And", "Or"):

@@ -26,7 +26,7 @@ _SAFE = "/=:@!$&'()*+,;~-._"
 
 
 def file_uri(path: str, scheme: str) -> str:
-    """A path as Spark spells those of its own formats: a URI, with what a URI has no place for escaped.
+    """A path as Spark spells those of its own formats: a URI, with characters escaped that a URI cannot have.
 
     Examples
     --------
@@ -50,8 +50,8 @@ _FIELDS: Mapping[str, Callable[[Piece, str], object]] = {
 
 def stored_part(schema: pa.Schema) -> pa.Schema:
     """A schema without the hidden column."""
-    place = schema.get_field_index(HIDDEN)
-    return schema if place < 0 or not pa.types.is_struct(schema.field(place).type) else schema.remove(place)
+    index = schema.get_field_index(HIDDEN)
+    return schema if index < 0 or not pa.types.is_struct(schema.field(index).type) else schema.remove(index)
 
 
 def asks_row_numbers(schema: pa.Schema) -> bool:
@@ -73,12 +73,12 @@ def with_numbers(finish: Finish) -> Finish:
 
 
 def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str) -> pa.RecordBatch:
-    """A batch of a piece with the hidden column, in the place that a schema gives it.
+    """A batch of a piece with the hidden column, where a schema has it.
 
     The batch may end with row numbers. Rows that pypaimon has merged are in no file, and have none.
     """
-    place = schema.get_field_index(HIDDEN)
-    fields = list(schema.field(place).type)
+    index = schema.get_field_index(HIDDEN)
+    fields = list(schema.field(index).type)
     columns = list(batch.columns)
     numbers = columns.pop() if batch.schema.names[-1:] == [NUMBERS.name] else pa.nulls(batch.num_rows, pa.int64())
     arrays = [
@@ -88,5 +88,5 @@ def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str)
         for field in fields
     ]
     hidden = pa.StructArray.from_arrays(arrays, fields=fields)
-    columns.insert(place, hidden)
+    columns.insert(index, hidden)
     return pa.RecordBatch.from_arrays(columns, schema=schema)

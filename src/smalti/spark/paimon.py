@@ -22,7 +22,7 @@ from smalti.predicate import Filter, normalize_filters
 from smalti.spark.filters import SparkFilter, filter_tree
 from smalti.spark.options import ReadOptions
 from smalti.spark.task.read import OwnPiece
-from smalti.spark.types import convert
+from smalti.spark.types import convert_array
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack
 
@@ -41,7 +41,7 @@ class SplitPiece(OwnPiece):
         names = [name for name in schema.names if name in self.table.table.field_dict]
         output = self.table.schema_of(names)
         adapter = Adapter(schema, names, convert=partial(_to_spark, self.table.path))
-        # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
+        # Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
         wanted = as_filter(output, [each for each in filters if each[0] != "IsNotNull"])
         for batch in SplitReader(self.table, output, wanted, memory_limit=self.memory_limit).batches([self.split]):
             yield adapter.adapt(batch)
@@ -49,7 +49,7 @@ class SplitPiece(OwnPiece):
 
 def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
     try:
-        return convert(array, target.type)
+        return convert_array(array, target.type)
     except pa.ArrowInvalid as error:
         raise SchemaError("value is out of Spark's range", path=path, column=target.name, found=str(error)) from None
 
@@ -87,7 +87,7 @@ class SnapshotTable:
         """The columns by which values that a join has found may rule out files."""
         return set(self.partitions().names)
 
-    def learn(self, most: int | None = None) -> None:
+    def learn_facts(self, most: int | None = None) -> None:
         """Nothing: what Paimon's manifests tell is used in `splits`."""
 
     @property

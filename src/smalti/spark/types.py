@@ -318,7 +318,7 @@ def needed_paths(name: str, stored: Any, wanted: Any) -> list[str]:
     return [name]
 
 
-def convert(array: Any, target: Any) -> pa.Array:
+def convert_array(array: Any, target: Any) -> pa.Array:
     """`array` as `target`, which it `fits` (or the other way round, when writing: then only if nothing is lost)."""
     if array.type == target:
         same: pa.Array = array
@@ -332,10 +332,10 @@ def convert(array: Any, target: Any) -> pa.Array:
     source: Any = array.type
     rebuilt: pa.Array
     if pt.is_struct(source) and pt.is_struct(target):
-        rebuilt = rebuild_struct(array, target, convert)
+        rebuilt = rebuild_struct(array, target, convert_array)
         return rebuilt
     if is_list_like(source) or pt.is_map(source):
-        rebuilt = rebuild(array, target, convert)
+        rebuilt = rebuild(array, target, convert_array)
         return rebuilt
     if pt.is_duration(source) and source.unit == "ns" and pt.is_duration(target):
         array = _floor_to_microseconds(array)

@@ -130,7 +130,7 @@ class _Channel:
 
 
 def _tell(error: Exception) -> str:
-    """What a user is told: a message of ours stands for itself, and anything else is shown from where it comes."""
+    """The message for the user: of an error of ours its own text, of any other error the traceback."""
     expected = isinstance(error, (MosaicError, OSError))
     return f"{type(error).__name__}: {error}" if expected else traceback.format_exc()
 

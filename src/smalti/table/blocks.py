@@ -38,9 +38,9 @@ class TableBlocks(RowBlocks):
         def ask(file: MosaicFile) -> tuple[list[int], list[int]]:
             return block_sizes(file, file.columns.whole(file.columns.present(names)))
 
-        for place, (_, answer) in enumerate(table.visit(plan.files, ask, opened)):
-            found[place] = answer
-        self._places = [(place, group) for place, (counts, _) in found.items() for group in range(len(counts))]
+        for index, (_, answer) in enumerate(table.visit(plan.files, ask, opened)):
+            found[index] = answer
+        self._blocks = [(index, group) for index, (counts, _) in found.items() for group in range(len(counts))]
         self.counts = [rows for counts, _ in found.values() for rows in counts]
         self.sizes = [size for _, sizes in found.values() for size in sizes]
         named = zip(plan.files, (counts for counts, _ in found.values()), strict=True)
@@ -52,15 +52,15 @@ class TableBlocks(RowBlocks):
         self._lock = threading.Lock()
 
     def read(self, block: int, rows: range | None = None) -> pa.Table:
-        place, group = self._places[block]
-        opened = self._file(place)
+        index, group = self._blocks[block]
+        opened = self._file(index)
         if rows is not None:
             start = opened._row_starts[group]
             rows = range(start + rows.start, start + rows.stop)
-        return self._read(place, Allowance(most_memory()), row_groups=[group], rows=rows)
+        return self._read(index, Allowance(most_memory()), row_groups=[group], rows=rows)
 
-    def _read(self, place: int, kept: Allowance, **which: Any) -> pa.Table:
-        opened, file = self._file(place), self._plan.files[place]
+    def _read(self, index: int, kept: Allowance, **which: Any) -> pa.Table:
+        opened, file = self._file(index), self._plan.files[index]
         constants = self._table.constants_of(file)
         read = plan_file(self._plan, choose_columns(self._plan, opened), constants)
         batches = []
@@ -71,14 +71,14 @@ class TableBlocks(RowBlocks):
     def take(self, indices: Any) -> pa.Table:
         kept = Allowance(most_memory())
         wanted = plan_take(parse_indices(indices, self._starts[-1]))
-        parts = [self._read(place, kept, rows=rows) for place, rows in split_rows(wanted.rows, self._starts)]
+        parts = [self._read(index, kept, rows=rows) for index, rows in split_rows(wanted.rows, self._starts)]
         return in_order_of(wanted, pa.concat_tables(parts or [self.schema.empty_table()]), kept)
 
-    def _file(self, place: int) -> MosaicFile:
-        opened = self._open.get(place) or self._table.open(self._plan.files[place])
+    def _file(self, index: int) -> MosaicFile:
+        opened = self._open.get(index) or self._table.open(self._plan.files[index])
         with self._lock:
-            opened = self._open.setdefault(place, opened)  # Another thread may have been faster.
-            self._open.move_to_end(place)
+            opened = self._open.setdefault(index, opened)  # Another thread may have been faster.
+            self._open.move_to_end(index)
             while len(self._open) > _MAX_OPEN:
                 self._open.popitem(last=False)  # It is closed with its last reader.
         return opened

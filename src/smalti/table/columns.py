@@ -74,7 +74,7 @@ class TypedColumns(ABC):
 
 
 class GivenColumns(TypedColumns):
-    """The columns of a schema that is known."""
+    """The columns of a schema that the caller has given, or of one that was made before."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 #: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
 _MAX_LISTINGS = 100
-#: A read starts over when a file of the listing has gone: so often at least, and for so many seconds. On a local disk
-#: ten reads of a small table take less than a tenth of a second, in which a busy machine may let only the writers run.
+#: A read starts over when a file of the listing has gone, until it was tried this often and for this many seconds. On a
+#: local disk ten reads of a small table take less than 0.1 s, in which a busy machine may run nothing but writers.
 _MIN_READS = 10
 _READ_PATIENCE = 10.0
 #: Which of several directories may hold wanted rows, by the partition values that their paths spell.
@@ -59,8 +59,8 @@ class FoundFile:
     size : int
     partition : dict
         Partition values by column, as text.
-    settled : str, optional
-        While a commit is carried out: where the file will be afterwards, for those who open it later.
+    final : str, optional
+        While a commit is carried out, the path that the file is moved to: whoever opens it later finds it there.
     modified : int
         Time of modification in nanoseconds, 0 if it is not known.
     etag : str
@@ -72,7 +72,7 @@ class FoundFile:
     path: str
     size: int
     partition: dict[str, str | None] = field(default_factory=dict, hash=False)
-    settled: str | None = None
+    final: str | None = None
     modified: int = 0
     etag: str = ""
     table: str | None = None
@@ -80,12 +80,12 @@ class FoundFile:
     @property
     def name(self) -> str:
         """The path that the file keeps once its commit is carried out."""
-        return self.settled or self.path
+        return self.final or self.path
 
     @property
     def id(self) -> FileId:
-        """What tells it from another file of its name; only its size where a commit has yet to bring it there."""
-        return FileId(self.size) if self.settled else FileId.of(self.size, self.etag, self.modified)
+        """What tells it from another file of its name. A file that is still to be moved has only its size for that."""
+        return FileId(self.size) if self.final else FileId.of(self.size, self.etag, self.modified)
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
 
 
 def _find(location: Location, suffix: str, *, globs: bool, plain: bool, prune: Prune | None = None) -> Listing:
-    """The files found at one place."""
+    """The files of one path or glob."""
     fs, path, info = location.filesystem, location.path, location.info()
     if info.is_file:
         return Listing(fs, [FoundFile(path, info.size, modified=info.modified, etag=info.etag)])
@@ -261,7 +261,7 @@ def _find_committed(fs: FileSystem, path: str, real: str, states: _States) -> Li
 
 
 def _real(location: Location) -> str:
-    """The path that records hold; the place may have been asked for through a symbolic link."""
+    """The path without symbolic links, as records hold it."""
     return os.path.realpath(location.path) if location.is_local else str(PurePosixPath(location.path))
 
 
@@ -273,7 +273,7 @@ def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool, pru
     before = _states(fs, tables_above(real), logs)
     for _ in range(_MAX_LISTINGS):
         listed, tables = _list(fs, selection, plain=plain, pruning=pruning)
-        listing = _follow(fs, selection, real, listed, before, pruning)
+        listing = _apply_records(fs, selection, real, listed, before, pruning)
         after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
         if after == before and (
             selection.suffix == FILE_SUFFIX
@@ -377,7 +377,7 @@ def _list(
     return {path: entry for path, entry in files.items() if entry.is_file}, tables
 
 
-def _follow(
+def _apply_records(
     fs: FileSystem,
     selection: Selection,
     real: str,
@@ -385,8 +385,10 @@ def _follow(
     states: _States,
     pruning: _Pruning | None,
 ) -> Listing:
-    """Apply what records say to what was listed. A file that is found neither where it was staged nor in its place has
-    the size -1."""
+    """Apply the records of pending commits to what was listed.
+
+    A file that is found neither at its staged path nor at its final one has the size -1.
+    """
     pending: list[Commit] = []
     hidden, tables = {}, set()
     for table, state in states.items():
@@ -421,9 +423,9 @@ def _follow(
         if entry is None:  # It was moved while it was listed.
             entry = Location(fs, name).info()
             entry = entry if entry.is_file else Entry(name, "NotFound", -1)
-        settled = name if addition is not None and entry.path == addition.staged else None
+        final = name if addition is not None and entry.path == addition.staged else None
         table = selection.base
-        files.append(FoundFile(entry.path, entry.size, partition, settled, entry.modified, entry.etag, table))
+        files.append(FoundFile(entry.path, entry.size, partition, final, entry.modified, entry.etag, table))
     leftovers = {
         rebase(path, selection.base, "."): found
         for path, found in ids.items()
@@ -482,7 +484,7 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
     RemovedError
         If it was removed, and is not kept.
     """
-    for path in filter(None, (file.path, file.settled)):
+    for path in filter(None, (file.path, file.final)):
         try:
             source = open_source(path, filesystem)
         except FileNotFoundError:
@@ -519,7 +521,7 @@ def kept_location(file: FoundFile, filesystem: FileSystem) -> Location:
 def location_of(file: FoundFile, filesystem: FileSystem) -> Location:
     """Where a file is now, for readers of other formats: it may have been moved since it was found."""
     location = Location(filesystem, file.path)
-    return location if file.settled is None or location.is_file() else Location(filesystem, file.settled)
+    return location if file.final is None or location.is_file() else Location(filesystem, file.final)
 
 
 def _kept_paths(file: FoundFile, filesystem: FileSystem) -> Iterator[str]:

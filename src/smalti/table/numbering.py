@@ -1,4 +1,4 @@
-"""Row numbers for readers that know no rows by number, such as merged rows of Paimon tables and files of other formats.
+"""Row numbers for readers that cannot start at a row, such as merged rows of Paimon tables and files of other formats.
 
 They read their rows from the first one on; rows that are not wanted are dropped here.
 """

@@ -80,7 +80,7 @@ def open_each(source: Any, filesystem: AnyFileSystem = None) -> Iterator[tuple[s
 
 
 def source_name(source: Any) -> str:
-    """What a user has passed, as it is shown: without what a URI may hold that is nobody's business."""
+    """The name of a source in messages and output: what the user has passed, without the credentials of a URI."""
     if isinstance(source, (list, tuple)):
         return ", ".join(map(source_name, source))
     return without_secrets(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else "in memory"

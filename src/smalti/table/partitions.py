@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 def partition_schema(
     files: Sequence[FoundFile],
     infer: Callable[[Collection[str | None]], pa.DataType] | None = None,
-    also: Mapping[str, Set[str | None]] | None = None,
+    ruled_out: Mapping[str, Set[str | None]] | None = None,
 ) -> pa.Schema:
     """Return the partition columns of some files, which must all be partitioned in the same way.
 
-    `infer` tells the type of a column from its values, by default `infer_type`. `also` has values of partitions that
-    are not read, and count for the type all the same.
+    `infer` tells the type of a column from its values, by default `infer_type`. `ruled_out` has the
+    values of directories that were not listed; the type of a column has to hold them as well.
     """
-    infer, also = infer or infer_type, also or {}
+    infer, ruled_out = infer or infer_type, ruled_out or {}
     names = list(files[0].partition) if files else []
     for file in files:
         if list(file.partition) != names:
             raise SchemaError(
                 "files are partitioned in different ways", path=file.path, found=list(file.partition), expected=names
             )
-    values = {name: {file.partition[name] for file in files} | also.get(name, set()) for name in names}
+    values = {name: {file.partition[name] for file in files} | ruled_out.get(name, set()) for name in names}
     return pa.schema([pa.field(name, infer(found - {None})) for name, found in values.items()])
 
 

@@ -163,7 +163,7 @@ def matching_row_groups(
     ----------
     files : sequence of FoundFile
     facts : mapping of path to FileFacts
-        Of the files that were looked into.
+        Of the files whose index was read.
     values : mapping of path to mapping of column to scalar
         Partition values of each file. They are bounds of all its row groups.
     types : mapping of column to type
@@ -233,9 +233,9 @@ def numbered_pieces(
     wanted = None if rows is None else dict(split_rows(rows, starts))
     pieces, left = [], iter(enumerate(every))
     for file in files:
-        place = next(place for place, each in left if each is file)
-        if wanted is None or place in wanted:
-            piece = Piece(file, file.size, rows=None if wanted is None else wanted[place], first_row=starts[place])
+        index = next(index for index, each in left if each is file)
+        if wanted is None or index in wanted:
+            piece = Piece(file, file.size, rows=None if wanted is None else wanted[index], first_row=starts[index])
             pieces.append(piece)
     return pieces
 
@@ -272,7 +272,7 @@ def _narrow(piece: Piece, known: FileFacts, kept: set[int]) -> list[Piece]:
 
 
 def rows_of(piece: Piece, facts: Mapping[str, FileFacts]) -> int | None:
-    """How many rows a piece has, if its file was looked into."""
+    """How many rows a piece has, if the index of its file was read."""
     known = facts.get(piece.file.path)
     if known is None:
         return None

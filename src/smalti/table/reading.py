@@ -148,7 +148,7 @@ def _units(
     batch_size: int | None,
     budget: Budget,
 ) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
-    """The row groups of all pieces. A file that is still being opened is waited for by the one who asks for units."""
+    """The row groups of all pieces. For a file that is still being opened its future comes first, to be waited for."""
     ahead = Allowance(budget.memory_limit) if budget.readahead else None
     for piece, opening in zip(pieces, openings, strict=True):
         while not opening.done():
@@ -173,7 +173,7 @@ def _units(
 def _deliver(
     piece: Piece, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None, budget: Budget
 ) -> _Delivery:
-    """What is decoded already is finished here, in a thread of its own; what is not, when it is asked for."""
+    """Finish batches that are decoded already here, in a thread of the pool; others when the caller asks for them."""
     try:
         batches, finish = unit.run(), read.finish
         if finish is not None and isinstance(batches, Decoded):
@@ -289,7 +289,7 @@ def _by_name(opened: MosaicFile, names: Sequence[str]) -> tuple[list[str], list[
 
 
 def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:
-    """The rows of a batch that match a filter that fits it, with the columns of `output`.
+    """The rows of a batch that match a filter with values in the types of its columns, with the columns of `output`.
 
     A filter names fields of structs by their paths.
     """

@@ -46,7 +46,7 @@ MAX_REMEMBERED = 20_000
 
 
 class FilesAddedError(ConflictError):
-    """Files were added since a job that changes every file has looked at the table. It may look at them, too."""
+    """Files were added since a job that changes every file has listed the table. It may change them too, and retry."""
 
 
 class FileId(NamedTuple):

@@ -113,7 +113,7 @@ class ReadSettings:
 
 
 def _with_path(file: FoundFile, filesystem: FileSystem, settings: ReadSettings) -> FoundFile:
-    """The file with its path as a partition value, which is what it is: one value for all of its rows."""
+    """The file with its path as a partition value: like a partition value, it is the same in all rows of the file."""
     assert settings.file_paths is not None
     stores = Location(filesystem, file.name).stores
     path = file.name if stores is None else f"{stores.get_type_name()}://{file.name}"
@@ -152,14 +152,14 @@ class Snapshot:
 
     @classmethod
     def of(cls, listing: Listing, settings: ReadSettings) -> Snapshot:
-        files, also = listing.files, listing.ruled_out
+        files, ruled_out = listing.files, listing.ruled_out
         if settings.levels is not None:
             files = [replace(file, partition=level_values(listing.relative(file), settings.levels)) for file in files]
         if settings.file_paths is not None:
             files = [_with_path(file, listing.filesystem, settings) for file in files]
         has_columns = settings.is_partitioned or settings.file_paths is not None
-        partitions = partition_schema(files, also=also) if has_columns else pa.schema([])
-        return cls(listing.filesystem, files, partitions, settings, is_whole=not also)
+        partitions = partition_schema(files, ruled_out=ruled_out) if has_columns else pa.schema([])
+        return cls(listing.filesystem, files, partitions, settings, is_whole=not ruled_out)
 
     @cached_property
     def budget(self) -> Budget:
@@ -180,7 +180,7 @@ class Snapshot:
         return sum(file.size for file in self.files) // max(1, len(self.files))
 
     def budget_of(self, num_columns: int) -> Budget:
-        """The budget of a read of so many columns. Few of many local ones are read before a thread has started."""
+        """The budget of a read of some columns. Few of many local columns are read in less time than threads start."""
         width = next((len(columns) for columns in self.columns.values()), num_columns)
         num_bytes = self._mean_bytes * num_columns // max(1, width)
         if self.settings.readahead is None and not self._is_remote and num_bytes < MIN_LOCAL_BYTES:
@@ -212,7 +212,7 @@ class Snapshot:
     def visit(
         self, files: Iterable[FoundFile], ask: Callable[[MosaicFile], Answer], kept: OpenFiles | None = None
     ) -> Iterator[tuple[FoundFile, Answer]]:
-        """Open files, several at a time, and ask each something. Files that `kept` has room for stay open."""
+        """Open files, several at a time, and call `ask` with each. Files that `kept` accepts stay open."""
 
         def visit(file: FoundFile) -> tuple[FoundFile, Answer]:
             opened = self.open(file)
@@ -279,7 +279,7 @@ class Snapshot:
 
 
 class OpenFiles:
-    """Files that stay open between the look at their columns and the reading of their rows.
+    """Files that stay open between the planning of a read, which needs their columns, and the reading of their rows.
 
     What opening a remote file has fetched need not be fetched again then. Half of the memory limit is spent on that. A
     process may have few local files open, so only some of those stay open.
@@ -295,7 +295,7 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def keep(self, path: str, opened: MosaicFile) -> bool:
-        """Keep a file open if there is room for it."""
+        """Keep a file open, unless that would exceed the limits. Return whether it is kept."""
         with self._lock:
             if path in self._files or opened.held_bytes > self._left:
                 return False

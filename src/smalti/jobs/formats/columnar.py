@@ -15,7 +15,7 @@ from smalti.errors import MosaicError
 from smalti.io.locations import Location
 from smalti.jobs.formats.request import (
     ReadRequest,
-    check_columns,
+    refuse_missing,
     refuse_row_groups,
     select_fields,
     split_batch,
@@ -125,7 +125,7 @@ class ArrowFileReader(GroupedReader):
     def _open(self, location: Location, opened: ExitStack) -> pa.Schema:
         self._stream = opened.enter_context(location.filesystem.open_input_file(location.path))
         schema = pa.ipc.open_file(self._stream).schema
-        check_columns(self._columns, schema.names)
+        refuse_missing(self._columns, schema.names)
         included = None if self._columns is None else [schema.names.index(name) for name in self._columns]
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=self._request.threads)
         self._file = pa.ipc.open_file(self._stream, options=options)

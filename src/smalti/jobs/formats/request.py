@@ -87,18 +87,19 @@ def content_errors(path: str, format_name: str) -> Iterator[None]:
         raise CorruptFileError(f"cannot be read as {format_name}: {first_line}", path=path) from None
 
 
-def check_columns(columns: Sequence[str] | None, names: Sequence[str]) -> None:
+def refuse_missing(columns: Sequence[str] | None, names: Sequence[str]) -> None:
     """Refuse columns that are not among `names`."""
-    missing = [name for name in columns or () if name not in set(names)]
-    if missing:
-        raise no_column(missing[0], names)
+    known = set(names)
+    for name in columns or ():
+        if name not in known:
+            raise no_column(name, names)
 
 
 def select_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     """The fields of `columns`, in that order; all fields if it is None."""
     if columns is None:
         return schema
-    check_columns(columns, schema.names)
+    refuse_missing(columns, schema.names)
     return pa.schema([schema.field(name) for name in columns])
 
 

@@ -163,7 +163,7 @@ class Table:
         readable = [file for file in kept if file.path in groups and file.path not in self._skipped]
         pieces = cut_files(readable, facts, groups, limit_bytes)
         pieces = pieces if limit is None or self._may_skip else first_pieces(pieces, facts, limit)
-        # As Spark packs files: opening one more costs nothing where there is room for its bytes.
+        # As Spark packs files: opening one more costs nothing where its bytes still fit.
         cost = self.options.open_cost_bytes
         packed = pack([piece.num_bytes + cost for piece in pieces], limit_bytes + cost)
         return [tuple(pieces[index] for index in group) for group in packed]
@@ -171,7 +171,7 @@ class Table:
     def decides(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> list[bool]:
         """Which filters the names of directories decide for all rows, so that Spark need not apply them again.
 
-        Every file must have been looked into, because one that stores a partition column has values of its own.
+        The index of every file must have been read, because one that stores a partition column has values of its own.
         """
         if any(file.path not in self._snapshot.facts for file in self.files):
             return [False] * len(filters)
@@ -205,17 +205,17 @@ class Table:
         """A piece for each row group of pieces."""
         return by_row_group(pieces, self._snapshot.facts)
 
-    def learn(self, most: int | None = None) -> None:
-        """Look into the files that were not opened for their schema, unless there are more than `most`."""
+    def learn_facts(self, most: int | None = None) -> None:
+        """Read the index of files that were not opened for their schema, unless there are more than `most`."""
         facts = self._snapshot.facts
         files = [file for file in self.files if file.path not in facts]
         if most is None or len(files) <= most:
             with ThreadPoolExecutor(_PARALLEL) as pool:
-                list(pool.map(self._learn, files))
+                list(pool.map(self._learn_facts, files))
         if sum(known.num_values for known in facts.values()) > _MAX_STATISTICS:
             facts.update({path: known.without_statistics() for path, known in facts.items()})
 
-    def _learn(self, file: FoundFile) -> None:
+    def _learn_facts(self, file: FoundFile) -> None:
         with suppress(*UNREADABLE, OSError), self._snapshot.open(file) as opened:
             self._note_facts(opened, file)
 
@@ -268,7 +268,7 @@ class Table:
             return None
         facts = self._snapshot.facts
         check_unchanged([file for file in self.files if file.path in facts], self._locations, self.options)
-        self.learn()
+        self.learn_facts()
         names = set(self.partitions().names) if self.files else set(groups)
         if set(groups) - names or set(groups) & self._stored_partitions():
             return None
@@ -290,7 +290,7 @@ class Table:
     def _stored_partitions(self) -> set[str]:
         """The partition columns that files store too, so that the text of a directory decides nothing about them.
 
-        The first file stands for those that were not looked into.
+        The first file stands for those whose index was not read.
         """
         known = [file for file in self.files if file.path in self._snapshot.facts] or self.files[:1]
         if len(self.partitions()):

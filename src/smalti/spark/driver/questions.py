@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 Answer = tuple[dict[str, Any], Sequence[bytes]]
 Question = Mapping[str, Any]
 
-#: A table whose schema is given is opened for its statistics only if it has at most so many files.
+#: A table whose schema is given is opened for its statistics only if it has at most this many files.
 _MAX_OPENED = 64
-#: This process keeps at most so many tables. A table takes about a kilobyte for each of its files, and what statistics
+#: This process keeps at most this many tables. A table takes about a kilobyte for each file, and what statistics
 #: take; see `plan`.
 _MAX_TABLES = 4
 _tables: dict[str, AnyTable] = {}
@@ -58,7 +58,7 @@ def open_table(question: Question, _: Sequence[bytes]) -> Answer:
     is_given = question.get("given", False)
     table = find_table(options, has_schema=is_given)
     schema = None if is_given else _written(table.schema())
-    table.learn(most=_MAX_OPENED)
+    table.learn_facts(most=_MAX_OPENED)
     partitions = table.partitions().names
     name = uuid.uuid4().hex
     _keep(name, table)
@@ -78,7 +78,7 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
     from smalti.spark.filters import parse_filters
     from smalti.spark.hidden import stored_part
-    from smalti.spark.task.read import Scan
+    from smalti.spark.task.read import TaskScan
     from smalti.spark.types import arrow_schema
 
     table = _narrowed(question, parts)
@@ -87,9 +87,9 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     order, limit = question["order"], question.get("limit")
     splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
     if stored_part(schema) is not schema:  # The hidden column tells of row groups, so they are read one by one.
-        table.learn()
+        table.learn_facts()
         splits = [tuple(table.by_row_group(split)) for split in splits]
-    scan = Scan(table.options, schema, filters, limit, [tuple(key) for key in order])
+    scan = TaskScan(table.options, schema, filters, limit, [tuple(key) for key in order])
     pieces = [piece for split in splits for piece in split]
     facts: dict[str, Any] = {**table.summarize(pieces)}
     if question["statistics"]:
@@ -145,13 +145,13 @@ def batch(question: Question, _: Sequence[bytes]) -> Answer:
     """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
     from smalti.spark.driver.stream import find_stream
     from smalti.spark.options import parse_read_options
-    from smalti.spark.task.read import Scan
+    from smalti.spark.task.read import TaskScan
     from smalti.spark.types import arrow_schema
 
     options = parse_read_options(question["options"])
     schema = arrow_schema(_schema(question["schema"]))
     splits = find_stream(options).splits(schema, question["start"], question["end"])
-    return {}, [pickle.dumps(Scan(options, schema)), *map(pickle.dumps, splits)]
+    return {}, [pickle.dumps(TaskScan(options, schema)), *map(pickle.dumps, splits)]
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

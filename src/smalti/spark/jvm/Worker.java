@@ -120,17 +120,6 @@ public final class Worker implements ByteChannel {
     outgoing.clear();
   }
 
-  /** Whether the process has begun to answer, which it does before the end of what it is sent only after an error. */
-  boolean hasAnswered() throws IOException {
-    channel.configureBlocking(false);
-    try {
-      if (four.hasRemaining() && channel.read(four) < 0) throw new EOFException(ENDED);
-    } finally {
-      channel.configureBlocking(true);
-    }
-    return four.position() > 0;
-  }
-
   public int read(ByteBuffer target) throws IOException {
     return channel.read(target);
   }

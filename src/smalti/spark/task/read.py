@@ -29,10 +29,10 @@ from smalti.logical.mapping import SharedSchemas
 from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
-from smalti.spark.filters import SparkFilter, filter_tree, rename_columns
+from smalti.spark.filters import SparkFilter, filter_tree, rename_in_filters
 from smalti.spark.hidden import NUMBERS, add_hidden, asks_row_numbers, file_uri, stored_part, with_numbers
 from smalti.spark.options import ReadOptions
-from smalti.spark.types import convert
+from smalti.spark.types import convert_array
 from smalti.table.listing import open_found
 from smalti.table.partitions import constants_of
 from smalti.table.reading import FileRead, read_pieces
@@ -93,7 +93,7 @@ class CountingSource(WrappedSource):
 
 
 @dataclass(frozen=True)
-class Scan:
+class TaskScan:
     """What all tasks of a scan have in common. It travels to them pickled.
 
     Attributes
@@ -137,15 +137,15 @@ class Scan:
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The first rows of each file, in the order that is asked for."""
         keys: list[tuple[str, Any]] = []
-        for place, (name, ascending, nulls_first) in enumerate(self.order):
-            # Whether there is a value comes first, because Arrow's own place for nulls is the same for all columns.
-            keys.append((f"has value {place}", "ascending" if nulls_first else "descending"))
+        for index, (name, ascending, nulls_first) in enumerate(self.order):
+            # Whether there is a value comes first, because Arrow puts nulls first or last for all columns alike.
+            keys.append((f"has value {index}", "ascending" if nulls_first else "descending"))
             keys.append((name, "ascending" if ascending else "descending"))
         for file, group in groupby(batches, key=lambda pair: pair[0]):
             best = self.schema.empty_table()
             for _, batch in group:
                 best = pa.concat_tables([best, pa.Table.from_batches([batch])])
-                flags = {f"has value {place}": best[name].is_valid() for place, (name, *_) in enumerate(self.order)}
+                flags = {f"has value {index}": best[name].is_valid() for index, (name, *_) in enumerate(self.order)}
                 sorted_by = pa.table({**flags, **{name: best[name] for name, *_ in self.order}})
                 best = best.take(pc.sort_indices(sorted_by, sort_keys=keys)[: self.limit])
             metrics.rows += best.num_rows
@@ -221,7 +221,7 @@ class Scan:
     def _plan_piece(self, piece: Piece, file: MosaicFile, metrics: Metrics) -> FileRead:
         """What is read of a file: the columns that Spark asks for, and the row groups that filters do not rule out."""
         stored = stored_columns(file, piece.file, self.stored, case_sensitive=self.options.case_sensitive)
-        filters = rename_columns(self.filters, stored.spelling)
+        filters = rename_in_filters(self.filters, stored.spelling)
         groups = kept = list(range(file.num_row_groups) if piece.row_groups is None else piece.row_groups)
         types = {column.name: column.type for column in stored.schema}
         tree = filter_tree(filters, types)
@@ -231,17 +231,17 @@ class Scan:
         metrics.files.append(FileMetrics(piece.file.path, stored.paths, kept, len(groups) - len(kept)))
         constants, to_spark = constants_of(piece.file.partition), partial(_to_spark, piece.file.path)
         adapter = Adapter(self.stored, stored.wanted, constants, to_spark)
-        # That a column is not null, which Spark asks of every key of a join, is hardly ever worth a look at rows.
+        # Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
         wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
         if asks_row_numbers(self.schema):
             return FileRead(stored.paths, wanted, with_numbers(adapter.adapt), row_groups=kept, row_index=NUMBERS)
         return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept)
 
 
-def load_scan(pickled: bytes) -> Scan:
+def load_scan(pickled: bytes) -> TaskScan:
     """The scan that the driver has pickled."""
     scan = pickle.loads(pickled)
-    assert isinstance(scan, Scan)
+    assert isinstance(scan, TaskScan)
     return scan
 
 
@@ -250,6 +250,6 @@ def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
     if not target.nullable and array.null_count:
         raise SchemaError("null in a column that must not be null", path=path, column=target.name)
     try:
-        return convert(array, target.type)
+        return convert_array(array, target.type)
     except pa.ArrowInvalid as error:
         raise SchemaError("value is out of Spark's range", path=path, column=target.name, found=str(error)) from None

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.logical.adapt import Adapter
-from smalti.spark.types import convert
+from smalti.spark.types import convert_array
 from smalti.table.staging import DirectoryPlan, StagingWriter
 
 
@@ -45,7 +45,7 @@ class DirectoryWritePlan(DirectoryPlan):
 def to_stored(array: pa.Array, target: pa.Field) -> pa.Array:
     """An array of Spark's in the type that it is stored in."""
     try:
-        return convert(array, target.type)
+        return convert_array(array, target.type)
     except pa.ArrowInvalid as error:
         raise SchemaError(
             "value cannot be stored", column=target.name, found=str(error), expected=str(target.type)
