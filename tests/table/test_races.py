@@ -30,7 +30,7 @@ from smalti.errors import RemovedError, ReplacedError
 from smalti.io import locate
 from smalti.spark.driver.plan import Table
 from smalti.spark.options import ReadOptions
-from smalti.spark.task.read import Metrics, Scan
+from smalti.spark.task.read import Metrics, TaskScan
 from smalti.table.listing import list_files
 from smalti.table.log import CommitLog
 from smalti.table.splits import Piece
@@ -361,7 +361,7 @@ def check_frame(table: Table) -> list[str]:
     """What is wrong with the rows of a frame that was made before all that: all of them, or an error that says so."""
     try:
         pieces = [Piece(file, file.size) for file in table.files]
-        scan = Scan(table.options, pa.schema([("id", pa.int64()), ("day", pa.int32())]))
+        scan = TaskScan(table.options, pa.schema([("id", pa.int64()), ("day", pa.int32())]))
         batches = [batch for _, batch in scan.batches(pieces, Metrics())]
     except (RemovedError, ReplacedError):
         return []
