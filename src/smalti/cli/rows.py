@@ -26,7 +26,7 @@ from smalti.progress import Listener, ProgressBar
 if TYPE_CHECKING:
     from smalti.table.dataset import MosaicDataset
 
-#: Rows handed to the renderer at a time: few when there are many columns, so that memory stays bounded.
+#: Values handed to the renderer at a time: few rows if there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
 #: Rows that `--vertical` shows side by side.
 MAX_VERTICAL = 10

@@ -86,7 +86,7 @@ class Screen:
             pager.wait()
 
     def data(self, lines: Iterable[str]) -> None:
-        """Print lines of CSV or JSON: exactly as they are in a pipe, without anything that steers it on a terminal."""
+        """Print lines of CSV or JSON: exactly as they are in a pipe, and without control characters on a terminal."""
         self.lines(map(visible, lines) if self.is_terminal else lines)
 
     def json(self, document: Any) -> None:

@@ -117,7 +117,7 @@ def _open(paths: list[str], source_format: str | None) -> Scannable:
 def is_paimon(path: str) -> bool:
     """Whether there is a Paimon table at a path, which `smalti.paimon` reads and writes.
 
-    Without pypaimon the answer is no: whoever takes the path for a directory then refuses it and says what to install.
+    Without pypaimon the answer is no: the path is then opened as a directory, which is refused with what to install.
     """
     from smalti.table.paimon_layout import is_paimon_table
 
@@ -132,7 +132,7 @@ def _is_foreign(path: str) -> bool:
 def is_mosaic(paths: Sequence[str], source_format: str | None) -> bool:
     """Whether the paths lead to Mosaic files only: by their suffixes, and by the files in directories and patterns.
 
-    A file without a suffix that is known is taken for one; whoever reads it will see.
+    A file without a known suffix is taken for a Mosaic file; if it is none, reading it raises an error.
     """
     if source_format is not None or any(map(_is_foreign, paths)):
         return source_format == "mosaic"

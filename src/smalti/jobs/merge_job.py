@@ -31,7 +31,7 @@ from smalti.progress import Meter, Report
 from smalti.spec import FILE_SUFFIX
 from smalti.table.partitions import by_directory
 
-#: Rows of the data that are widened to all columns of the table at a time.
+#: Values that are made at a time when rows of the data are widened to all columns of the table.
 _BATCH_CELLS = 4_000_000
 
 

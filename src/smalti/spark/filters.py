@@ -35,7 +35,7 @@ _OPERATORS = {
     "StringContains": "match_substring",
 }
 _EPOCH = dt.datetime(1970, 1, 1)
-#: Values that JSON has no place for, by the name of their kind.
+#: How values are parsed that JSON has no type for, by the name of their kind.
 _VALUES: dict[str, Callable[[Any], object]] = {
     "double": float,
     "decimal": Decimal,

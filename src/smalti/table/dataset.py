@@ -263,8 +263,8 @@ class MosaicDataset(Dataset):
         """The files that the names of directories do not rule out.
 
         A partition column that a file stores rules out nothing, because the stored value counts. So the files that are
-        left are opened, which the read does anyway. If it does not (`is_first_enough`, or with a given schema), the
-        first stands for all; engines, which have asked for the schema, have opened all files of the table.
+        left are opened, which the read does anyway. If the read does not open them (`is_first_enough`, or with a given
+        schema), the first file stands for all; engines, which have asked for the schema, have opened all files.
         """
         if filter_ is None:
             return table, table.files
@@ -455,7 +455,7 @@ def _last_rows(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordB
 def _find_files(
     locations: Sequence[Location], given: Sequence[str], filter_: Filter | None, *, plain: bool, is_table: bool
 ) -> Listing:
-    """The files at locations, whose paths were given in another form.
+    """The files at absolute locations; `given` are their paths as the user has passed them.
 
     As in pyarrow, a list of files has the partition columns of the directories in its paths, with nulls where a path
     has none, and a file is read as often as it is named.

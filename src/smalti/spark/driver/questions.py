@@ -241,7 +241,7 @@ def _keep(name: str, table: AnyTable) -> None:
 
 
 def _narrowed(question: Question, parts: Sequence[bytes]) -> AnyTable:
-    """The table, without the files that the filters rule out which Spark does not apply again."""
+    """The table without the files that decided filters rule out: Spark does not apply these filters again."""
     from smalti.spark.filters import parse_filters
     from smalti.spark.types import arrow_schema
 
