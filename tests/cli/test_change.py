@@ -68,6 +68,9 @@ def test_mistakes(tmp_path: Path, run: Callable[..., Done]) -> None:
         (("rename-columns", file, "price"), "expected OLD=NEW"),
         (("update", file, "--set", "price"), "expected NAME=VALUE"),
         (("update", file, "--set", "price='x'"), "price"),
+        *((("update", file, "--set", f"id={value}"), "does not fit the type") for value in ("1.5", "1e30")),
+        (("update", file, "--set", "price=1e400"), "does not fit the type"),
+        (("update", file, "--set", "id=1", "--set", "id=2"), "two values"),
         (("delete", file, "--where", "prize = 3"), "did you mean 'price'?"),
         (("delete", file), "--where"),
         (("merge", file, file), "--on"),
@@ -77,3 +80,12 @@ def test_mistakes(tmp_path: Path, run: Callable[..., Done]) -> None:
         assert result.code != 0
         assert message in result.err, (arguments, result.err)
     assert file.read_bytes() == before
+
+
+def test_values_as_text(tmp_path: Path, run: Callable[..., Done]) -> None:
+    """Floats are rounded, and the name of a column may have an =."""
+    file, third = tmp_path / "t.mosaic", 0.3333333333333333
+    smalti.write_table(pa.table({"a=b": [1, 2], "f": pa.array([1, 2], pa.float32()), "g": [1.0, 2.0]}), file)
+    assert run("update", file, "--set", "a=b=-5", "--set", "f=0.1", "--set", f"g={third}33333").code == 0
+    found = smalti.read_table(file)
+    assert found.equals(pa.table({"a=b": [-5, -5], "f": pa.array([0.1, 0.1], pa.float32()), "g": [third, third]}))

@@ -64,6 +64,7 @@ def test_requests_that_differ_in_the_middle_are_not_mixed(
     [
         (pa.int64(), 1.5),
         (pa.int64(), Decimal("1.5")),
+        (pa.float32(), 1e300),
         (pa.date32(), dt.datetime(2026, 1, 1, 5)),
         (pa.timestamp("s"), dt.datetime(2026, 1, 1, 5, 0, 0, 5)),
         (pa.duration("s"), dt.timedelta(microseconds=5)),

@@ -176,8 +176,13 @@ def run_update(options: argparse.Namespace, screen: Screen) -> None:
     values: dict[str, Any] = {}
     for pair in options.values:
         name, equals, text = pair.partition("=")
+        for known in schema.names:  # The name of a column may have an = itself.
+            if len(known) > len(name) and pair.startswith(f"{known}="):
+                name, text = known, pair[len(known) + 1 :]
         if not equals or not name:
             raise MosaicError("a column and a value are needed", found=pair, expected="NAME=VALUE")
+        if name in values:
+            raise MosaicError("a column is given two values", found=name)
         values[name] = parse_value(text, name, schema)
     _run(options, screen, jobs.update, values, options.where)
 

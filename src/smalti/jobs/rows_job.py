@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping
+from math import isinf
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -164,6 +165,8 @@ def _refuse_loss(array: Any, value: Any) -> None:
         return
     if pa.types.is_integer(array.type):
         is_other = array[0].as_py() != value
+    elif pa.types.is_floating(array.type):
+        is_other = isinf(array[0].as_py()) and not isinf(value)
     elif pa.types.is_temporal(array.type):
         given = pa.array([value])
         is_other = not array.cast(given.type, safe=False).equals(given)  # It may have finer units.

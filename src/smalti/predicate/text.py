@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import isfinite
 from typing import NoReturn
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ import pyarrow.types as pt
 from smalti.errors import SchemaError, no_column
 from smalti.logical.types import compared_type, is_string_like, storage_kind
 from smalti.predicate import tree as t
-from smalti.predicate.fitting import fit_condition, kind_of
+from smalti.predicate.fitting import fit_condition, kind_of, nearest_float
 from smalti.predicate.literals import TYPED, Token, to_value
 
 _OPERATORS = t.OPERATORS | {"<>": "not_equal"}
@@ -100,14 +101,25 @@ def parse_value(text: str, column: str, schema: pa.Schema) -> pa.Scalar | pc.Exp
             parser._type(operand)
             found = pc.field(operand)
         else:
-            value = to_value(operand, column, "=", type_)
-            fitted = fit_condition(t.Compare(column, "equal", value), {column: compared_type(type_)})
-            if not isinstance(fitted, t.Compare) or not isinstance(fitted.value, pa.Scalar):
-                raise SchemaError("the value does not fit the type of the column", found=text, expected=str(type_))
-            found = fitted.value
+            found = _assigned(to_value(operand, column, "=", type_), column, text, type_)
     if parser.token.kind != "end":
         parser.fail("the end")
     return found
+
+
+def _assigned(value: t.Value, column: str, text: str, type_: pa.DataType) -> pa.Scalar:
+    """A value in the type of a column. Floats are rounded; other types have to hold it exactly."""
+    kind = storage_kind(type_)
+    if isinstance(value, t.Exact) and pt.is_floating(kind):
+        near = nearest_float(value.amount, kind.bit_width)
+        if isfinite(near):
+            return pa.scalar(near, pa.float64())
+    else:
+        fitted = fit_condition(t.Compare(column, "equal", value), {column: compared_type(type_)})
+        # A value that no row can equal becomes a comparison of another kind, with a value that was never written.
+        if isinstance(fitted, t.Compare) and fitted.op == "equal" and isinstance(fitted.value, pa.Scalar):
+            return fitted.value
+    raise SchemaError("the value does not fit the type of the column", column=column, found=text, expected=str(type_))
 
 
 def _tokens(text: str) -> list[Token]:
