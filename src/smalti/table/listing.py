@@ -30,7 +30,7 @@ from smalti.table.paimon_layout import (
     refuse_reading,
     table_of_schema_file,
 )
-from smalti.table.records import Addition, Checkpoint, Commit, FileId, State, visible_files
+from smalti.table.records import Addition, Checkpoint, Commit, FileId, Hidden, State, visible_files
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -389,23 +389,8 @@ def _apply_records(
 
     A file that is found neither at its staged path nor at its final one has the size -1.
     """
-    pending: list[Commit] = []
-    hidden, tables = {}, set()
-    for table, state in states.items():
-        is_inside = PurePosixPath(table).is_relative_to(real)
-
-        def here(path: str, table: str = rebase(table, real, selection.base), is_inside: bool = is_inside) -> str:
-            return f"{table}/{path}" if is_inside else rebase(f"{table}/{path}", real, selection.base)
-
-        hidden.update({here(path): each for path, each in state.memory.hidden.items()})
-        for commit in state.pending:
-            add = tuple(Addition(here(staged), here(final), size) for staged, final, size in commit.add)
-            pending.append(
-                Commit(commit.job, add, tuple(each._replace(path=here(each.path)) for each in commit.remove))
-            )
-            tables.add(table)
+    pending, memory = _as_listed(states, real, selection.base)
     ids = {path: file_id(entry) for path, entry in listed.items()}
-    memory = Checkpoint(hidden)
     visible = visible_files(ids, pending, memory)
     chosen = {
         name: partition
@@ -436,12 +421,34 @@ def _apply_records(
         fs,
         files,
         selection.base,
-        frozenset(tables),
+        frozenset(table for table, state in states.items() if state.pending),
         state=states[real],
         leftovers=leftovers,
         ruled_out={} if pruning is None else pruning.values,
         rewritten={table: state.rewritten for table, state in states.items() if state.rewritten},
     )
+
+
+def _as_listed(states: _States, real: str, base: str) -> tuple[list[Commit], Checkpoint]:
+    """The pending commits and hidden files of tables, with paths as a listing of `base` has them.
+
+    Records have paths relative to their table; the table may lie below `base`, or above it, and `base` may be a
+    symbolic link to `real`.
+    """
+    pending: list[Commit] = []
+    hidden: dict[str, Hidden] = {}
+    for table, state in states.items():
+        is_inside = PurePosixPath(table).is_relative_to(real)
+
+        def listed(path: str, table: str = rebase(table, real, base), is_inside: bool = is_inside) -> str:
+            return f"{table}/{path}" if is_inside else rebase(f"{table}/{path}", real, base)
+
+        hidden |= {listed(path): each for path, each in state.memory.hidden.items()}
+        for commit in state.pending:
+            add = tuple(Addition(listed(staged), listed(final), size) for staged, final, size in commit.add)
+            remove = tuple(each._replace(path=listed(each.path)) for each in commit.remove)
+            pending.append(Commit(commit.job, add, remove))
+    return pending, Checkpoint(hidden)
 
 
 def _job(staged: str) -> str:
