@@ -209,3 +209,12 @@ def test_a_merge_counts_the_same_for_a_file_and_a_table(tmp_path: Path) -> None:
                 for each in reports
             ]
             assert counts[0] == counts[1]
+
+
+def test_fractions_are_not_looked_for_among_texts(tmp_path: Path) -> None:
+    """A directory says 2.0 and Arrow 2, so the row would be inserted a second time."""
+    rows = pa.table({"id": [1], "p": [2.0]})
+    smalti.write_dataset(rows, tmp_path / "t", partition_by="p")
+    with pytest.raises(smalti.SchemaError, match="text in several ways"):
+        jobs.merge(tmp_path / "t", rows, on=["id", "p"])
+    assert jobs.merge(tmp_path / "t", pa.table({"id": [1], "p": ["2.0"]}), on=["id", "p"]).rows_inserted == 0

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from smalti.errors import SchemaError, no_column
 from smalti.logical.arrays import as_compared
-from smalti.logical.types import compared_type, storage_kind
+from smalti.logical.types import compared_type, is_string_like, storage_kind
 from smalti.logical.widen import widen_values
 
 
@@ -31,6 +31,10 @@ def check_keys(on: Sequence[str], left: pa.Schema, right: pa.Schema) -> pa.Schem
         kind = storage_kind(left.field(name).type)
         if pa.types.is_nested(kind) or pa.types.is_null(kind):
             raise SchemaError("rows cannot be joined by a column of this type", column=name, found=str(kind))
+        other = storage_kind(right.field(name).type)
+        if is_string_like(kind) and pa.types.is_floating(other):  # 2.0 is written as 2, 2.0 or 2e0.
+            reason = "rows cannot be joined, because a number may be written as text in several ways"
+            raise SchemaError(reason, column=name, found=str(other), expected=str(kind))
         fields.append(left.field(name))
     return pa.schema(fields)
 
