@@ -218,3 +218,20 @@ def test_fractions_are_not_looked_for_among_texts(tmp_path: Path) -> None:
     with pytest.raises(smalti.SchemaError, match="text in several ways"):
         jobs.merge(tmp_path / "t", rows, on=["id", "p"])
     assert jobs.merge(tmp_path / "t", pa.table({"id": [1], "p": ["2.0"]}), on=["id", "p"]).rows_inserted == 0
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_data_whose_dictionaries_differ(is_nested: bool, tmp_path: Path) -> None:
+    """Batches of a reader, and files of a table, have dictionaries of their own."""
+    root, data = tmp_path / "t", tmp_path / "data"
+    write_files(root, pa.table({"a": [1, 2, 3]}), pa.table({"a": [4]}))
+    parts = []
+    for letter in "wxyz":
+        column = pa.array([letter]).dictionary_encode()
+        parts.append(pa.table({"n": pa.ListArray.from_arrays([0, 1], column) if is_nested else column}))
+    write_files(data, *parts)
+    reader = pa.RecordBatchReader.from_batches(parts[0].schema, [part.to_batches()[0] for part in parts])
+    jobs.add_columns(root, reader)
+    jobs.add_columns(root, data, replace=True)
+    found = [[letter] if is_nested else letter for letter in "wxyz"]
+    assert read(root) == {"a": [1, 2, 3, 4], "n": found}

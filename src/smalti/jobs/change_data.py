@@ -81,12 +81,16 @@ class Spool:
     def stage(self) -> None:
         """End a chunk, and stage it."""
         rows = sum(batch.num_rows for batch in self._batches)
+        table = pa.Table.from_batches(self._batches, self._schema)
+        try:
+            table = table.unify_dictionaries()  # An Arrow file has one dictionary for each column.
+        except pa.ArrowException as error:
+            raise SchemaError(f"dictionaries of the data cannot be put together ({error})") from None
         location = self._directory.child(f"{self._token}-{len(self.chunks):05d}.arrow")
         location.parent.make_directory()
         # Only the run that has written it reads the file, so half a file does no harm.
         with location.filesystem.open_output_stream(location.path) as sink, ipc.new_file(sink, self._schema) as writer:
-            for batch in self._batches:
-                writer.write_batch(batch)
+            writer.write_table(table)
         self.chunks.append(Chunk(self._start, rows, staged=location))
         self._begin(rows)
 
